@@ -1,0 +1,187 @@
+"""Evidence to files and back, secrets redacted: a case is judged again on any machine, without the job.
+
+A case is one JSON document (`"schema": "ddpdoctor.case/1"`), either a file or `case.json` in a directory that may hold
+raw material beside it (recorder dumps, stacks, logs).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ddpdoctor import __version__
+from ddpdoctor.errors import DdpdoctorError, UsageError
+from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
+
+SCHEMA = "ddpdoctor.case/1"
+CASE_FILE = "case.json"
+MAX_CASE_BYTES = 2 << 30  # a 4,096-rank case without raw dumps is about 400 MB; beyond this it is not one of ours
+
+_SENSITIVE = r"[A-Za-z0-9_\-]*(?:token|secret|passwd|password|api[_-]?key|access[_-]?key|credential)[A-Za-z0-9_\-]*"
+_SECRETS = (
+    re.compile(rf"(?i)(?P<keep>{_SENSITIVE}[\"']?\s*[=:]\s*[\"']?)(?P<secret>[^\s\"',;&]+)"),
+    re.compile(rf"(?i)(?P<keep>--{_SENSITIVE}\s+)(?P<secret>[^\s-][^\s]*)"),
+    re.compile(r"(?i)(?P<keep>\b(?:bearer|basic)\s+)(?P<secret>[A-Za-z0-9+/._~-]{8,}=*)"),
+    re.compile(r"(?P<keep>://[^/\s:@]+:)(?P<secret>[^@\s/]+)(?=@)"),
+    re.compile(
+        r"(?P<keep>\b)(?P<secret>(?:hf_|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abp]-|sk-|wandb_v1_)[A-Za-z0-9_-]{16,})"
+    ),
+    re.compile(r"(?P<keep>\b)(?P<secret>AKIA[0-9A-Z]{16})\b"),
+)
+REDACTED = "<redacted>"
+
+
+def redact_text(text: str) -> str:
+    """`text` with everything that looks like a password, token or key replaced by `<redacted>`."""
+    for pattern in _SECRETS:
+        text = pattern.sub(rf"\g<keep>{REDACTED}", text)
+    return text
+
+
+def redact(evidence: Evidence) -> Evidence:
+    """`evidence` with every string redacted, so that neither a report nor a case can leak a secret."""
+    return _from_builtins(_redacted(_to_builtins(evidence)), source="the evidence")
+
+
+def save(evidence: Evidence, path: Path) -> Path:
+    """Write `evidence`, redacted, to `path`: a file where it ends in .json, else a directory. Returns the file."""
+    file = path if path.suffix == ".json" else path / CASE_FILE
+    document = {"schema": SCHEMA, "written_by": f"ddpdoctor {__version__}", **_redacted(_to_builtins(evidence))}
+    write_atomically(file, msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
+    return file
+
+
+def load(path: Path) -> Evidence:
+    """The evidence in the case at `path`.
+
+    Raises:
+        UsageError: there is no such file, or it is not a case that this version can read; the message says why.
+    """
+    file = path / CASE_FILE if path.is_dir() else path
+    try:
+        size = file.stat().st_size
+        if size > MAX_CASE_BYTES:
+            raise UsageError(f"{file} has {size} bytes; a case has at most {MAX_CASE_BYTES}")
+        document = msgspec.json.decode(file.read_bytes())
+    except FileNotFoundError:
+        raise UsageError(f"{file} does not exist", hint="save a case with `--case PATH`") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UsageError(f"{file} is not a ddpdoctor case: {error}", hint="save a case with `--case PATH`") from None
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        schema = document.get("schema") if isinstance(document, dict) else None
+        said = f'its "schema" is {schema!r}' if schema is not None else 'it has no "schema" key'
+        raise UsageError(f"{file} is not a case that this version reads: {said}, expected {SCHEMA!r}")
+    return _from_builtins(document, source=str(file))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` to `path` so that a reader sees all of it or nothing; directories are made.
+
+    Raises:
+        DdpdoctorError: the place is read-only, full or not a directory; nothing half-written stays behind.
+    """
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except OSError as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink()
+        raise DdpdoctorError(
+            f"cannot write {path}: {error.strerror}", hint="give a path in a writable directory"
+        ) from None
+
+
+def _to_builtins(evidence: Evidence) -> dict[str, Any]:
+    return {
+        "launched": evidence.launched,
+        "about_job": evidence.about_job,
+        "meta": dict(evidence.meta),
+        "job": _by_kind(evidence.job),
+        "ranks": [{"rank": facts.rank, "host": facts.host, "facts": _by_kind(facts.facts)} for facts in evidence.ranks],
+        "missing": [msgspec.to_builtins(missing) for missing in evidence.missing],
+        "notes": list(evidence.notes),
+        "undecided": list(evidence.undecided),
+    }
+
+
+def _by_kind(facts: tuple[Any, ...]) -> dict[str, Any]:
+    return {type(fact).__name__: msgspec.to_builtins(fact, str_keys=True) for fact in facts}
+
+
+def _from_builtins(document: Mapping[str, Any], *, source: str) -> Evidence:
+    unknown: set[str] = set()
+    try:
+        shell = msgspec.convert(document, _Document)
+        ranks = tuple(
+            RankFacts(rank=rank.rank, host=rank.host, facts=_facts(rank.facts, unknown)) for rank in shell.ranks
+        )
+        job = _facts(shell.job, unknown)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{source} is not a valid case: {error}") from None
+    notes = list(shell.notes)
+    if unknown:
+        notes.append(f"the case holds evidence this version does not know and ignores: {', '.join(sorted(unknown))}")
+    return Evidence(
+        job=job,
+        ranks=ranks,
+        missing=tuple(shell.missing),
+        notes=tuple(notes),
+        undecided=tuple(shell.undecided),
+        launched=shell.launched,
+        about_job=shell.about_job,
+        meta=shell.meta,
+    )
+
+
+def _facts(by_kind: Mapping[str, Any], unknown: set[str]) -> tuple[Any, ...]:
+    known = kinds()
+    unknown.update(by_kind.keys() - known.keys())
+    return tuple(msgspec.convert(value, known[name], str_keys=True) for name, value in by_kind.items() if name in known)
+
+
+class _Rank(msgspec.Struct):
+    rank: int
+    host: str
+    facts: dict[str, Any]
+
+
+class _Document(msgspec.Struct):
+    launched: bool = True
+    about_job: bool = False
+    meta: dict[str, str] = {}
+    job: dict[str, Any] = {}
+    ranks: list[_Rank] = []
+    missing: list[Missing] = []
+    notes: list[str] = []
+    undecided: list[str] = []
+
+
+def _redacted(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, dict):
+        secret_name = re.compile(f"(?i)^{_SENSITIVE}$")
+        return {
+            key: REDACTED if isinstance(item, str) and secret_name.match(key) else _redacted(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_redacted(item) for item in value]
+    return value

@@ -1,0 +1,88 @@
+"""The command line: each command parses, calls, prints and exits. The only place of ddpdoctor that prints or exits."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from ddpdoctor import __version__
+from ddpdoctor.errors import DdpdoctorError
+
+COMMANDS = (
+    "checks",
+    "explain",
+)
+INTERRUPTED = 130
+FAILED = 4
+
+# typer re-exports click's exceptions only from their leaves
+_ClickException: type[Exception] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+)
+
+app = typer.Typer(
+    name="ddpdoctor",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ddpdoctor {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Name the rank, the line, the cause and the cure of a sick PyTorch DistributedDataParallel job."""
+
+
+for _name in COMMANDS:
+    importlib.import_module(f"{__name__}.{_name}").register(app)
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code; a user never sees a traceback for what they did."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line in this process; returns its exit code."""
+    try:
+        result = app(args=arguments, prog_name="ddpdoctor", standalone_mode=False)
+    except _ClickException as error:
+        error.show()  # type: ignore[attr-defined]
+        return 2
+    except DdpdoctorError as error:
+        _complain(error)
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("ddpdoctor: interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush does not complain again
+        return 0
+    except Exception as error:
+        if os.environ.get("DDPDOCTOR_DEBUG"):
+            raise
+        typer.echo(f"ddpdoctor failed: {type(error).__name__}: {error}", err=True)
+        typer.echo("this is a bug of ddpdoctor, not of your job; DDPDOCTOR_DEBUG=1 shows where", err=True)
+        return FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _complain(error: DdpdoctorError) -> None:
+    typer.echo(f"ddpdoctor: {error.message}", err=True)
+    if error.hint:
+        typer.echo(f"  {error.hint}", err=True)

@@ -1,0 +1,51 @@
+"""`ddpdoctor checks`: the catalogue."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+
+class ListFormat(Enum):
+    """How the catalogue is listed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("checks")(checks)
+
+
+def checks(
+    format_: Annotated[ListFormat, typer.Option("--format", "-f", help="How the list is written.")] = ListFormat.TEXT,
+) -> None:
+    """List every finding that ddpdoctor can make."""
+    from ddpdoctor.engine import all_rules
+
+    rules = all_rules()
+    if format_ is ListFormat.JSON:
+        typer.echo(
+            json.dumps(
+                [
+                    {
+                        "code": rule.code,
+                        "name": rule.name,
+                        "severity": rule.severity.value,
+                        "summary": rule.summary,
+                        "url": rule.url,
+                        "explains": list(rule.explains),
+                    }
+                    for rule in rules
+                ],
+                indent=2,
+            )
+        )
+        return
+    widest = max((len(rule.name) for rule in rules), default=0)
+    for rule in rules:
+        typer.echo(f"{rule.code}  {rule.severity.value:<4}  {rule.name:<{widest}}  {rule.summary}")

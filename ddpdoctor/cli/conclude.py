@@ -1,0 +1,79 @@
+"""The end of every command that judges: evidence in, report out, exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+from typing_extensions import assert_never
+
+from ddpdoctor import case
+from ddpdoctor.cli.options import Format, ReportOptions
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.model import Report
+
+
+def conclude(evidence: Evidence, options: ReportOptions, *, facts: Sequence[tuple[str, str]] = ()) -> NoReturn:
+    """Judge `evidence`, write what the options ask for, and leave with the exit code of the verdict."""
+    raise typer.Exit(show(judge(evidence, options), options, facts=facts))
+
+
+def judge(evidence: Evidence, options: ReportOptions) -> Report:
+    """The report over `evidence`, redacted; the evidence is saved first where `--case` asks for it."""
+    evidence = case.redact(evidence)
+    if options.case is not None:
+        case.save(evidence, options.case)
+    return diagnose(evidence, select=options.select, ignore=options.ignore)
+
+
+def show(report: Report, options: ReportOptions, *, facts: Sequence[tuple[str, str]] = ()) -> int:
+    """Write the report to `--output` and to stdout; returns the exit code."""
+    if options.output is not None:
+        case.write_atomically(options.output, formatted(report, options, facts=facts))
+        typer.echo(text(report, options), nl=False)
+    elif options.format is Format.TEXT:
+        typer.echo(text(report, options), nl=False)
+    else:
+        typer.echo(formatted(report, options, facts=facts), nl=False)
+    return report.exit_code(options.fail_on)
+
+
+def formatted(report: Report, options: ReportOptions, *, facts: Sequence[tuple[str, str]] = ()) -> str:
+    """The report in the format asked for, without colours."""
+    match options.format:
+        case Format.TEXT:
+            from ddpdoctor.render import text as plain
+
+            return plain.render(report, verbose=options.verbose)
+        case Format.JSON:
+            from ddpdoctor.render import json
+
+            return json.render(report)
+        case Format.JUNIT:
+            from ddpdoctor.render import junit
+
+            return junit.render(report, suite=options.title, fail_on=options.fail_on)
+        case Format.GITHUB:
+            from ddpdoctor.render import github
+
+            return github.render(report)
+        case Format.MARKDOWN:
+            from ddpdoctor.render import markdown
+
+            return markdown.render(report, title=options.title, facts=facts)
+        case _:
+            assert_never(options.format)
+
+
+def text(report: Report, options: ReportOptions) -> str:
+    """The report for this terminal: coloured where stdout is one and `NO_COLOR` is not set."""
+    from ddpdoctor.render import text as plain
+
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = shutil.get_terminal_size().columns
+    return plain.render(report, color=color, width=width, verbose=options.verbose)

@@ -1,0 +1,94 @@
+"""The options that every command which ends in a report shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ddpdoctor.model import Severity
+
+
+class Format(Enum):
+    """How a report is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+    GITHUB = "github"
+    MARKDOWN = "markdown"
+
+
+class FailOn(Enum):
+    """The least severe finding that makes a command exit with 1."""
+
+    WARN = "warn"
+    FAIL = "fail"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the report is written.")]
+OutputOption = Annotated[
+    Optional[Path],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+    typer.Option("--output", "-o", metavar="FILE", help="Write the report to FILE; text still goes to the terminal."),
+]
+SelectOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--select", metavar="CODE", help="Only these codes or families (DDP3); repeat or separate by commas."),
+]
+IgnoreOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--ignore", metavar="CODE", help="Not these codes or families; repeat or separate by commas."),
+]
+FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="The least severity that makes the exit code 1.")]
+CaseOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--case", metavar="PATH", help="Save the evidence that was judged: a .json file, or a directory."),
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say every check that was skipped, and why.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What the user asked of the report."""
+
+    format: Format = Format.TEXT
+    output: Path | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    fail_on: Severity = Severity.FAIL
+    case: Path | None = None
+    verbose: bool = False
+    title: str = "ddpdoctor"
+
+
+def report_options(
+    *,
+    format_: Format,
+    output: Path | None,
+    select: list[str] | None,
+    ignore: list[str] | None,
+    fail_on: FailOn,
+    case: Path | None,
+    verbose: bool = False,
+    title: str = "ddpdoctor",
+) -> ReportOptions:
+    """The options in one type.
+
+    Raises:
+        UsageError: a code that no rule has, with the nearest one that exists.
+    """
+    from ddpdoctor.cli.codes import parse_codes  # the catalogue is imported when it is used
+
+    return ReportOptions(
+        format=format_,
+        output=output,
+        select=parse_codes(select or ()),
+        ignore=parse_codes(ignore or ()),
+        fail_on=Severity(fail_on.value),
+        case=case,
+        verbose=verbose,
+        title=title,
+    )

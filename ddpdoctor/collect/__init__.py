@@ -1,0 +1,1 @@
+"""Readers of the world: each returns evidence, or says why it could not."""

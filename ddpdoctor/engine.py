@@ -1,0 +1,160 @@
+"""Evidence in, report out. Pure: the same evidence gives the same report, on any machine."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import traceback
+import typing
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from ddpdoctor import analysis, checks
+from ddpdoctor.evidence import Evidence, PerRank
+from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Rule, Severity, SkipCheck, Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A rule with the function that looks for it and the evidence that the function declares by its annotations."""
+
+    rule: Rule
+    function: Callable[..., Iterable[Finding]]
+    inputs: tuple[Any, ...]
+
+
+class _Absent(Exception):  # noqa: N818 - carries a reason, is never shown
+    """Evidence that a check or an analysis declares is not there."""
+
+
+def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collection[str] = ()) -> Report:
+    """The report of every rule over `evidence`; with `select` only of these codes, with `ignore` without those.
+
+    A prefix such as `DDP3` stands for its family. Findings come root cause first; a finding whose code another's rule
+    `explains` carries that code in `explained_by` and comes after it.
+    """
+    resolver = _Resolver(evidence)
+    outcomes = tuple(
+        _run(check, resolver)
+        for check in all_checks()
+        if (not select or _matches(check.rule.code, select)) and not _matches(check.rule.code, ignore)
+    )
+    findings = [finding for outcome in outcomes if isinstance(outcome, Ran) for finding in outcome.findings]
+    if evidence.about_job:
+        findings = [_background(finding) for finding in findings]
+    return Report(
+        outcomes=outcomes,
+        findings=tuple(_root_cause_first(findings)),
+        notes=evidence.notes,
+        undecided=evidence.undecided,
+    )
+
+
+@cache
+def all_checks() -> tuple[Check, ...]:
+    """Every check in the package, in order of code."""
+    found = []
+    for module in _modules(checks):
+        rule: Rule = module.RULE
+        found.append(Check(rule, module.check, _declared(module.check)))
+    return tuple(sorted(found, key=lambda check: check.rule.code))
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule in the package, in order of code."""
+    return tuple(check.rule for check in all_checks())
+
+
+def _modules(package: ModuleType) -> list[ModuleType]:
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    return [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+
+
+def _declared(function: Callable[..., Any]) -> tuple[Any, ...]:
+    hints = typing.get_type_hints(function)
+    hints.pop("return", None)
+    return tuple(hints.values())
+
+
+@cache
+def _analyses() -> dict[Any, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """The kind that each analysis derives, with its function and what that declares."""
+    found: dict[Any, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    for module in _modules(analysis):
+        derive = getattr(module, "derive", None)
+        if derive is not None:
+            found[typing.get_type_hints(derive)["return"]] = (derive, _declared(derive))
+    return found
+
+
+class _Resolver:
+    """Finds a declared kind in the evidence, or derives it once."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._derived: dict[Any, Any] = {}
+
+    def __call__(self, kind: Any) -> Any:  # noqa: ANN401 - kinds are data
+        if typing.get_origin(kind) is PerRank:
+            (inner,) = typing.get_args(kind)
+            return self._present(self._evidence.per_rank(inner), inner)
+        given = self._evidence.one(kind)
+        if given is None and kind in _analyses():
+            return self._derive(kind)
+        return self._present(given, kind)
+
+    def _derive(self, kind: Any) -> Any:  # noqa: ANN401
+        if kind not in self._derived:
+            function, inputs = _analyses()[kind]
+            try:
+                self._derived[kind] = function(*(self(needed) for needed in inputs))
+            except (_Absent, SkipCheck) as absent:
+                self._derived[kind] = _Absent(*absent.args)
+        if isinstance(self._derived[kind], _Absent):
+            raise self._derived[kind]
+        return self._derived[kind]
+
+    def _present(self, value: Any, kind: type) -> Any:  # noqa: ANN401
+        if value is None:
+            reason = self._evidence.why_missing(kind.__name__)
+            raise _Absent(f"no {kind.__name__}: {reason or 'this evidence was not collected'}")
+        return value
+
+
+def _run(check: Check, resolver: _Resolver) -> Outcome:
+    try:
+        return Ran(check.rule, tuple(check.function(*(resolver(kind) for kind in check.inputs))))
+    except (_Absent, SkipCheck) as absent:
+        return Skipped(check.rule, str(absent))
+    except Exception as error:  # noqa: BLE001 - a broken check must not silence the others
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return Crashed(check.rule, f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})")
+
+
+def _matches(code: str, patterns: Collection[str]) -> bool:
+    return any(code.startswith(pattern) for pattern in patterns)
+
+
+def _root_cause_first(findings: list[Finding]) -> list[Finding]:
+    by_code: dict[str, str] = {}
+    present = {finding.code: finding.rule for finding in findings}
+    for rule in present.values():
+        for symptom in rule.explains:
+            if symptom in present:
+                by_code.setdefault(symptom, rule.code)
+    ranked = [replace(finding, explained_by=by_code.get(finding.code)) for finding in findings]
+    return sorted(ranked, key=_order)
+
+
+def _background(finding: Finding) -> Finding:
+    """A fact about the host beside a running job is information: it never outranks what the job itself shows."""
+    return replace(finding, severity=Severity.INFO) if finding.code.startswith(("DDP1", "DDP603")) else finding
+
+
+def _order(finding: Finding) -> tuple[bool, int, bool, str]:
+    """Symptoms after causes, then by severity; among equals facts about the host come after the job's own."""
+    symptom = finding.explained_by is not None
+    return (symptom, -finding.severity.rank, finding.code.startswith("DDP1"), finding.code)

@@ -1,0 +1,138 @@
+"""What can be known about a host, a rank or a job: frozen dataclasses, and the container that holds them.
+
+A module of this package that adds a kind of evidence lists it in its `KINDS`. Nothing here imports anything of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[T]):
+    """What one rank on one host said."""
+
+    rank: int
+    host: str
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class HostEntry(Generic[T]):
+    """What one host said, through the lowest of the ranks on it. `ranks` is empty where no launcher started us."""
+
+    host: str
+    ranks: tuple[int, ...]
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class PerRank(Generic[T]):
+    """One kind of evidence from every rank that gave it, in order of rank. A check asks for it as `PerRank[Limits]`."""
+
+    entries: tuple[Entry[T], ...]
+    launched: bool = True
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, rank: int) -> T:
+        for entry in self.entries:
+            if entry.rank == rank:
+                return entry.value
+        raise KeyError(rank)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that gave this evidence."""
+        return tuple(entry.rank for entry in self.entries)
+
+    def hosts(self) -> tuple[HostEntry[T], ...]:
+        """One entry a host: what is true of the machine is said once, not once a rank."""
+        first: dict[str, T] = {}
+        ranks: dict[str, list[int]] = {}
+        for entry in self.entries:
+            first.setdefault(entry.host, entry.value)
+            ranks.setdefault(entry.host, []).append(entry.rank)
+        return tuple(
+            HostEntry(host, tuple(ranks[host]) if self.launched else (), value) for host, value in first.items()
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """Why a kind of evidence is not there: `kind` is its class name, `rank` the rank that could not give it."""
+
+    kind: str
+    reason: str
+    rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankFacts:
+    """Everything that one rank (or an unlaunched host, as rank 0) said."""
+
+    rank: int
+    host: str
+    facts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """All that is known: `job` holds one instance of a kind for the whole job, `ranks` what each rank said.
+
+    `launched` is False where no launcher started us, so that "rank 0" would mean nothing to the reader. `about_job` is
+    True where a job was observed (watch, hang, verify-sync SCRIPT): then facts about the host are background.
+    """
+
+    job: tuple[Any, ...] = ()
+    ranks: tuple[RankFacts, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    notes: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    launched: bool = True
+    about_job: bool = False
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+    def one(self, kind: type[T]) -> T | None:
+        """The job's only instance of `kind`, or None."""
+        for fact in self.job:
+            if type(fact) is kind:
+                return fact
+        return None
+
+    def per_rank(self, kind: type[T]) -> PerRank[T] | None:
+        """What every rank said of `kind`, or None where none did."""
+        entries = tuple(
+            Entry(facts.rank, facts.host, fact)
+            for facts in sorted(self.ranks, key=lambda facts: facts.rank)
+            for fact in facts.facts
+            if type(fact) is kind
+        )
+        return PerRank(entries, self.launched) if entries else None
+
+    def why_missing(self, kind: str) -> str:
+        """The first reason given for the absence of `kind`, or an empty string."""
+        return next((missing.reason for missing in self.missing if missing.kind == kind), "")
+
+
+@cache
+def kinds() -> Mapping[str, type]:
+    """Every kind of evidence by its class name; names are unique."""
+    found: dict[str, type] = {}
+    for module in pkgutil.iter_modules(__path__):
+        for kind in getattr(importlib.import_module(f"{__name__}.{module.name}"), "KINDS", ()):
+            if kind.__name__ in found:
+                raise TypeError(f"two kinds of evidence are called {kind.__name__}")
+            found[kind.__name__] = kind
+    return found

@@ -1,0 +1,136 @@
+"""Run one of our programs on every rank: start the ranks, or be one of those that a launcher started.
+
+The program's rank 0 reports through a file of JSON lines whose path stands in `DDPDOCTOR_RESULTS`. Only rank 0 may use
+it: ranks that a launcher started have the variable on rank 0 alone, and gather to it over the process group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ddpdoctor
+from ddpdoctor.errors import UsageError
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.launch.program import Ended, run
+
+RESULTS = "DDPDOCTOR_RESULTS"
+MAX_LOCAL_RANKS = 256  # more processes of 200 MB and a thread pool each are a mistake, not a test
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankRun:
+    """How the ranks ended, and what rank 0 reported, in order. `speaks` is False on a joined rank other than 0."""
+
+    ended: Ended
+    results: tuple[dict[str, Any], ...]
+    speaks: bool
+
+
+def our_file(folder: str, name: str) -> Path:
+    """The path of a program that ships with ddpdoctor: inside the installed package first, then in the checkout."""
+    package = Path(ddpdoctor.__file__).parent
+    for place in (package / folder / name, package.parent / folder / name):
+        if place.exists():
+            return place
+    raise FileNotFoundError(f"{folder}/{name} is missing from this installation of ddpdoctor")
+
+
+def current_launch() -> Launch | None:
+    """The launch that this process is a rank of, or None where no launcher started it."""
+    return Launch.from_environ(os.environ)
+
+
+def run_ranks(
+    program: Path,
+    arguments: Sequence[str] = (),
+    *,
+    nproc: int | None,
+    deadline_seconds: float,
+    env: Mapping[str, str] | None = None,
+    on_result: Callable[[dict[str, Any]], None] | None = None,
+) -> RankRun:
+    """Run `program` on `nproc` local ranks, or, where `nproc` is None and a launcher started us, as this one rank.
+
+    `on_result` sees each of rank 0's results as it comes.
+
+    Raises:
+        UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
+    """
+    launch = current_launch()
+    if launch is not None and nproc is not None:
+        raise UsageError(
+            f"--nproc {nproc} was given, but {launch.launcher} already started this as rank {launch.rank} of "
+            f"{launch.world_size}",
+            hint="leave --nproc out under a launcher",
+        )
+    if launch is None:
+        nproc = checked_nproc(nproc)
+        command = [
+            sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc), str(program),
+        ]  # fmt: skip
+    else:
+        command = [sys.executable, str(program)]
+    speaks = launch is None or launch.rank == 0
+    with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
+        results = _Results(Path(folder) / "results.jsonl", on_result)
+        added = dict(env or {})
+        if speaks:
+            added[RESULTS] = str(results.path)
+        if launch is None and nproc is not None:
+            cores = len(os.sched_getaffinity(0))
+            added.setdefault("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", str(max(1, cores // nproc))))
+        ended = run([*command, *arguments], deadline_seconds=deadline_seconds, env=added, poll=results.read)
+        return RankRun(ended=ended, results=tuple(results.seen), speaks=speaks)
+
+
+def checked_nproc(nproc: int | None) -> int:
+    """`nproc` if it is a number of ranks that can be started here.
+
+    Raises:
+        UsageError: it is absent, below 1 or above 256.
+    """
+    if nproc is None:
+        raise UsageError(
+            "no launcher started this process, and no --nproc says how many ranks to start",
+            hint="add `--nproc 2`, or start it with torchrun, srun or mpirun",
+        )
+    if not 1 <= nproc <= MAX_LOCAL_RANKS:
+        cores = len(os.sched_getaffinity(0))
+        raise UsageError(
+            f"--nproc {nproc} is not a number of ranks between 1 and {MAX_LOCAL_RANKS}",
+            hint=f"this machine has {cores} usable cores: try `--nproc {min(cores, 8)}`",
+        )
+    return nproc
+
+
+class _Results:
+    """Follows the file that rank 0 writes; an unfinished last line waits for its end."""
+
+    def __init__(self, path: Path, on_result: Callable[[dict[str, Any]], None] | None) -> None:
+        self.path = path
+        self.seen: list[dict[str, Any]] = []
+        self._on_result = on_result
+        self._offset = 0
+
+    def read(self) -> None:
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            fresh = file.read()
+        complete, _, _ = fresh.rpartition(b"\n")
+        if not complete:
+            return
+        self._offset += len(complete) + 1
+        for line in complete.splitlines():
+            result = json.loads(line)
+            self.seen.append(result)
+            if self._on_result is not None:
+                self._on_result(result)

@@ -1,0 +1,60 @@
+"""Pure functions from a report to text: one format a module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddpdoctor.model import Finding, Report, Severity, Where, group_ranks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One line of `where`: the ranks that are at one place and do the same there."""
+
+    ranks: tuple[int, ...]
+    spot: str
+    note: str
+
+    @property
+    def who(self) -> str:
+        """`rank 0`, `ranks 1-3`, or an empty string where no rank applies."""
+        return group_ranks(self.ranks) if self.ranks else ""
+
+
+def places(finding: Finding) -> tuple[Place, ...]:
+    """`finding.where` with the ranks that share a place and a note put together, in the order given."""
+    grouped: dict[tuple[str, str], list[Where]] = {}
+    for where in finding.where:
+        spot = f"{where.file}:{where.line}" + (f" in {where.function}" if where.function else "")
+        grouped.setdefault((spot, where.note), []).append(where)
+    return tuple(
+        Place(ranks=tuple(where.rank for where in group if where.rank is not None), spot=spot, note=note)
+        for (spot, note), group in grouped.items()
+    )
+
+
+def summary(report: Report) -> str:
+    """One sentence: how many findings of each severity, how many checks ran, how many could not and crashed."""
+    counts = [
+        f"{number} {severity.value}"
+        for severity in (Severity.FAIL, Severity.WARN, Severity.INFO)
+        if (number := sum(finding.severity is severity for finding in report.findings))
+    ]
+    found = ", ".join(counts) if counts else "no findings"
+    parts = [f"{len(report.ran)} checks ran", f"{len(report.skipped)} skipped"]
+    if report.crashed:
+        parts.append(f"{len(report.crashed)} crashed")
+    return f"{found} ({', '.join(parts)})"
+
+
+def skips_by_reason(report: Report) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Each reason for which checks were skipped, with their codes; the commonest first."""
+    codes: dict[str, list[str]] = {}
+    for outcome in report.skipped:
+        codes.setdefault(outcome.reason, []).append(outcome.rule.code)
+    return tuple((reason, tuple(group)) for reason, group in sorted(codes.items(), key=lambda item: -len(item[1])))
+
+
+def headline(finding: Finding) -> str:
+    """`DDP305 collective-called-by-some: rank 0 called ...`."""
+    return f"{finding.code} {finding.rule.name}: {finding.message}"

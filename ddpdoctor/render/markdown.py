@@ -1,0 +1,42 @@
+"""The report as markdown: for a bug report, or for `GITHUB_STEP_SUMMARY`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddpdoctor.model import Finding, Report
+from ddpdoctor.render import places, skips_by_reason, summary
+
+
+def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[str, str]] = ()) -> str:
+    """A heading, the findings, what was skipped folded away, and `facts` (name, value) as a table."""
+    lines = [f"### {title}: {summary(report)}", ""]
+    for finding in report.findings:
+        lines += [*_finding(finding), ""]
+    lines += [f"- undecided: {_inline(reason)}" for reason in report.undecided]
+    lines += [f"- note: {_inline(note)}" for note in report.notes]
+    lines += [f"- {crash.rule.code} crashed: {_inline(crash.error)}" for crash in report.crashed]
+    if facts:
+        lines += ["", "| | |", "|---|---|", *(f"| {_cell(name)} | {_cell(value)} |" for name, value in facts)]
+    if report.skipped:
+        lines += ["", "<details><summary>checks that could not look</summary>", ""]
+        lines += [f"- {', '.join(codes)}: {_inline(reason)}" for reason, codes in skips_by_reason(report)]
+        lines += ["", "</details>"]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _finding(finding: Finding) -> list[str]:
+    lines = [f"- **{finding.code} {finding.rule.name}** ({finding.severity.value}): {_inline(finding.message)}"]
+    lines += [f"  - {place.who} `{place.spot}` {_inline(place.note)}".rstrip() for place in places(finding)]
+    lines += [f"  - {_inline(detail)}" for detail in finding.details]
+    if finding.explained_by:
+        return [*lines, f"  - explained by {finding.explained_by}"]
+    return [*lines, f"  - what to do: {_inline(finding.remedy)}"]
+
+
+def _inline(text: str) -> str:
+    return text.replace("\n", " ").replace("<", "&lt;")
+
+
+def _cell(text: str) -> str:
+    return _inline(text).replace("|", "\\|")

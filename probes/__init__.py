@@ -1,0 +1,1 @@
+"""Programs that a launcher runs on every rank, one measurement a file; rank 0 reports in JSON lines (see rank.py)."""

@@ -1,0 +1,1 @@
+"""One file a fault: each makes the known-good job sick in one way."""

@@ -1,0 +1,35 @@
+"""Ruff and strict mypy have nothing to say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], ["interrogate", "-q", "ddpdoctor"]],
+    ids=" ".join,
+)
+@pytest.mark.timeout(300)
+def test_tool_is_silent(command: list[str]) -> None:
+    tool, *arguments = command
+    ended = subprocess.run(
+        [sys.executable, "-m", tool, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_no_file_is_called_utils() -> None:
+    banned = {"utils.py", "helpers.py", "common.py", "manager.py"}
+    found = [path for top in ("ddpdoctor", "probes", "reference_train") for path in (ROOT / top).rglob("*.py")]
+    assert not [path for path in found if path.name in banned]
+
+
+def test_torch_is_pinned_for_development_only() -> None:
+    assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text()
