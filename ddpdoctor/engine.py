@@ -98,6 +98,8 @@ class _Resolver:
         self._derived: dict[Any, Any] = {}
 
     def __call__(self, kind: Any) -> Any:  # noqa: ANN401 - kinds are data
+        if type(None) in typing.get_args(kind):
+            return self._optional(kind)
         if typing.get_origin(kind) is PerRank:
             (inner,) = typing.get_args(kind)
             return self._present(self._evidence.per_rank(inner), inner)
@@ -105,6 +107,14 @@ class _Resolver:
         if given is None and kind in _analyses():
             return self._derive(kind)
         return self._present(given, kind)
+
+    def _optional(self, kind: Any) -> Any:  # noqa: ANN401
+        """What stands in `X | None`, or None where it is not there: evidence that a check uses but can do without."""
+        (wanted,) = (inner for inner in typing.get_args(kind) if inner is not type(None))
+        try:
+            return self(wanted)
+        except _Absent:
+            return None
 
     def _derive(self, kind: Any) -> Any:  # noqa: ANN401
         if kind not in self._derived:

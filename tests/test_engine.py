@@ -1,0 +1,120 @@
+"""The engine: declared inputs, three kinds of answer, and one cause as the headline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from ddpdoctor import engine
+from ddpdoctor.engine import Check, diagnose
+from ddpdoctor.evidence import Evidence, Missing, PerRank, RankFacts
+from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, group_ranks
+
+
+@dataclass(frozen=True)
+class Pulse:
+    beats: int
+
+
+@dataclass(frozen=True)
+class Notes:
+    text: str
+
+
+def rule(code: str, *, explains: tuple[str, ...] = (), severity: Severity = Severity.FAIL) -> Rule:
+    return Rule(
+        code=code, name=f"rule-{code[3:]}", summary="x", severity=severity, remedy="do something", explains=explains
+    )
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, evidence: Evidence, *functions_by_rule) -> engine.Report:
+    checks = tuple(Check(rule, function, engine._declared(function)) for rule, function in functions_by_rule)
+    monkeypatch.setattr(engine, "all_checks", lambda: checks)
+    return diagnose(evidence)
+
+
+def two_ranks(*beats: int) -> Evidence:
+    return Evidence(
+        ranks=tuple(RankFacts(rank=rank, host="host-a", facts=(Pulse(beat),)) for rank, beat in enumerate(beats))
+    )
+
+
+def test_a_check_gets_what_it_declares_and_optional_evidence_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def check(pulse: PerRank[Pulse], notes: Notes | None) -> Iterator[Finding]:
+        seen.append(([entry.value.beats for entry in pulse], notes))
+        yield from ()
+
+    report = judged(monkeypatch, two_ranks(60, 70), (rule("DDP101"), check))
+    assert seen == [([60, 70], None)]
+    assert isinstance(report.outcomes[0], Ran)
+    assert report.exit_code(Severity.FAIL) == 0
+
+
+def test_missing_evidence_is_skipped_with_the_collectors_own_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(pulse: PerRank[Pulse]) -> Iterator[Finding]:
+        yield from ()
+
+    evidence = Evidence(missing=(Missing(kind="Pulse", reason="the patient has no wrist"),))
+    report = judged(monkeypatch, evidence, (rule("DDP101"), check))
+    assert report.outcomes == (Skipped(rule("DDP101"), "no Pulse: the patient has no wrist"),)
+    assert report.exit_code(Severity.FAIL) == 3
+
+
+def test_a_check_that_breaks_is_shown_and_silences_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, sound = rule("DDP101"), rule("DDP102", severity=Severity.WARN)
+
+    def breaks(pulse: PerRank[Pulse]) -> Iterator[Finding]:
+        raise ZeroDivisionError("by zero")
+
+    def finds(pulse: PerRank[Pulse]) -> Iterator[Finding]:
+        yield sound.finding("something", ranks=(1,))
+
+    def skips(pulse: PerRank[Pulse]) -> Iterator[Finding]:
+        raise SkipCheck("cannot tell")
+
+    report = judged(monkeypatch, two_ranks(1), (broken, breaks), (sound, finds), (rule("DDP103"), skips))
+    assert isinstance(report.outcomes[0], Crashed)
+    assert "ZeroDivisionError: by zero" in report.outcomes[0].error
+    assert report.outcomes[2] == Skipped(rule("DDP103"), "cannot tell")
+    assert [finding.code for finding in report.findings] == ["DDP102"]
+    assert report.exit_code(Severity.FAIL) == 4
+    assert report.exit_code(Severity.WARN) == 1
+
+
+def test_the_cause_is_the_headline_and_its_symptoms_are_folded_under_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    symptom, cause = rule("DDP301"), rule("DDP402", explains=("DDP301",))
+
+    def sees_symptom(pulse: PerRank[Pulse]) -> Iterator[Finding]:
+        yield symptom.finding("ranks 0,2 wait", ranks=(0, 2))
+
+    def sees_cause(pulse: PerRank[Pulse]) -> Iterator[Finding]:
+        yield cause.finding("rank 1 was killed", ranks=(1,))
+
+    report = judged(monkeypatch, two_ranks(1), (symptom, sees_symptom), (cause, sees_cause))
+    assert [(finding.code, finding.explained_by) for finding in report.findings] == [
+        ("DDP402", None),
+        ("DDP301", "DDP402"),
+    ]
+
+
+def test_facts_about_the_host_are_background_beside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = rule("DDP101")
+
+    def sees(pulse: PerRank[Pulse]) -> Iterator[Finding]:
+        yield host.finding("small disk")
+
+    evidence = Evidence(ranks=two_ranks(1).ranks, about_job=True)
+    (finding,) = judged(monkeypatch, evidence, (host, sees)).findings
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [((), "no rank"), ((3,), "rank 3"), ((5, 0, 1, 2), "ranks 0-2,5"), ((1, 2), "ranks 1-2"), ((7, 7), "rank 7")],
+)
+def test_ranks_are_written_as_people_write_them(ranks: tuple[int, ...], said: str) -> None:
+    assert group_ranks(ranks) == said
