@@ -55,6 +55,11 @@ def skips_by_reason(report: Report) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((reason, tuple(group)) for reason, group in sorted(codes.items(), key=lambda item: -len(item[1])))
 
 
+def printable(text: str) -> str:
+    """`text` without control characters other than tab and newline: a log's escape sequences never reach a terminal."""
+    return "".join(character for character in text if character in "\t\n" or character.isprintable())
+
+
 def headline(finding: Finding) -> str:
     """`DDP305 collective-called-by-some: rank 0 called ...`."""
     return f"{finding.code} {finding.rule.name}: {finding.message}"

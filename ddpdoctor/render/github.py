@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.model import Finding, Report, Severity
-from ddpdoctor.render import places, summary
+from ddpdoctor.render import places, printable, summary
 
 _COMMAND = {Severity.FAIL: "error", Severity.WARN: "warning", Severity.INFO: "notice"}
 
@@ -29,7 +29,7 @@ def _annotation(finding: Finding) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 from typing_extensions import assert_never
 
 from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Severity, Skipped
-from ddpdoctor.render import places
+from ddpdoctor.render import places, printable
 
 
 def render(report: Report, *, suite: str = "ddpdoctor", fail_on: Severity = Severity.FAIL) -> str:
@@ -17,7 +17,7 @@ def render(report: Report, *, suite: str = "ddpdoctor", fail_on: Severity = Seve
         _case(ET.SubElement(root, "testcase", classname=suite, name=_title(outcome)), outcome, fail_on)
     for reason in report.undecided:
         case = ET.SubElement(root, "testcase", classname=suite, name="undecided")
-        ET.SubElement(case, "error", message=_clean(reason))
+        ET.SubElement(case, "error", message=printable(reason))
     counts = {tag: len(root.findall(f"testcase/{tag}")) for tag in ("failure", "error", "skipped")}
     root.set("tests", str(len(root)))
     root.set("failures", str(counts["failure"]))
@@ -37,15 +37,15 @@ def _case(case: ET.Element, outcome: Outcome, fail_on: Severity) -> None:
             failing = [finding for finding in findings if finding.severity.rank >= fail_on.rank]
             if failing:
                 worst = failing[0]
-                failure = ET.SubElement(case, "failure", message=_clean(worst.message), type=worst.severity.value)
-                failure.text = _clean("\n\n".join(_body(finding) for finding in failing))
+                failure = ET.SubElement(case, "failure", message=printable(worst.message), type=worst.severity.value)
+                failure.text = printable("\n\n".join(_body(finding) for finding in failing))
             quiet = [finding for finding in findings if finding not in failing]
             if quiet:
-                ET.SubElement(case, "system-out").text = _clean("\n\n".join(_body(finding) for finding in quiet))
+                ET.SubElement(case, "system-out").text = printable("\n\n".join(_body(finding) for finding in quiet))
         case Skipped(reason=reason):
-            ET.SubElement(case, "skipped", message=_clean(reason))
+            ET.SubElement(case, "skipped", message=printable(reason))
         case Crashed(error=error):
-            ET.SubElement(case, "error", message=_clean(error))
+            ET.SubElement(case, "error", message=printable(error))
         case _:
             assert_never(outcome)
 
@@ -54,8 +54,3 @@ def _body(finding: Finding) -> str:
     lines = [finding.message, *(f"  {place.who}  {place.spot}  {place.note}".rstrip() for place in places(finding))]
     lines += [f"  {detail}" for detail in finding.details]
     return "\n".join([*lines, f"what to do: {finding.remedy}"])
-
-
-def _clean(text: str) -> str:
-    """`text` without the control characters that XML 1.0 forbids."""
-    return "".join(character for character in text if character >= " " or character in "\t\n\r")

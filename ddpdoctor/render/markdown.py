@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ddpdoctor.model import Finding, Report
-from ddpdoctor.render import places, skips_by_reason, summary
+from ddpdoctor.render import places, printable, skips_by_reason, summary
 
 
 def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[str, str]] = ()) -> str:
@@ -35,7 +35,7 @@ def _finding(finding: Finding) -> list[str]:
 
 
 def _inline(text: str) -> str:
-    return text.replace("\n", " ").replace("<", "&lt;")
+    return printable(text).replace("\n", " ").replace("<", "&lt;")
 
 
 def _cell(text: str) -> str:

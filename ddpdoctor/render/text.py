@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ddpdoctor.model import Finding, Report, Severity
-from ddpdoctor.render import headline, places, skips_by_reason, summary
+from ddpdoctor.render import headline, places, printable, skips_by_reason, summary
 
 _STYLE = {Severity.FAIL: "bold red", Severity.WARN: "bold yellow", Severity.INFO: "bold cyan"}
 SHOWN_SKIP_REASONS = 6
@@ -23,6 +23,7 @@ def render(report: Report, *, color: bool = False, width: int = 100, verbose: bo
         emoji=False, soft_wrap=True,
     )  # fmt: skip
     for line in _lines(report, verbose=verbose):
+        line.plain = printable(line.plain)
         console.print(line)
     return file.getvalue()
 
@@ -46,6 +47,7 @@ def _finding(finding: Finding) -> Iterator[Text]:
     indent = "  " if folded else ""
     title = headline(finding)
     code, _, rest = title.partition(" ")
+    rest = rest.replace("\n", f"\n{indent}  ")
     yield Text.assemble(indent, (code, _STYLE[finding.severity]), f" {rest}")
     listed = places(finding)
     widest = max((len(place.who) for place in listed), default=0)

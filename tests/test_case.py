@@ -1,0 +1,118 @@
+"""Evidence to files and back: nothing lost, no secret kept, hostile files refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ddpdoctor import case
+from ddpdoctor.errors import DdpdoctorError, UsageError
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.launch import Launch
+
+LAUNCH = Launch.from_environ(
+    {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "node-a", "MASTER_PORT": "29500"}
+)
+EVIDENCE = Evidence(
+    ranks=(RankFacts(rank=1, host="node-b", facts=(LAUNCH,)),),
+    missing=(Missing(kind="Gpus", reason="no driver", rank=1),),
+    notes=("a note",),
+    undecided=("rank 0 never came",),
+    about_job=True,
+    meta={"command": "env"},
+)
+
+
+@pytest.mark.parametrize("name", ["case.json", "folder"])
+def test_a_case_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
+    file = case.save(EVIDENCE, tmp_path / name)
+    assert json.loads(file.read_text())["schema"] == "ddpdoctor.case/1"
+    assert case.load(tmp_path / name) == EVIDENCE
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("HF_TOKEN=hf_abcdefghijklmnopqrst0123", "HF_TOKEN=<redacted>"),
+        ("train.py --wandb-api-key 0123456789abcdef --lr 0.1", "train.py --wandb-api-key <redacted> --lr 0.1"),
+        ("https://user:hunter2@proxy:8080/x", "https://user:<redacted>@proxy:8080/x"),
+        ("Authorization: Bearer abcdef0123456789", "Authorization: Bearer <redacted>"),
+        ("AWS AKIAABCDEFGHIJKLMNOP", "AWS <redacted>"),
+        ('{"password": "a b"}', '{"password": "<redacted> b"}'),
+    ],
+)
+def test_secrets_do_not_leave(text: str, kept: str) -> None:
+    assert case.redact_text(text) == kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NCCL_SOCKET_IFNAME=eth0",
+        "tokenizer.py:12 in encode",
+        "rank 0 called all_reduce #41 (train.py:88)",
+        "MASTER_ADDR=10.0.0.1 MASTER_PORT=29500",
+        "keys: /default_pg/0//cpu//0/2",
+        "basic block",
+    ],
+)
+def test_what_is_no_secret_stays_readable(text: str) -> None:
+    assert case.redact_text(text) == text
+
+
+@given(st.text())
+def test_redaction_changes_nothing_the_second_time(text: str) -> None:
+    once = case.redact_text(text)
+    assert case.redact_text(once) == once
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is not a ddpdoctor case"),
+        (b"\x80\x04\x95garbage", "is not a ddpdoctor case"),
+        (b"[" * 100_000, "is not a ddpdoctor case"),
+        (b"[]", 'it has no "schema" key'),
+        (b'{"schema": "ddpdoctor.case/9"}', "its \"schema\" is 'ddpdoctor.case/9', expected 'ddpdoctor.case/1'"),
+        (b'{"schema": "ddpdoctor.case/1", "ranks": 5}', "Expected `array`, got `int` - at `$.ranks`"),
+        (
+            b'{"schema": "ddpdoctor.case/1", "ranks": [{"rank": 0, "host": "a", "facts": {"Launch": {"rank": "x"}}}]}',
+            "is not a valid case",
+        ),
+    ],
+)
+def test_a_foreign_file_is_refused_with_a_sentence(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "case.json"
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as refused:
+        case.load(path)
+    assert said in refused.value.message
+    assert str(path) in refused.value.message
+
+
+def test_a_case_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        case.load(tmp_path / "nothing.json")
+
+
+def test_evidence_of_a_newer_version_is_said_and_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps({"schema": case.SCHEMA, "job": {"FutureKind": {"x": 1}}}))
+    loaded = case.load(path)
+    assert loaded.job == ()
+    assert loaded.notes == ("the case holds evidence this version does not know and ignores: FutureKind",)
+
+
+def test_a_write_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full on this system")
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(DdpdoctorError, match="cannot write"):
+        case.write_atomically(tmp_path / "file" / "report.json", "text")
+    assert os.listdir(tmp_path) == ["file"]
