@@ -51,7 +51,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedMemory:
-    """/dev/shm, and the files there that torch or NCCL made. `stale_files` and `stale_bytes` are those of dead processes."""
+    """The memory file system /dev/shm, and what torch and NCCL left there. `stale_*` count files of dead processes."""
 
     size_bytes: int
     free_bytes: int
