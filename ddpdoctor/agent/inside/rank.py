@@ -1,0 +1,66 @@
+"""The process that the agent lives in, and its place in the job once it is known."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+
+class Rank:
+    """One process of the job. `number` and `world_size` are None until `init_process_group` is called in it.
+
+    Files of this rank are called `PID.something` in `directory`. A forked child (a data loader worker) is not the rank:
+    there `is_here()` is False again.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.number: int | None = None
+        self.world_size: int | None = None
+        self._pid: int | None = None
+
+    def is_here(self) -> bool:
+        """Whether this very process called `init_process_group`."""
+        return self._pid == os.getpid()
+
+    def path(self, suffix: str) -> str:
+        """The path of this rank's file `PID.suffix`."""
+        return os.path.join(self.directory, f"{os.getpid()}.{suffix}")
+
+    def place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Note that this process is about to be a rank, and which, where the call or the environment says so."""
+        self._pid = os.getpid()
+        given = [*args, *[None] * 5]
+        self.number = _number(kwargs.get("rank", given[4]), "RANK")
+        self.world_size = _number(kwargs.get("world_size", given[3]), "WORLD_SIZE")
+
+    def joined(self, number: int, world_size: int) -> None:
+        """Note what the process group says."""
+        self.number, self.world_size = number, world_size
+
+    @contextlib.contextmanager
+    def giving_up(self, what: str) -> Iterator[None]:
+        """Swallow what fails inside and write it down for the report: the job must never notice."""
+        try:
+            yield
+        except Exception as error:
+            self.give_up(what, f"{type(error).__name__}: {error}")
+
+    def give_up(self, what: str, why: str) -> None:
+        """Write down what the agent cannot do in this rank, and why."""
+        try:
+            rank = os.environ.get("RANK", "?") if self.number is None else self.number
+            with open(self.path("gave-up"), "a", encoding="utf-8") as file:
+                file.write(json.dumps({"rank": rank, "what": what, "why": why}) + "\n")
+        except Exception:
+            pass
+
+
+def _number(given: Any, variable: str) -> int | None:  # noqa: ANN401 - what a user passes
+    if isinstance(given, int) and given >= 0:
+        return given
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,82 @@
+"""The agent starts in ranks only, leaves everything else as it was, and never raises into the job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.agent import given_up, job_environment
+
+RANK = """
+import os, sys, torch.distributed as dist
+dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
+print(sorted(name.partition(".")[2] for name in os.listdir(os.environ["DDPDOCTOR_AGENT_DIR"])))
+print([entry for entry in sys.path if "ddpdoctor" in entry and "agent" in entry])
+dist.destroy_process_group()
+"""
+
+
+def python(
+    code: str, *arguments: str, directory: Path, features: str = "watch", extra_path: str = "", flags=()
+) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PYTHONPATH": extra_path} if extra_path else {**os.environ}
+    environ |= job_environment(features.split(","), directory, environ)
+    return subprocess.run(
+        [sys.executable, *flags, "-c", code, *arguments],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+def test_a_rank_gets_its_server_and_nothing_shows(short_dir: Path, tmp_path: Path) -> None:
+    ended = python(RANK, str(tmp_path / "store"), directory=short_dir)
+    assert ended.returncode == 0, ended.stderr
+    files, path = ended.stdout.splitlines()
+    assert "sock" in files
+    assert path == "[]"
+    assert "Server" not in ended.stderr
+    assert not given_up(short_dir)
+
+
+def test_a_process_that_is_no_rank_leaves_nothing(short_dir: Path) -> None:
+    ended = python("import sys; print('_ddpdoctor_inside.watch' in sys.modules)", directory=short_dir)
+    assert (ended.stdout, ended.stderr) == ("False\n", "")
+    assert not list(short_dir.iterdir())
+
+
+def test_what_fails_is_given_up_and_said(tmp_path: Path) -> None:
+    too_long = tmp_path / ("x" * 100)
+    too_long.mkdir()
+    ended = python(RANK, str(tmp_path / "store"), directory=too_long, features="watch,no_such_feature")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    said = given_up(too_long)
+    assert any(line.startswith("the agent gave up on loading no_such_feature: ModuleNotFoundError") for line in said)
+    assert any("the socket path has" in line and line.endswith("(rank 0)") for line in said)
+
+
+def test_the_users_own_sitecustomize_still_runs(short_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.MINE = __name__")
+    ended = python(
+        "import sitecustomize; print(MINE, sitecustomize.__file__)", directory=short_dir, extra_path=str(tmp_path)
+    )
+    assert ended.stdout == f"sitecustomize {tmp_path / 'sitecustomize.py'}\n", ended.stderr
+
+
+@pytest.mark.parametrize("flag", ["-I", "-S", "-E"])
+def test_python_that_ignores_its_environment_runs_without_the_agent(flag: str, short_dir: Path) -> None:
+    ended = python("import sys; print('_ddpdoctor_inside' in sys.modules)", directory=short_dir, flags=[flag])
+    assert (ended.returncode, ended.stdout) == (0, "False\n"), ended.stderr
+
+
+def test_a_broken_line_of_a_rank_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "7.gave-up").write_text('{"rank": 3, "wh\n' + json.dumps({"rank": 3, "what": "x", "why": "y"}) + "\n")
+    assert given_up(tmp_path) == ("the agent gave up on x: y (rank 3)",)
