@@ -1,0 +1,105 @@
+"""How ranks ended and how far they came: from watching them, or from what the logs say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddpdoctor.evidence.frames import Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankError:
+    """An exception that ended a rank, or that it printed: type without its module, whole message, stack.
+
+    `stack` is innermost first. `cause` is the exception that it was raised from, or that a DataLoader worker or a
+    spawned process passed on.
+    """
+
+    type: str
+    message: str
+    stack: tuple[Frame, ...] = ()
+    cause: RankError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankExit:
+    """How one rank ended, as far as it is known.
+
+    `exit_code` is the process's own code, or -N for signal N; None where it still runs or nobody saw its end.
+    `ended_by_launcher` is True where its launcher or ddpdoctor ended it because of somebody else's failure.
+    `ended_at` is in seconds since the epoch; `order` is the place among all ends that one observer saw (0 first).
+    `tail` are the last lines of what it printed. The out-of-memory facts are those of its own cgroup and kernel log.
+    """
+
+    exit_code: int | None
+    error: RankError | None = None
+    ended_by_launcher: bool = False
+    ended_at: float | None = None
+    order: int | None = None
+    tail: tuple[str, ...] = ()
+    oom_kills: int | None = None
+    memory_limit_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    kernel_said: str | None = None
+    pid: int | None = None
+
+    @property
+    def signal(self) -> int | None:
+        """The number of the signal that ended it, or None."""
+        if self.exit_code is None:
+            return None
+        if self.exit_code < 0:
+            return -self.exit_code
+        return self.exit_code - 128 if 128 < self.exit_code < 128 + 65 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCount:
+    """How far one rank came: forwards and backwards of its wrapped model, steps of its optimizer.
+
+    `last_at` is when the last of them ended, in seconds since the epoch. A count is None where nothing could be hooked.
+    """
+
+    forwards: int | None = None
+    backwards: int | None = None
+    steps: int | None = None
+    last_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveCall:
+    """One collective as the user's code asked for it: what the flight recorder cannot see.
+
+    `op` is the function of torch.distributed, such as `all_reduce`; `group` the group's name as the recorder has it;
+    `seq` the number that the recorder gave the call in that group. `iteration` counts the optimizer steps that this
+    rank had made. `root` is a global rank. `place` is the user's own line.
+    """
+
+    op: str
+    group: str
+    seq: int | None
+    iteration: int | None = None
+    reduce_op: str | None = None
+    root: int | None = None
+    place: Frame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewGroup:
+    """One call of `new_group`: the members asked for, whether it has returned, and the user's own line."""
+
+    ranks: tuple[int, ...]
+    returned: bool
+    name: str | None = None
+    place: Frame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveCalls:
+    """What the agent recorded on one rank: its latest collectives, oldest first, and every `new_group` it called."""
+
+    calls: tuple[CollectiveCall, ...] = ()
+    new_groups: tuple[NewGroup, ...] = ()
+
+
+KINDS = (RankExit, StepCount, CollectiveCalls)
