@@ -15,6 +15,7 @@ from ddpdoctor.errors import DdpdoctorError
 COMMANDS = (
     "checks",
     "explain",
+    "train",
 )
 INTERRUPTED = 130
 FAILED = 4

@@ -64,30 +64,38 @@ def run_ranks(
         UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
     """
     launch = current_launch()
-    if launch is not None and nproc is not None:
-        raise UsageError(
-            f"--nproc {nproc} was given, but {launch.launcher} already started this as rank {launch.rank} of "
-            f"{launch.world_size}",
-            hint="leave --nproc out under a launcher",
-        )
-    if launch is None:
-        nproc = checked_nproc(nproc)
-        command = [
-            sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc), str(program),
-        ]  # fmt: skip
-    else:
-        command = [sys.executable, str(program)]
+    command, added = ranks_command(program, arguments, nproc=nproc)
+    added |= env or {}
     speaks = launch is None or launch.rank == 0
     with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
         results = _Results(Path(folder) / "results.jsonl", on_result)
-        added = dict(env or {})
         if speaks:
             added[RESULTS] = str(results.path)
-        if launch is None and nproc is not None:
-            cores = len(os.sched_getaffinity(0))
-            added.setdefault("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", str(max(1, cores // nproc))))
-        ended = run([*command, *arguments], deadline_seconds=deadline_seconds, env=added, poll=results.read)
+        ended = run(command, deadline_seconds=deadline_seconds, env=added, poll=results.read)
         return RankRun(ended=ended, results=tuple(results.seen), speaks=speaks)
+
+
+def ranks_command(
+    program: Path, arguments: Sequence[str] = (), *, nproc: int | None
+) -> tuple[list[str], dict[str, str]]:
+    """The command that runs `program` on `nproc` local ranks, or as the one rank that a launcher made of us; and its variables.
+
+    Raises:
+        UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
+    """
+    launch = current_launch()
+    if launch is not None:
+        if nproc is not None:
+            raise UsageError(
+                f"--nproc {nproc} was given, but {launch.launcher} already started this as rank {launch.rank} of "
+                f"{launch.world_size}",
+                hint="leave --nproc out under a launcher",
+            )
+        return [sys.executable, str(program), *arguments], {}
+    nproc = checked_nproc(nproc)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc)]
+    threads = os.environ.get("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // nproc)))
+    return [*launcher, str(program), *arguments], {"OMP_NUM_THREADS": threads}
 
 
 def checked_nproc(nproc: int | None) -> int:
