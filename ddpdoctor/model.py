@@ -139,13 +139,15 @@ Outcome: TypeAlias = Ran | Skipped | Crashed
 class Report:
     """Every rule's answer. `findings[0]` is the root cause; `notes` are worth saying but not findings.
 
-    `undecided` holds the reasons for which no verdict was possible: a rank missing, a deadline passed.
+    `undecided` holds the reasons for which no verdict was possible: a rank missing, a deadline passed. `measured` is what
+    the command measured, finding or not, for machines: an accuracy, the table of a benchmark.
     """
 
     outcomes: tuple[Outcome, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
+    measured: Mapping[str, Measure] = field(default_factory=dict)
 
     @property
     def ran(self) -> tuple[Ran, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import typer
@@ -15,12 +16,22 @@ from ddpdoctor import case
 from ddpdoctor.cli.options import Format, ReportOptions
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.model import Report
+from ddpdoctor.model import Measure, Report
 
 
-def conclude(evidence: Evidence, options: ReportOptions, *, facts: Sequence[tuple[str, str]] = ()) -> NoReturn:
-    """Judge `evidence`, write what the options ask for, and leave with the exit code of the verdict."""
-    raise typer.Exit(show(judge(evidence, options), options, facts=facts))
+def conclude(
+    evidence: Evidence,
+    options: ReportOptions,
+    *,
+    facts: Sequence[tuple[str, str]] = (),
+    measured: Mapping[str, Measure] | None = None,
+) -> NoReturn:
+    """Judge `evidence`, write what the options ask for, and leave with the exit code of the verdict.
+
+    `facts` (name, value) are for people, in markdown; `measured` is for machines, in JSON.
+    """
+    report = replace(judge(evidence, options), measured=measured or {})
+    raise typer.Exit(show(report, options, facts=facts))
 
 
 def judge(evidence: Evidence, options: ReportOptions) -> Report:

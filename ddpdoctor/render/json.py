@@ -25,6 +25,7 @@ def document(report: Report) -> dict[str, Any]:
         "outcomes": [_outcome(outcome) for outcome in report.outcomes],
         "notes": list(report.notes),
         "undecided": list(report.undecided),
+        "measured": _plain(report.measured),
     }
 
 
