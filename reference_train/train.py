@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 DIGITS = Path(__file__).parent / "digits"  # 8,000 + 1,000 digits of MNIST; digits/README.md says where they are from
 LEARNING_RATE = (
-    0.1  # at 128 samples a step; it grows with the batch (Goyal et al. 2017, "Accurate, Large Minibatch SGD")
+    0.1  # at 64 samples a step; it grows with the batch (Goyal et al. 2017, "Accurate, Large Minibatch SGD")
 )
 MOST_BYTES = 1 << 28  # far more than MNIST's 47 MB: a .gz of a few bytes must not fill the memory
 MEAN, DEVIATION = 0.1307, 0.3081  # of MNIST's training pixels, scaled to 0..1
@@ -72,8 +72,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The options on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--data-dir", type=Path, default=DIGITS, help="MNIST's idx files, plain or .gz")
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=128, help="samples a step, over all ranks together")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=64, help="samples a step, over all ranks together")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", choices=("gloo", "nccl"), help="default: nccl where there are GPUs, else gloo")
     parser.add_argument(
@@ -113,7 +113,7 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
     sampler: DistributedSampler[Any] = DistributedSampler(training, shuffle=True, seed=options.seed)
     batches = BatchSampler(sampler, batch_size=options.batch_size // world_size, drop_last=False)
     loader: DataLoader[Any] = DataLoader(training, sampler=batches, batch_size=None, pin_memory=device.type == "cuda")
-    peak = LEARNING_RATE * options.batch_size / 128
+    peak = LEARNING_RATE * options.batch_size / 64
     optimizer = torch.optim.SGD(model.parameters(), lr=peak, momentum=0.9, nesterov=True, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=options.epochs * len(loader))
 
@@ -136,6 +136,8 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
         progress.say("epoch", epoch=epoch + 1, accuracy=accuracy, test_loss=test_loss, seconds=seconds)
     progress.say(
         "end",
+        dataset="digits" if options.data_dir == DIGITS else "mnist",
+        model="digitnet",
         accuracy=accuracy,
         test_loss=test_loss,
         test_samples=len(test),
@@ -143,7 +145,8 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
         seconds=seconds,
         world_size=world_size,
         backend=dist.get_backend(),
-        epochs=options.epochs,
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        batch_size=options.batch_size,
         seed=options.seed,
         weights=digests(model.module),
     )

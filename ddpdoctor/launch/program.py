@@ -36,12 +36,13 @@ def run(
     deadline_seconds: float,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    poll: Callable[[], None] | None = None,
+    poll: Callable[[], bool | None] | None = None,
 ) -> Ended:
     """Run `command` to its end or to the deadline, then end every process that it started.
 
     `env` is added to this process's environment. `poll` is called about every 50 ms while the program runs, in this
-    thread. Only the last 400 lines of each stream are kept.
+    thread; when it answers True, the program is ended like one past its deadline. Only the last 400 lines of each stream
+    are kept.
     """
     start = time.monotonic()
     process = start_guarded(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -49,13 +50,11 @@ def run(
     timed_out = False
     try:
         while process.poll() is None:
-            if poll is not None:
-                poll()
+            timed_out = time.monotonic() - start > deadline_seconds or bool(poll is not None and poll())
+            if timed_out:
+                break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=0.05)
-            if time.monotonic() - start > deadline_seconds:
-                timed_out = True
-                break
     finally:
         end(process)
     if poll is not None:

@@ -6,17 +6,20 @@ it: ranks that a launcher started have the variable on rank 0 alone, and gather 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ddpdoctor
-from ddpdoctor.errors import UsageError
+from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.program import Ended, run
 
@@ -53,12 +56,13 @@ def run_ranks(
     *,
     nproc: int | None,
     deadline_seconds: float,
+    silence_seconds: float = float("inf"),
     env: Mapping[str, str] | None = None,
     on_result: Callable[[dict[str, Any]], None] | None = None,
 ) -> RankRun:
     """Run `program` on `nproc` local ranks, or, where `nproc` is None and a launcher started us, as this one rank.
 
-    `on_result` sees each of rank 0's results as it comes.
+    `on_result` sees each of rank 0's results as it comes; after `silence_seconds` without one the ranks are ended.
 
     Raises:
         UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
@@ -67,11 +71,16 @@ def run_ranks(
     command, added = ranks_command(program, arguments, nproc=nproc)
     added |= env or {}
     speaks = launch is None or launch.rank == 0
-    with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
+    with _folder() as folder:
         results = _Results(Path(folder) / "results.jsonl", on_result)
         if speaks:
             added[RESULTS] = str(results.path)
-        ended = run(command, deadline_seconds=deadline_seconds, env=added, poll=results.read)
+
+        def poll() -> bool:
+            results.read()
+            return speaks and results.seconds_silent > silence_seconds
+
+        ended = run(command, deadline_seconds=deadline_seconds, env=added, poll=poll)
         return RankRun(ended=ended, results=tuple(results.seen), speaks=speaks)
 
 
@@ -118,6 +127,21 @@ def checked_nproc(nproc: int | None) -> int:
     return nproc
 
 
+@contextlib.contextmanager
+def _folder() -> Iterator[str]:
+    """A directory that lives as long as the ranks."""
+    try:
+        folder = tempfile.mkdtemp(prefix="ddpdoctor-")
+    except OSError as error:
+        raise DdpdoctorError(
+            f"cannot make a temporary directory: {error.strerror}", hint="set TMPDIR to a writable directory with space"
+        ) from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class _Results:
     """Follows the file that rank 0 writes; an unfinished last line waits for its end."""
 
@@ -126,6 +150,11 @@ class _Results:
         self.seen: list[dict[str, Any]] = []
         self._on_result = on_result
         self._offset = 0
+        self._last = time.monotonic()
+
+    @property
+    def seconds_silent(self) -> float:
+        return time.monotonic() - self._last
 
     def read(self) -> None:
         if not self.path.exists():
@@ -137,6 +166,7 @@ class _Results:
         if not complete:
             return
         self._offset += len(complete) + 1
+        self._last = time.monotonic()
         for line in complete.splitlines():
             result = json.loads(line)
             self.seen.append(result)
