@@ -68,20 +68,33 @@ class StepCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCall:
-    """One collective as the user's code asked for it: what the flight recorder cannot see.
+    """One call of torch.distributed as the user's code made it: what the flight recorder cannot see.
 
-    `op` is the function of torch.distributed, such as `all_reduce`; `group` the group's name as the recorder has it;
-    `seq` the number that the recorder gave the call in that group. `iteration` counts the optimizer steps that this
-    rank had made. `root` is a global rank. `place` is the user's own line.
+    `op` is the function, such as `all_reduce`; `group` the group's name as the recorder has it; `seq` the number that
+    the recorder gave the call in that group. `root` (of a broadcast, reduce, gather, scatter) and `peer` (of a send or
+    recv, None for any) are global ranks. `place` is the user's own line. `returned` is False while the call waits.
     """
 
     op: str
     group: str
     seq: int | None
-    iteration: int | None = None
     reduce_op: str | None = None
     root: int | None = None
+    peer: int | None = None
     place: Frame | None = None
+    returned: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMark:
+    """Where one rank's iterations fall among its collectives: when `iteration` began, `seq` calls had been made.
+
+    `iteration` counts the batches that this rank had drawn, or the forwards of its wrapped model; `seq` the calls of
+    the group that its gradients are reduced in.
+    """
+
+    iteration: int
+    seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +109,10 @@ class NewGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCalls:
-    """What the agent recorded on one rank: its latest collectives, oldest first, and every `new_group` it called."""
+    """What the agent recorded on one rank: its latest collectives and iterations, oldest first, and its `new_group`s."""
 
     calls: tuple[CollectiveCall, ...] = ()
+    steps: tuple[StepMark, ...] = ()
     new_groups: tuple[NewGroup, ...] = ()
 
 

@@ -58,8 +58,8 @@ class FlightRecord:
 
     Entry `i` is `calls[call[i]]`, made as number `seq[i]` of its group (of its point-to-point calls, for those) at
     `created_ns[i]` since the epoch, from the stack `stacks[stack[i]]`: positions in `frames`, innermost first, empty
-    where none was recorded. `record_id[0]` above zero means that the ring has wrapped and older entries are lost.
-    `taken_at` is when the dump was made, in seconds since the epoch, None where that is not known.
+    where none was recorded. `lost` entries were made before the oldest one that the ring still holds. `taken_at` is when
+    the dump was made, in seconds since the epoch, None where that is not known.
     """
 
     version: str
@@ -68,7 +68,7 @@ class FlightRecord:
     calls: tuple[Call, ...]
     frames: tuple[Frame, ...] = ()
     stacks: tuple[tuple[int, ...], ...] = ((),)
-    record_id: tuple[int, ...] = ()
+    lost: int = 0
     call: tuple[int, ...] = ()
     seq: tuple[int, ...] = ()
     stack: tuple[int, ...] = ()

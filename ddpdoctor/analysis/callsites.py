@@ -1,0 +1,102 @@
+"""How two ranks' places in one program relate: past each other's loop, under a condition, in two branches of one `if`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import PurePath
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+
+
+class Relation(Enum):
+    """Where one stack stands, seen from another."""
+
+    SAME = "at the same place"
+    PAST = "past the loop or the call that the other is in"
+    WITHIN = "in a loop or a call that the other is past"
+    CONDITIONAL = "under a condition that the other is not under"
+    UNCONDITIONAL = "not under the condition that the other is under"
+    BRANCHES = "in another branch of one condition"
+    ELSEWHERE = "at another place, for a reason that does not show"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The relation, with the condition or the loop that it is about where the source tells."""
+
+    relation: Relation
+    condition: Condition | None = None
+    loop: Loop | None = None
+    frame: Frame | None = None
+
+
+def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison:
+    """Where the stack `one` stands, seen from `other`; both outermost first."""
+    if not one or not other:
+        return Comparison(Relation.UNKNOWN)
+    if one == other:
+        return Comparison(Relation.SAME)
+    depth = next((depth for depth, (here, there) in enumerate(zip(one, other, strict=False)) if here != there), None)
+    if depth is None or (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
+        return Comparison(Relation.ELSEWHERE)
+    here, there = one[depth], other[depth]
+    known = _both(here, there, code)
+    if known is None:
+        return _by_lines(here, there, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
+    return _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
+
+
+def spoken(condition: Condition, file: str) -> str:
+    """The condition as a note: `inside `if rank == 0` (train.py:85)`."""
+    where = f"({PurePath(file).name}:{condition.line})"
+    return f"inside `if {condition.test}` {where}" if condition.branch == 0 else f"not `if {condition.test}` {where}"
+
+
+def _both(here: Frame, there: Frame, code: SourceCode | None) -> tuple[CodePlace, CodePlace] | None:
+    if code is None:
+        return None
+    one, other = code.at(here.file, here.line), code.at(there.file, there.line)
+    return (one, other) if one is not None and other is not None else None
+
+
+def _by_lines(here: Frame, there: Frame, *, inside: bool, other_inside: bool) -> Comparison:
+    """Without source: later in one function than a call that the other is still inside of is past that call."""
+    if here.line > there.line and other_inside and not inside:
+        return Comparison(Relation.PAST, frame=here)
+    if here.line < there.line and inside and not other_inside:
+        return Comparison(Relation.WITHIN, frame=here)
+    return Comparison(Relation.ELSEWHERE, frame=here)
+
+
+def _by_source(one: CodePlace, other: CodePlace, frame: Frame, *, inside: bool, other_inside: bool) -> Comparison:
+    branches = next(
+        (
+            mine
+            for mine in one.conditions
+            for theirs in other.conditions
+            if mine.line == theirs.line and mine.branch != theirs.branch
+        ),
+        None,
+    )
+    if branches is not None:
+        return Comparison(Relation.BRANCHES, condition=branches, frame=frame)
+    only_one = [loop for loop in one.loops if loop not in other.loops]
+    only_other = [loop for loop in other.loops if loop not in one.loops]
+    if only_other and not only_one:
+        return Comparison(Relation.PAST, loop=only_other[0], frame=frame)
+    if only_one and not only_other:
+        return Comparison(Relation.WITHIN, loop=only_one[0], frame=frame)
+    mine = [condition for condition in one.conditions if condition not in other.conditions]
+    theirs = [condition for condition in other.conditions if condition not in one.conditions]
+    if mine and not theirs:
+        return Comparison(Relation.CONDITIONAL, condition=mine[-1], frame=frame)
+    if theirs and not mine:
+        return Comparison(Relation.UNCONDITIONAL, condition=theirs[-1], frame=frame)
+    if one.line > other.line and other_inside:
+        return Comparison(Relation.PAST, frame=frame)
+    if one.line < other.line and inside:
+        return Comparison(Relation.WITHIN, frame=frame)
+    return Comparison(Relation.ELSEWHERE, frame=frame)

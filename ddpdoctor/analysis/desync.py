@@ -1,0 +1,183 @@
+"""Why the ranks of a process group met in different collectives: one called too much, left, or took another branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from ddpdoctor.analysis.agreement import Disagreement, sides_of
+from ddpdoctor.analysis.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.shift import Shift, shift_of
+from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Made, Timeline
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.source import SourceCode
+
+LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
+
+
+_SEEN_FROM_THE_WRONG_SIDE = {Relation.WITHIN, Relation.UNCONDITIONAL}  # where the other side is the one to name
+
+
+class Cause(Enum):
+    """What the odd ranks did."""
+
+    EXTRA = "called what the others never call"
+    LACKING = "never called what the others call"
+    LEFT = "ended their loop, or the program, while others still needed them"
+    MISMATCH = "called another operation at the same point"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desync:
+    """One group's ranks out of step, or in step but in different operations.
+
+    `odd` are on the side that is reported and `usual` on the other; `tied` where no majority tells which is at fault.
+    `made` is what each rank called when they came apart; a rank that ended before has none. `comparison` is the place
+    of the first odd rank seen from the others. `shift` is set where wrong pairs went unnoticed for a while, and `met`
+    is what they ended in. `ended` are the ranks that exited with code 0.
+    """
+
+    cause: Cause
+    group: GroupTimeline
+    seq: int
+    odd: tuple[int, ...]
+    usual: tuple[int, ...]
+    tied: bool
+    made: Mapping[int, Made]
+    comparison: Comparison
+    shift: Shift | None = None
+    met: Mapping[int, Made] | None = None
+    ended: tuple[int, ...] = ()
+
+    @property
+    def culprits(self) -> tuple[int, ...]:
+        """The ranks at fault: the odd ones, or both sides where it cannot be told."""
+        return tuple(sorted({*self.odd, *self.usual})) if self.tied else self.odd
+
+
+@dataclass(frozen=True, slots=True)
+class Desyncs:
+    """The desync of each group that has one, the one that began first in front."""
+
+    found: tuple[Desync, ...]
+
+    def of(self, cause: Cause) -> tuple[Desync, ...]:
+        """Those with this cause."""
+        return tuple(desync for desync in self.found if desync.cause is cause)
+
+
+def derive(timeline: Timeline, code: SourceCode | None, exits: PerRank[RankExit] | None) -> Desyncs:
+    """Every group's desync, judged by majority over all of its ranks."""
+    finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
+    found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished)]
+    return Desyncs(tuple(sorted(found, key=_began)))
+
+
+def _began(desync: Desync) -> int:
+    return min((made.created_ns for made in desync.made.values()), default=0)
+
+
+def _of_group(
+    group: GroupTimeline, timeline: Timeline, code: SourceCode | None, finished: set[int]
+) -> Iterator[Desync]:
+    clash = group.clashes.get(Disagreement.OPERATION)
+    if clash is not None:
+        yield _clashed(group, clash, timeline, code)
+        return
+    gone = finished & {*group.members}
+    waiting = {rank: made for rank, made in group.open.items() if rank not in gone}
+    short = {rank for rank in gone if group.reached(rank) < max((made.seq for made in waiting.values()), default=0)}
+    if short and waiting:
+        yield _ended(group, short, waiting)
+
+
+def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, Made]) -> Desync:
+    """Some ranks ended with exit code 0 while others wait: whoever is the minority is at fault."""
+    few_wait = 2 * len(waiting) < len(group.members)
+    seq = min(made.seq for made in waiting.values())
+    return Desync(
+        cause=Cause.EXTRA if few_wait else Cause.LEFT,
+        group=group,
+        seq=seq,
+        odd=tuple(sorted(waiting if few_wait else short)),
+        usual=tuple(sorted(short if few_wait else waiting)),
+        tied=False,
+        made=waiting,
+        comparison=Comparison(Relation.UNKNOWN),
+        ended=tuple(sorted(short)),
+    )
+
+
+def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: SourceCode | None) -> Desync:
+    sides = sides_of({rank: made.op for rank, made in clash.made.items()})
+    usual = sides.usual
+    odd = sides.odd
+    if sides.tied:
+        by_op: dict[str, list[int]] = {}
+        for rank, made in sorted(clash.made.items()):
+            by_op.setdefault(made.op, []).append(rank)
+        first, *others = by_op.values()
+        odd, usual = tuple(first), tuple(rank for ranks in others for rank in ranks)
+    comparison = compare(clash.made[odd[0]].stack, clash.made[usual[0]].stack, code)
+    if sides.tied and comparison.relation in _SEEN_FROM_THE_WRONG_SIDE:
+        odd, usual = usual, odd
+        comparison = compare(clash.made[odd[0]].stack, clash.made[usual[0]].stack, code)
+    shift = shift_of(group.lane, odd[0], usual, clash.seq)
+    if shift is not None:
+        return _shifted(group, timeline, code, clash, odd, usual, shift, tied=sides.tied)
+    cause = _cause(comparison, clash.made[odd[0]], clash.made[usual[0]])
+    return Desync(
+        cause=cause,
+        group=group,
+        seq=clash.seq,
+        odd=odd,
+        usual=usual,
+        tied=sides.tied and cause is not Cause.LEFT,
+        made=clash.made,
+        comparison=comparison,
+    )
+
+
+def _shifted(
+    group: GroupTimeline,
+    timeline: Timeline,
+    code: SourceCode | None,
+    clash: Clash,
+    odd: tuple[int, ...],
+    usual: tuple[int, ...],
+    shift: Shift,
+    *,
+    tied: bool,
+) -> Desync:
+    if tied and shift.extra < 0:
+        odd, usual, shift = usual, odd, Shift(seq=shift.seq, extra=-shift.extra)
+    made = {rank: call for rank in (*odd, *usual) if (call := timeline.made(group, rank, shift.seq)) is not None}
+    return Desync(
+        cause=Cause.EXTRA if shift.extra > 0 else Cause.LACKING,
+        group=group,
+        seq=shift.seq,
+        odd=odd,
+        usual=usual,
+        tied=tied,
+        made=made,
+        comparison=compare(made[odd[0]].stack, made[usual[0]].stack, code),
+        shift=shift,
+        met=clash.made,
+    )
+
+
+def _cause(comparison: Comparison, odd: Made, usual: Made) -> Cause:
+    """The cause, by where the odd ranks stand. A majority that has left the loop means one call too many of the odd."""
+    match comparison.relation:
+        case Relation.PAST if comparison.loop is not None or odd.op in LEAVING:
+            return Cause.LEFT
+        case Relation.WITHIN if comparison.loop is not None or usual.op in LEAVING:
+            return Cause.EXTRA
+        case Relation.CONDITIONAL:
+            return Cause.EXTRA
+        case Relation.UNCONDITIONAL:
+            return Cause.LACKING
+        case _:
+            return Cause.MISMATCH

@@ -1,0 +1,224 @@
+"""A decoded flight-recorder dump into a `FlightRecord`: NCCL or gloo, from pickle or JSON, versions 2.0 to 2.10."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from marshal import dumps
+from operator import itemgetter
+from typing import Any
+
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.recorder import Call, FlightRecord, Group, State
+
+VERSIONS = re.compile(r"2\.\d{1,2}")
+MARSHAL_VERSION = 2  # the last in which equal content always gives equal bytes
+MAX_RANKS_TEXT = 2_000_000  # the list of 200,000 ranks; a longer one is not of this world
+BACKENDS_THAT_NEVER_COMPLETE = ("gloo",)  # their entries stay `scheduled`; `retired` is all they say
+
+_ADDED_LATER = {"process_group": ("", ""), "pg_id": 0, "is_p2p": None, "timeout_ms": None, "frames": ()}
+_CONTENT = ("process_group", "pg_id", "profiling_name", "is_p2p", "timeout_ms")
+_TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
+_PEERS = re.compile(r"(?:send (?P<from>\d+)->(?P<to>\d+)|recv (?P<at>\d+)<-(?P<of>\d+))")
+_STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.DONE}
+
+
+def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord:  # noqa: ANN401 - hostile until parsed
+    """The record in a dump that has been decoded to containers and scalars, by whichever door it came.
+
+    Raises:
+        UndecidedError: it is no dump, or not of a version that we read; the message says what is wrong with it.
+    """
+    if not isinstance(document, Mapping) or not isinstance(document.get("version"), str):
+        raise UndecidedError('it is not a flight-recorder dump: it has no "version"')
+    if not VERSIONS.fullmatch(document["version"]):
+        raise UndecidedError(f"it is a dump of version {document['version'][:20]!r}; 2.0 to 2.10 can be read")
+    entries = document.get("entries", [])
+    if not isinstance(entries, list) or not set(map(type, entries)) <= {dict}:
+        raise UndecidedError("its entries are not a list of records")
+    try:
+        return _parsed(document, entries, taken_at)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise UndecidedError(f"its entries are damaged ({type(error).__name__}: {str(error)[:100]})") from None
+
+
+def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at: float | None) -> FlightRecord:
+    if entries and not entries[0].keys() >= _ADDED_LATER.keys() | {*_TENSORS}:
+        entries = [{**_ADDED_LATER, **dict.fromkeys(_TENSORS, ()), **entry} for entry in entries]
+    kinds, firsts = _kinds(entries)
+    calls, call_of = _distinct(entries[first] for first in firsts)
+    frames, stacks, stack_of = _stacks(entries[first]["frames"] for first in firsts)
+    groups: dict[tuple[str, str, str], int] = {}
+    parsed = tuple(_call(entry, groups) for entry in calls)
+    call = tuple(map(call_of.__getitem__, kinds))
+    return FlightRecord(
+        version=document["version"],
+        taken_at=taken_at,
+        groups=_groups(groups, calls, document),
+        calls=parsed,
+        frames=frames,
+        stacks=stacks,
+        lost=int(entries[0]["record_id"]) if entries else 0,
+        call=call,
+        seq=_sequence(entries, [parsed[number].point_to_point for number in call]),
+        stack=tuple(map(stack_of.__getitem__, kinds)),
+        state=_states(entries, [calls[number]["profiling_name"] for number in call]),
+        created_ns=_integers(map(itemgetter("time_created_ns"), entries)),
+    )
+
+
+def _kinds(entries: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
+    """Each entry's number among those that differ in content or stack, and the first entry of each number.
+
+    A training loop is periodic: an entry is first compared with what followed its predecessor the last time, which is
+    four times cheaper than to look its content up.
+    """
+    what = itemgetter(*_CONTENT, *_TENSORS, "frames")
+    numbers: dict[tuple[bytes, tuple[int, ...]], int] = {}
+    seen: list[Any] = []
+    firsts: list[int] = []
+    followed: dict[int, int] = {}
+    column = []
+    number = -1
+    for position, entry in enumerate(entries):
+        this = what(entry)
+        guess = followed.get(number)
+        if guess is None or seen[guess] != this:
+            key = (dumps(this[:-1], MARSHAL_VERSION), tuple(map(id, this[-1])))
+            guess = numbers.setdefault(key, len(seen))
+            if guess == len(seen):
+                seen.append(this)
+                firsts.append(position)
+            followed[number] = guess
+        number = guess
+        column.append(number)
+    return column, firsts
+
+
+def _distinct(entries: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
+    """The entries that differ in content, and the number of each entry's content among them."""
+    what = itemgetter(*_CONTENT, *_TENSORS)
+    numbers: dict[bytes, int] = {}
+    kept: list[dict[str, Any]] = []
+    column = []
+    for entry in entries:
+        number = numbers.setdefault(dumps(what(entry), MARSHAL_VERSION), len(kept))
+        if number == len(kept):
+            kept.append(entry)
+        column.append(number)
+    return kept, column
+
+
+def _stacks(
+    stacks: Iterable[Sequence[Mapping[str, Any]]],
+) -> tuple[tuple[Frame, ...], tuple[tuple[int, ...], ...], list[int]]:
+    """The distinct frames, the distinct stacks as positions in them, and the number of each stack given."""
+    frames: dict[tuple[str, int, str], int] = {}
+    numbers: dict[tuple[int, ...], int] = {}
+    column = []
+    for stack in stacks:
+        positions = tuple(
+            frames.setdefault((str(frame["filename"]), int(frame["line"]), str(frame["name"])), len(frames))
+            for frame in stack
+        )
+        column.append(numbers.setdefault(positions, len(numbers)))
+    return tuple(Frame(file=file, line=line, function=name) for file, line, name in frames), tuple(numbers), column
+
+
+def _call(entry: Mapping[str, Any], groups: dict[tuple[str, str, str], int]) -> Call:
+    backend, operation = _named(entry["profiling_name"])
+    name, description = _group_name(entry)
+    peers = _PEERS.fullmatch(operation)
+    source, target = (peers["from"] or peers["of"], peers["to"] or peers["at"]) if peers else (None, None)
+    return Call(
+        group=groups.setdefault((backend, name, description), len(groups)),
+        op=operation.partition(" ")[0],
+        point_to_point=bool(peers) if entry["is_p2p"] is None else bool(entry["is_p2p"]),
+        source=int(source) if source else None,
+        target=int(target) if target else None,
+        input_sizes=_sizes(entry["input_sizes"]),
+        input_dtypes=tuple(map(str, entry["input_dtypes"])),
+        output_sizes=_sizes(entry["output_sizes"]),
+        output_dtypes=tuple(map(str, entry["output_dtypes"])),
+        timeout_ms=entry["timeout_ms"] if isinstance(entry["timeout_ms"], int) else None,
+    )
+
+
+def _named(profiling_name: str) -> tuple[str, str]:
+    backend, colon, operation = profiling_name.partition(":")
+    return (backend, operation) if colon else ("", backend)
+
+
+def _group_name(entry: Mapping[str, Any]) -> tuple[str, str]:
+    name, description = entry["process_group"]
+    return str(name or entry["pg_id"]), "" if description == "undefined" else str(description)
+
+
+def _sizes(tensors: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(_integers(tensor) for tensor in tensors)
+
+
+def _integers(values: Iterable[Any]) -> tuple[int, ...]:
+    column = tuple(values)
+    if not set(map(type, column)) <= {int}:
+        raise TypeError("a number was expected")
+    return column
+
+
+def _sequence(entries: list[dict[str, Any]], point_to_point: list[bool]) -> tuple[int, ...]:
+    collective = "collective_seq_id" if entries and "collective_seq_id" in entries[0] else "seq_id"
+    if not any(point_to_point):
+        return _integers(map(itemgetter(collective), entries))
+    return _integers(
+        entry["p2p_seq_id"] if apart and "p2p_seq_id" in entry else entry[collective]
+        for entry, apart in zip(entries, point_to_point, strict=True)
+    )
+
+
+def _states(entries: list[dict[str, Any]], profiling_names: list[str]) -> tuple[State, ...]:
+    """How far each entry got: on NCCL `retired` without `completed` is a call that timed out."""
+    states = [*map(_STATES.__getitem__, map(itemgetter("state"), entries))]
+    if any(map(str.startswith, set(profiling_names), repeat(BACKENDS_THAT_NEVER_COMPLETE))):
+        return tuple(
+            State.DONE if entry["retired"] and name.startswith(BACKENDS_THAT_NEVER_COMPLETE) else state
+            for entry, name, state in zip(entries, profiling_names, states, strict=True)
+        )
+    return tuple(states)
+
+
+def _groups(
+    groups: Mapping[tuple[str, str, str], int], calls: list[dict[str, Any]], document: Mapping[str, Any]
+) -> tuple[Group, ...]:
+    """The groups that were used, in order of their numbers, with what the dump's own tables say of them."""
+    config, status = document.get("pg_config", {}), document.get("pg_status", {})
+    ids = {(_named(call["profiling_name"])[0], *_group_name(call)): str(call["pg_id"]) for call in calls}
+    return tuple(
+        Group(
+            backend=backend,
+            name=name,
+            description=description,
+            ranks=_members(config.get(name)) if isinstance(config, Mapping) else None,
+            last_enqueued=_counted(status, ids[backend, name, description], "last_enqueued_collective"),
+            last_completed=_counted(status, ids[backend, name, description], "last_completed_collective"),
+        )
+        for backend, name, description in groups
+    )
+
+
+def _members(told: object) -> tuple[int, ...] | None:
+    ranks = told.get("ranks") if isinstance(told, Mapping) else None
+    if isinstance(ranks, str) and len(ranks) <= MAX_RANKS_TEXT:
+        ranks = ast.literal_eval(ranks)
+    if isinstance(ranks, str):  # some writers quote the list twice
+        ranks = ast.literal_eval(ranks)
+    return _integers(ranks) or None if isinstance(ranks, list | tuple) else None
+
+
+def _counted(status: object, group: str, key: str) -> int | None:
+    told = status.get(group) if isinstance(status, Mapping) else None
+    value = told.get(key) if isinstance(told, Mapping) else None
+    number = int(value) if isinstance(value, int | str) else -1
+    return number if number >= 0 else None

@@ -1,0 +1,128 @@
+"""Reads where lines stand in the user's source files, where those are at hand."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+
+MAX_SOURCE_BYTES = 4 << 20
+MAX_TEST = 80  # characters of a condition that are worth showing
+
+
+def source_of(frames: Iterable[Frame]) -> SourceCode | None:
+    """The places of the user's own frames among `frames`, or None where none of their files can be read.
+
+    A frame whose function is not the one that stands at its line is left out: the file has changed since.
+    """
+    wanted = sorted({(frame.file, frame.line, frame.function) for frame in frames if is_users(frame.file)})
+    places = []
+    for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
+        tree = _parse(Path(file))
+        if tree is not None:
+            found = _places(file, tree)
+            places += [
+                place
+                for _, line, function in lines
+                if (place := found.at(line)) is not None and place.function == function
+            ]
+    return SourceCode(places=tuple(places)) if places else None
+
+
+def _parse(path: Path) -> ast.Module | None:
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+            return None
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@dataclass(frozen=True)
+class _Scope:
+    function: str = "<module>"
+    loops: tuple[Loop, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Index:
+    """Every statement of a file by its first line, and the scope that it stands in."""
+
+    file: str
+    spans: list[tuple[int, int, _Scope]] = field(default_factory=list)
+
+    def at(self, line: int) -> CodePlace | None:
+        around = [(last - first, scope) for first, last, scope in self.spans if first <= line <= last]
+        if not around:
+            return None
+        _, scope = min(around, key=lambda span: span[0])
+        return CodePlace(
+            file=self.file, line=line, function=scope.function, loops=scope.loops, conditions=scope.conditions
+        )
+
+
+def _places(file: str, tree: ast.Module) -> _Index:
+    index = _Index(file)
+    pending: list[tuple[ast.AST, _Scope]] = [(tree, _Scope())]
+    while pending:
+        node, scope = pending.pop()
+        if isinstance(node, ast.stmt):
+            index.spans.append((node.lineno, node.end_lineno or node.lineno, scope))
+        pending.extend(_inside(node, scope))
+    return index
+
+
+def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
+    """The children of `node`, each with the scope that it stands in."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            inner = _Scope(function=getattr(node, "name", "<lambda>"))
+            yield from ((child, inner) for child in ast.iter_child_nodes(node))
+        case ast.For() | ast.AsyncFor() | ast.While():
+            loop = Loop(line=node.lineno, last_line=node.end_lineno or node.lineno, head=_head(node))
+            inner = _Scope(scope.function, (*scope.loops, loop), scope.conditions)
+            yield from ((child, inner) for child in node.body)
+            yield from ((child, scope) for child in node.orelse)
+            yield from ((child, scope) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        case ast.If():
+            yield from _branches(node, scope)
+        case _:
+            yield from ((child, scope) for child in ast.iter_child_nodes(node))
+
+
+def _branches(node: ast.If, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
+    """The statements of an `if` and of its `elif`s and `else`, each under the whole statement with its branch's number."""
+    first, last = node.lineno, node.end_lineno or node.lineno
+    branch, at = 0, node
+    while True:
+        inner = _under(scope, Condition(line=first, last_line=last, test=_short(at.test), branch=branch))
+        yield at.test, scope
+        yield from ((child, inner) for child in at.body)
+        branch += 1
+        if len(at.orelse) == 1 and isinstance(at.orelse[0], ast.If) and at.orelse[0].col_offset == node.col_offset:
+            at = at.orelse[0]
+            continue
+        otherwise = _under(scope, Condition(line=first, last_line=last, test=_short(at.test), branch=branch))
+        yield from ((child, otherwise) for child in at.orelse)
+        return
+
+
+def _under(scope: _Scope, condition: Condition) -> _Scope:
+    return _Scope(scope.function, scope.loops, (*scope.conditions, condition))
+
+
+def _head(node: ast.For | ast.AsyncFor | ast.While) -> str:
+    if isinstance(node, ast.While):
+        return f"while {_short(node.test)}"
+    return f"for {_short(node.target)} in {_short(node.iter)}"
+
+
+def _short(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= MAX_TEST else f"{text[: MAX_TEST - 3]}..."
