@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import sys
 import time
@@ -229,7 +230,7 @@ def read_idx(folder: Path, name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
             f"{path} is not an idx file of {dimensions} dimensions of bytes: it begins with {content[:4].hex()}"
         )
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", count=dimensions, offset=4))
-    expected = header + int(np.prod(shape))
+    expected = header + math.prod(shape)
     if len(content) != expected:
         raise BadInput(f"{path} has {len(content)} bytes; its header promises {expected} (shape {shape})")
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()

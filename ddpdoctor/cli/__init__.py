@@ -15,6 +15,7 @@ from ddpdoctor.errors import DdpdoctorError
 COMMANDS = (
     "checks",
     "explain",
+    "smoke",
     "train",
 )
 INTERRUPTED = 130
@@ -69,8 +70,7 @@ def run(arguments: list[str]) -> int:
         _complain(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("ddpdoctor: interrupted", err=True)
-        return INTERRUPTED
+        result = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush does not complain again
         return 0
@@ -80,6 +80,8 @@ def run(arguments: list[str]) -> int:
         typer.echo(f"ddpdoctor failed: {type(error).__name__}: {error}", err=True)
         typer.echo("this is a bug of ddpdoctor, not of your job; DDPDOCTOR_DEBUG=1 shows where", err=True)
         return FAILED
+    if result == INTERRUPTED:  # typer makes Ctrl-C this exit code
+        typer.echo("ddpdoctor: interrupted", err=True)
     return result if isinstance(result, int) else 0
 
 

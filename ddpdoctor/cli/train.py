@@ -101,11 +101,12 @@ def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> 
 
 def result(run: TrainingRun) -> tuple[tuple[str, str], ...]:
     """The run in words: what, how well, how fast, and whether the ranks agree."""
+    loss = "not finite" if run.test_loss is None else f"{run.test_loss:.4f}"
     same = "equal" if len(set(run.weights)) == 1 else "different"
     return (
         ("job", f"{run.model} on {run.dataset}, {len(run.epochs)} epochs of batch {run.batch_size}, seed {run.seed}"),
         ("ranks", f"{run.world_size} over {run.backend}, {run.device}"),
-        ("accuracy", f"{run.accuracy:.1%} of {run.test_samples} test samples, loss {run.test_loss:.4f}"),
+        ("accuracy", f"{run.accuracy:.1%} of {run.test_samples} test samples, loss {loss}"),
         ("speed", f"{run.samples_per_second:,.0f} samples/s, {run.seconds:.1f} s of training"),
         ("weights", f"{same} on all ranks ({', '.join(dict.fromkeys(run.weights))})"),
     )

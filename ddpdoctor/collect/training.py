@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -48,7 +49,15 @@ def run_training(
         why = _why(ranks)
         return Evidence(missing=(Missing(kind="TrainingRun", reason=why),), undecided=(why,)), True
     epochs = [event for event in ranks.results if event["event"] == "epoch"]
-    return Evidence(job=(msgspec.convert({**end, "epochs": epochs}, TrainingRun),)), True
+    run = msgspec.convert(_finite({**end, "epochs": [_finite(epoch) for epoch in epochs]}), TrainingRun)
+    return Evidence(job=(run,)), True
+
+
+def _finite(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The event with None for the numbers that JSON does not know: a diverged loss is NaN."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in event.items()
+    }
 
 
 def _refusal(ranks: RankRun) -> str | None:

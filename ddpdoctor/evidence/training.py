@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One epoch: accuracy is a share of the test set, `seconds` those since training began."""
+    """One epoch: accuracy is a share of the test set, `test_loss` None where it is not finite, `seconds` those since training began."""
 
     epoch: int
     accuracy: float
-    test_loss: float
+    test_loss: float | None
     seconds: float
 
 
@@ -32,7 +32,7 @@ class TrainingRun:
     batch_size: int
     seed: int
     accuracy: float
-    test_loss: float
+    test_loss: float | None
     test_samples: int
     samples_per_second: float
     seconds: float

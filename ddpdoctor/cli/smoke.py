@@ -1,0 +1,130 @@
+"""`ddpdoctor smoke`: what the CI of a cluster or a repository runs; one report out of everything."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ddpdoctor.cli.options import (
+    CaseOption,
+    FailOn,
+    FailOnOption,
+    Format,
+    FormatOption,
+    IgnoreOption,
+    OutputOption,
+    SelectOption,
+    VerboseOption,
+    report_options,
+)
+from ddpdoctor.errors import DdpdoctorError, UsageError
+from ddpdoctor.evidence import Evidence, merged
+from ddpdoctor.evidence.training import TrainingRun
+from ddpdoctor.model import Measure, Report
+
+DEADLINE_SECONDS = 120.0  # for one stage; all of them together take under 60 s on two idle cores
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("smoke")(smoke)
+
+
+def smoke(
+    nproc: Annotated[int, typer.Option("--nproc", "-n", help="Start this many ranks here.")] = 2,
+    format_: FormatOption = Format.TEXT,
+    output: OutputOption = None,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    fail_on: FailOnOption = FailOn.FAIL,
+    case: CaseOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Check this machine in under a minute: its environment, a short bench, replicas in step, a job that must learn.
+
+    Where GITHUB_STEP_SUMMARY is set, a summary in markdown is appended to the file that it names.
+    """
+    from ddpdoctor.cli.conclude import judge, show
+    from ddpdoctor.launch.ranks import checked_nproc, current_launch
+
+    options = report_options(
+        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
+        title="ddpdoctor smoke",
+    )  # fmt: skip
+    if launch := current_launch():
+        raise UsageError(
+            f"smoke starts its own ranks, but {launch.launcher} already started this as rank {launch.rank}",
+            hint="run `ddpdoctor smoke --nproc N` without a launcher, or `ddpdoctor train` under it",
+        )
+    checked_nproc(nproc)
+    stages = {name: _timed(name, stage, nproc) for name, stage in STAGES.items()}
+    report = replace(
+        judge(merged(*(stage.evidence for stage in stages.values())), options),
+        measured={name: {"seconds": stage.seconds, **stage.measured} for name, stage in stages.items()},
+    )
+    facts = [(name, f"{stage.outcome} ({stage.seconds:.1f} s)") for name, stage in stages.items()]
+    if options.format is Format.TEXT:
+        for name, fact in facts:
+            typer.echo(f"{name:<12} {fact}")
+    _summarise(report, facts)
+    raise typer.Exit(show(report, options, facts=facts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What one stage gave: evidence, its outcome in a few words, its numbers for machines, and how long it took."""
+
+    evidence: Evidence
+    outcome: str
+    measured: Mapping[str, Measure] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def _timed(name: str, stage: Callable[[int], Stage], nproc: int) -> Stage:
+    """The stage, run; one that could not be judged leaves the report undecided instead of ending it."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{name} ...\x1b[K")
+    start = time.monotonic()
+    try:
+        done = stage(nproc)
+    except DdpdoctorError as error:
+        done = Stage(evidence=Evidence(undecided=(f"{name}: {error.message}",)), outcome="could not be judged")
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    return replace(done, seconds=time.monotonic() - start)
+
+
+def _train(nproc: int) -> Stage:
+    from ddpdoctor.cli.train import measured
+    from ddpdoctor.collect.training import run_training
+
+    evidence, _ = run_training((), nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
+    run = evidence.one(TrainingRun)
+    if run is None:
+        return Stage(evidence=evidence, outcome="did not end")
+    outcome = f"{run.accuracy:.1%} of {run.test_samples} digits, {run.samples_per_second:,.0f} samples/s"
+    return Stage(evidence=evidence, outcome=outcome, measured=measured(run))
+
+
+STAGES: Mapping[str, Callable[[int], Stage]] = {"train": _train}
+
+
+def _summarise(report: Report, facts: Sequence[tuple[str, str]]) -> None:
+    """Append the report to the summary page of a GitHub job, where there is one."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    from ddpdoctor.render import markdown
+
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(markdown.render(report, title="ddpdoctor smoke", facts=facts))
+    except OSError as error:
+        typer.echo(f"ddpdoctor: GITHUB_STEP_SUMMARY={path} cannot be written: {error.strerror}", err=True)

@@ -1,0 +1,107 @@
+"""`ddpdoctor train` from outside: verdicts, bad input and bad days."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
+SECONDS = 110
+
+
+def ddpdoctor(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ddpdoctor", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env={**os.environ, **env},
+        check=False,
+    )
+
+
+def test_the_embedded_digits_reach_their_band_on_two_ranks(tmp_path: Path) -> None:
+    ended = ddpdoctor("train", "--nproc", "2", "--format", "json", "--case", str(tmp_path / "case.json"))
+
+    assert ended.returncode == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    assert document["findings"] == []
+    run = document["measured"]["training"]
+    assert run["accuracy"] >= 0.958
+    assert run["samples_per_second"] > 0
+    assert len(set(run["weights"])) == 1
+    assert "TrainingRun" in (tmp_path / "case.json").read_text()
+
+
+def test_a_job_that_cannot_learn_is_a_finding() -> None:
+    ended = ddpdoctor("train", "--nproc", "2", "--batch-size", "4000", "--epochs", "1")
+
+    assert ended.returncode == 1, ended.stderr
+    assert "DDP522 reference-accuracy-below-band: digitnet on digits ends at 10.0% of 1000 test samples" in ended.stdout
+
+
+def test_a_directory_without_data_is_bad_usage(tmp_path: Path) -> None:
+    ended = ddpdoctor("train", "--nproc", "2", "--data-dir", str(tmp_path))
+
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"ddpdoctor: {tmp_path} holds neither train-images-idx3-ubyte nor")
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("nproc", ["0", "-1", "100000"])
+def test_a_senseless_number_of_ranks_is_bad_usage(nproc: str) -> None:
+    ended = ddpdoctor("train", "--nproc", nproc)
+
+    assert ended.returncode == 2
+    assert f"--nproc {nproc} is not a number of ranks between 1 and 256" in ended.stderr
+
+
+def test_an_injected_fault_ends_like_the_job_itself() -> None:
+    ended = ddpdoctor("train", "--inject", "DDP401", "--nproc", "2", "--culprit", "0")
+
+    assert ended.returncode == 1
+    assert "ValueError: label" in ended.stderr
+    assert "rank-raised" not in ended.stdout
+
+
+def family(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+def test_nothing_is_left_behind(number: signal.Signals) -> None:
+    us = subprocess.Popen(
+        [sys.executable, "-m", "ddpdoctor", "train", "--nproc", "2", "--epochs", "500"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    started: list[psutil.Process] = []
+    while len(started) < 4 and time.monotonic() < deadline:  # the warden, the launcher and two ranks
+        started = family(us.pid)
+        time.sleep(0.05)
+    assert len(started) >= 4
+
+    us.send_signal(number)
+
+    _, said = us.communicate(timeout=30)
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert not alive
+    if number is signal.SIGINT:
+        assert us.returncode == 130
+        assert said == "ddpdoctor: interrupted\n"
