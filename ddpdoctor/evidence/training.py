@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One epoch: accuracy is a share of the test set, `test_loss` None where it is not finite, `seconds` those since training began."""
+    """One epoch; `accuracy` is a share of the test set, `seconds` since training began, `test_loss` None if not finite."""
 
     epoch: int
     accuracy: float
