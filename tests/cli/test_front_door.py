@@ -1,0 +1,131 @@
+"""The command line as a stranger meets it: help, mistakes, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from ddpdoctor import __version__, cli
+from ddpdoctor.engine import all_rules
+from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
+
+
+def ddpdoctor(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ddpdoctor", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def test_version() -> None:
+    ended = ddpdoctor("--version")
+    assert (ended.returncode, ended.stdout) == (0, f"ddpdoctor {__version__}\n")
+
+
+def test_every_command_explains_itself() -> None:
+    ended = ddpdoctor("--help")
+    assert ended.returncode == 0
+    for command in cli.COMMANDS:
+        name = command.replace("_", "-")
+        assert f"  {name} " in ended.stdout, f"{name} is not in --help"
+        assert ddpdoctor(name, "--help").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["explain"], "Missing argument"),
+        (["explain", "DDP999"], "'DDP999' is not a code or name of a finding"),
+        (["checks", "--format", "yaml"], "'yaml' is not one of"),
+    ],
+)
+def test_a_mistake_gets_a_sentence_and_exit_code_2(arguments: list[str], said: str) -> None:
+    ended = ddpdoctor(*arguments)
+    assert ended.returncode == 2, ended.stderr
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_the_nearest_finding_is_suggested() -> None:
+    rule = all_rules()[0]
+    ended = ddpdoctor("explain", rule.name + "s")
+    assert ended.returncode == 2
+    assert f"did you mean {rule.name}?" in ended.stderr
+
+
+def test_explain_takes_a_code_in_any_case_or_a_name() -> None:
+    rule = all_rules()[0]
+    pages = {ddpdoctor("explain", word).stdout for word in (rule.code, rule.code.lower(), rule.name)}
+    assert len(pages) == 1
+    assert pages.pop().startswith(f"# {rule.code} {rule.name}\n")
+
+
+def test_the_catalogue_for_people_and_machines() -> None:
+    listed = json.loads(ddpdoctor("checks", "--format", "json").stdout)
+    assert [entry["code"] for entry in listed] == [rule.code for rule in all_rules()]
+    assert len(ddpdoctor("checks").stdout.splitlines()) == len(listed)
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    ended = subprocess.run(
+        f"{sys.executable} -m ddpdoctor checks --format json | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stdout == "[\n"
+    assert ended.stderr == ""
+
+
+def test_shell_completion_is_offered() -> None:
+    ended = ddpdoctor("--show-completion", "bash")
+    assert ended.returncode == 0 or "--show-completion" in ddpdoctor("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (UsageError("bad value 3", hint="try 2"), 2, "ddpdoctor: bad value 3\n  try 2\n"),
+        (UndecidedError("rank 1 never came"), 3, "ddpdoctor: rank 1 never came\n"),
+        (DdpdoctorError("disk full"), 4, "ddpdoctor: disk full\n"),
+        (KeyboardInterrupt(), 130, "ddpdoctor: interrupted\n"),
+        (RuntimeError("oops"), 4, "ddpdoctor failed: RuntimeError: oops\n"),
+    ],
+)
+def test_every_error_is_a_sentence_and_a_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, said: str
+) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.delenv("DDPDOCTOR_DEBUG", raising=False)
+    assert cli.run([]) == code
+    captured = capsys.readouterr()
+    assert captured.err.startswith(said)
+    assert captured.out == ""
+
+
+def test_pages_are_found_in_the_installed_package_and_in_the_checkout() -> None:
+    from ddpdoctor.cli.explain import page_of
+
+    checkout = Path(__file__).parents[2] / "docs" / "findings"
+    for path in checkout.glob("DDP*.md"):
+        assert page_of(path.stem) == path.read_text()
