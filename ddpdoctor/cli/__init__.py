@@ -14,6 +14,7 @@ from ddpdoctor.errors import DdpdoctorError
 
 COMMANDS = (
     "checks",
+    "diagnose",
     "explain",
     "smoke",
     "train",
