@@ -15,6 +15,7 @@ from ddpdoctor.errors import DdpdoctorError
 COMMANDS = (
     "checks",
     "diagnose",
+    "env",
     "explain",
     "smoke",
     "train",
