@@ -14,7 +14,7 @@ RULE = Rule(
     summary="some ranks call a collective that the others never call",
     severity=Severity.FAIL,
     remedy="call it on every rank, or run this part on the unwrapped module (`ddp.module`) so that it needs no collective",
-    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+    explains=("DDP307", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
 
 
