@@ -1,0 +1,175 @@
+"""`compare`: are the replicas equal, bit by bit; and if not, which tensor, which element, which ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ddpdoctor.agent.elements import element
+from ddpdoctor.agent.inside.fingerprint import Method, best_method, combined, digests
+from ddpdoctor.agent.inside.inventory import Item, inventory, structure_digest, unwrapped
+from ddpdoctor.agent.tree import locate
+from ddpdoctor.agent.wire import Wire
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence.replicas import Aspect, Replicas, Role, Side, StructureDifference, ValueDifference
+
+ROLES: tuple[Role, ...] = ("parameter", "buffer", "optimizer state")
+METHODS: tuple[Method, ...] = ("linear", "xxh3")
+WORD = 6  # int64 numbers a rank sends when all is well, beside its status: 56 bytes
+
+
+@dataclass(frozen=True)
+class _Prints:
+    items: list[Item]
+    method: Method
+    stepped: bool
+    table: Tensor
+
+
+def compare(
+    model: nn.Module, optimizer: Optimizer | None = None, group: dist.ProcessGroup | None = None
+) -> tuple[Replicas, Wire]:
+    """The comparison over the ranks of `group`, the same on each of them; they must all call this.
+
+    One exchange of 56 bytes a rank where the replicas agree.
+
+    Raises:
+        PeerFailedError: a rank could not read its tensors; raised on every rank.
+    """
+    wire = Wire(group)
+    prints, words = wire.agree(lambda: _prints(model, optimizer, best_method()), _word, WORD)
+    if len(set(words[:, 0].tolist())) > 1:  # xxhash is not installed on all of them
+        prints, words = wire.agree(lambda: _prints(model, optimizer, "linear"), _word, WORD)
+    stepped, words = bool(words[:, 1].any()), words[:, 2:]
+    structure: tuple[StructureDifference, ...] = ()
+    values: tuple[ValueDifference, ...] = ()
+    if bool((words != words[0]).any()):
+        tables = wire.objects(_listing(prints))
+        structure = _structure(wire.ranks, tables)
+        values = _values(prints, tables, wire)
+    return (
+        Replicas(
+            ranks=wire.ranks,
+            tensors=len(prints.items),
+            bytes=sum(item.tensor.numel() * item.tensor.element_size() for item in prints.items if not item.tied_to),
+            method=prints.method,
+            stepped=stepped,
+            structure=structure,
+            values=values,
+        ),
+        wire,
+    )
+
+
+def _prints(model: nn.Module, optimizer: Optimizer | None, method: Method) -> _Prints:
+    items = inventory(model, optimizer)
+    return _Prints(items, method, _stepped(model, optimizer), digests([item.tensor for item in items], method))
+
+
+def _word(prints: _Prints) -> Tensor:
+    structure = structure_digest(prints.items)
+    data = structure + combined(prints.table, structure)
+    return torch.cat([torch.tensor([METHODS.index(prints.method), int(prints.stepped)]), _int64(data)])
+
+
+def _int64(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.int64)
+
+
+def _listing(prints: _Prints) -> list[tuple[Role, str, dict[str, Any], str, tuple[int, int]]]:
+    return [
+        (item.role, item.name, item.structure, item.tied_to, (int(row[0]), int(row[1])))
+        for item, row in zip(prints.items, prints.table, strict=True)
+    ]
+
+
+def _structure(ranks: Sequence[int], tables: Sequence[list[Any]]) -> tuple[StructureDifference, ...]:
+    """What differs before any value: a tensor that some ranks lack, its order, dtype, shape, stride, requires_grad, ties."""
+    found = []
+    for role in ROLES:
+        listed = [{row[1]: row for row in table if row[0] == role} for table in tables]
+        names = list(dict.fromkeys(name for rows in listed for name in rows))
+        for name in names:
+            rows = [rows.get(name) for rows in listed]
+            aspects: list[tuple[Aspect, list[str]]] = [
+                ("presence", ["absent" if row is None else "present" for row in rows])
+            ]
+            if None not in rows:
+                aspects += [
+                    (aspect, [str(row[2][aspect]) for row in rows if row is not None])
+                    for aspect in ("dtype", "shape", "stride", "requires_grad")
+                ]
+                aspects.append(("ties", [(row[3] and f"tied to {row[3]}") or "not tied" for row in rows if row]))
+            for aspect, said in aspects:
+                if len(set(said)) > 1:
+                    found.append(StructureDifference(role=role, name=name, aspect=aspect, sides=_sides(ranks, said)))
+                    break
+        orders = [list(rows) for rows in listed]
+        if len({tuple(sorted(order)) for order in orders}) == 1 and len({tuple(order) for order in orders}) > 1:
+            place = next(at for at, names in enumerate(zip(*orders, strict=True)) if len(set(names)) > 1)
+            said = [f"{order[place]} at place {place}" for order in orders]
+            found.append(
+                StructureDifference(role=role, name=orders[0][place], aspect="order", sides=_sides(ranks, said))
+            )
+    return tuple(found)
+
+
+def _values(prints: _Prints, tables: Sequence[list[Any]], wire: Wire) -> tuple[ValueDifference, ...]:
+    """The tensors of one structure everywhere whose bytes differ, the first of each role located to the element."""
+    mine = {(item.role, item.name): item for item in prints.items}
+    rows = [{(row[0], row[1]): row for row in table} for table in tables]
+    located: set[Role] = set()
+    found = []
+    for key, first in rows[0].items():
+        role, name = key
+        others = [row.get(key) for row in rows]
+        if first[3] or any(other is None or other[2] != first[2] or other[3] for other in others):
+            continue
+        sides = vote({rank: other[4] for rank, other in zip(wire.ranks, others, strict=True) if other}).sides
+        if len(sides) == 1:
+            continue
+        if role in located:
+            found.append(ValueDifference(role=role, name=name, sides=tuple(Side(ranks=side) for side in sides)))
+        else:
+            located.add(role)
+            found.append(_located(mine[key], sides, wire))
+    return tuple(found)
+
+
+def _located(item: Item, sides: tuple[tuple[int, ...], ...], wire: Wire) -> ValueDifference:
+    where = locate(item.tensor, wire)
+    positions = [[wire.ranks.index(rank) for rank in side] for side in sides]
+    worst, kind, extent = element(item.tensor, where, positions)
+    if kind != "value" and not where.complete:
+        _, everyone = wire.agree(lambda: _meaning(item.tensor), lambda words: words, 2)
+        if bool((everyone != everyone[0]).any()):
+            kind = "value"
+    said = worst.values if worst is not None else ("",) * len(sides)
+    return ValueDifference(
+        role=item.role, name=item.name, element=worst, extent=extent, kind=kind,
+        sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
+    )  # fmt: skip
+
+
+def _meaning(tensor: Tensor) -> Tensor:
+    """The fingerprint of the tensor with every NaN and every zero made the same one."""
+    plain = tensor.detach().to(torch.float32) if tensor.element_size() == 1 else tensor.detach()
+    plain = torch.where(plain == 0, torch.zeros_like(plain), plain)
+    return digests([torch.where(plain != plain, torch.full_like(plain, float("nan")), plain)])[0]
+
+
+def _sides(ranks: Sequence[int], said: Sequence[str]) -> tuple[Side, ...]:
+    says = dict(zip(ranks, said, strict=True))
+    return tuple(Side(ranks=side, says=says[side[0]]) for side in vote(says).sides)
+
+
+def _stepped(model: nn.Module, optimizer: Optimizer | None) -> bool:
+    """Whether the model shows signs of having been trained: gradients, optimizer state, or a forward of its wrapper."""
+    graded = any(parameter.grad is not None for parameter in unwrapped(model).parameters())
+    return graded or bool(optimizer and optimizer.state) or bool(getattr(model, "_lazy_init_ran", False))

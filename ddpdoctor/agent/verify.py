@@ -1,0 +1,54 @@
+"""`ddpdoctor.verify_sync`: a call inside anyone's ranks."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import torch.distributed as dist
+
+from ddpdoctor.agent.compare import compare
+from ddpdoctor.agent.wire import PeerFailedError
+from ddpdoctor.engine import diagnose
+from ddpdoctor.errors import UsageError
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.model import Report
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+CODES = ("DDP501", "DDP502", "DDP503", "DDP507", "DDP508")
+
+
+def verify_sync(model: nn.Module, optimizer: Optimizer | None = None, group: dist.ProcessGroup | None = None) -> Report:
+    """Whether all ranks of `group` hold the same model and optimizer state, bit by bit; the same report on every rank.
+
+    Every rank must call it, at the same place of its program. Structure is compared before values (names, order, dtype,
+    shape, stride, requires_grad); where bytes differ, the report names the tensor, the element, its values and the ranks
+    in the minority. When all agree it costs one pass over the bytes and one exchange of 56 bytes a rank. A rank that
+    cannot read its tensors makes the report undecided on every rank; it never leaves the others waiting.
+
+    Raises:
+        UsageError: no process group has been initialised.
+    """
+    return diagnose(evidence(model, optimizer, group), select=CODES)
+
+
+def evidence(model: nn.Module, optimizer: Optimizer | None = None, group: dist.ProcessGroup | None = None) -> Evidence:
+    """What `verify_sync` judges.
+
+    Raises:
+        UsageError: no process group has been initialised.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        raise UsageError(
+            "verify_sync was called before torch.distributed.init_process_group",
+            hint="call it in every rank, after the process group is there",
+        )
+    here = RankFacts(rank=dist.get_rank(), host=socket.gethostname(), facts=())
+    try:
+        replicas, _ = compare(model, optimizer, group)
+    except PeerFailedError as error:
+        return Evidence(ranks=(here,), undecided=(f"the replicas could not be compared: {error}",))
+    return Evidence(ranks=(here,), job=(replicas,))

@@ -1,0 +1,37 @@
+"""Who is odd: the smaller sides of a vote, or nobody where no side is the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+V = TypeVar("V", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """The ranks by what they have, the largest side first. `odd` are the ranks against the majority.
+
+    Where no side is larger than every other, `tied` is True and `odd` holds all ranks: it cannot be told who is wrong.
+    """
+
+    sides: tuple[tuple[int, ...], ...]
+    tied: bool
+    odd: tuple[int, ...]
+
+
+def vote(values: Mapping[int, V]) -> Vote:
+    """The vote of ranks over their values."""
+    by_value: dict[V, list[int]] = {}
+    for rank in sorted(values):
+        by_value.setdefault(values[rank], []).append(rank)
+    return vote_of(tuple(by_value.values()))
+
+
+def vote_of(sides: Sequence[Sequence[int]]) -> Vote:
+    """The vote where the sides are known already."""
+    ordered = tuple(sorted((tuple(sorted(side)) for side in sides), key=lambda side: (-len(side), side)))
+    tied = len(ordered) > 1 and len(ordered[0]) == len(ordered[1])
+    odd = tuple(sorted(rank for side in ordered[0 if tied else 1 :] for rank in side))
+    return Vote(sides=ordered, tied=tied, odd=odd)

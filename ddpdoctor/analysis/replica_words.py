@@ -1,0 +1,74 @@
+"""How a difference between replicas is said: which element, what it is on which ranks, who is in the minority."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddpdoctor.analysis.majority import Vote, vote_of
+from ddpdoctor.evidence.replicas import Replicas, Role, Side, ValueDifference
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+UNDECIDED = "it cannot be told which side is right"
+
+
+def differing(replicas: Replicas, role: Role) -> tuple[ValueDifference, ...]:
+    """The tensors of `role` whose bytes differ, in the model's order."""
+    return tuple(difference for difference in replicas.values if difference.role == role)
+
+
+def value_sentence(differences: Sequence[ValueDifference], total: str) -> str:
+    """The first of them to the element, and how many there are: `0.weight[5, 2] is 1 on ranks 0-2 and 2 on rank 3`."""
+    first = differences[0]
+    others = f"; {len(differences)} {total} differ" if len(differences) > 1 else ""
+    doubt = f"; {UNDECIDED}" if minority(first.sides).tied else ""
+    return f"{element_sentence(first)}{others}{doubt}"
+
+
+def element_sentence(difference: ValueDifference) -> str:
+    """Where and how one tensor differs: its worst element where one was located, else the ranks by content."""
+    if difference.element is None:
+        return f"{difference.name} differs between {sides_sentence(difference.sides)}"
+    index = f"[{', '.join(map(str, difference.element.index))}]" if difference.element.index else ""
+    said = f"{difference.name}{index} is {sides_sentence(difference.sides)}"
+    if difference.kind != "value":
+        return f"{said}: only the {difference.kind} differs"
+    gap = difference.element.difference
+    return said if gap is None else f"{said}, a difference of {gap:.3g}"
+
+
+def sides_sentence(sides: Sequence[Side]) -> str:
+    """`1 on ranks 0-2 and 2 on rank 3`."""
+    spoken = [f"{side.says} on {group_ranks(side.ranks)}" if side.says else group_ranks(side.ranks) for side in sides]
+    return " and ".join([", ".join(spoken[:-1]), spoken[-1]] if len(spoken) > 1 else spoken)
+
+
+def minority(sides: Sequence[Side]) -> Vote:
+    """Who is odd."""
+    return vote_of([side.ranks for side in sides])
+
+
+def at_step(replicas: Replicas) -> str:
+    """`at step 3 of 40: `, or nothing where steps were not counted."""
+    if replicas.step is None:
+        return ""
+    return f"at step {replicas.step} of {replicas.steps}: " if replicas.steps else f"at step {replicas.step}: "
+
+
+def value_finding(
+    rule: Rule, replicas: Replicas, differences: Sequence[ValueDifference], total: str, severity: Severity | None = None
+) -> Finding:
+    """The finding of `rule` about the first of `differences`; `total` is what the tensors are called together."""
+    first = differences[0]
+    return rule.finding(
+        f"{at_step(replicas)}{value_sentence(differences, total)}",
+        ranks=minority(first.sides).odd,
+        severity=severity,
+        step=replicas.step,
+        tensor=first.name,
+        index=list(first.element.index) if first.element else None,
+        values={group_ranks(side.ranks): side.says for side in first.sides},
+        difference=first.element.difference if first.element else None,
+        extent=first.extent,
+        kind=first.kind,
+        tensors=[difference.name for difference in differences],
+    )
