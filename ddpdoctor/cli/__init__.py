@@ -14,11 +14,10 @@ from ddpdoctor.errors import DdpdoctorError
 
 COMMANDS = (
     "checks",
-    "diagnose",
-    "env",
     "explain",
     "smoke",
     "train",
+    "verify_sync",
 )
 INTERRUPTED = 130
 FAILED = 4

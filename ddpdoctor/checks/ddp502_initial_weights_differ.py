@@ -1,0 +1,26 @@
+"""Replicas that start from other weights stay apart: the same gradients are added to other values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.replica_words import differing, value_finding
+from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+
+RULE = Rule(
+    code="DDP502",
+    name="initial-weights-differ",
+    summary="replicas do not start from the same weights",
+    severity=Severity.FAIL,
+    remedy="wrap with `init_sync=True` (the default), or build the model from one seed and one checkpoint on every rank",
+)
+
+
+def check(replicas: Replicas) -> Iterator[Finding]:
+    """The first parameter that differs before any step."""
+    if replicas.stepped:
+        raise SkipCheck("the model had been trained already when it was compared")
+    differences = differing(replicas, "parameter")
+    if differences:
+        yield value_finding(RULE, replicas, differences, "parameters")

@@ -1,0 +1,26 @@
+"""Replicas that were trained and no longer hold the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.replica_words import differing, value_finding
+from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+
+RULE = Rule(
+    code="DDP503",
+    name="weights-differ",
+    summary="replicas no longer hold the same weights",
+    severity=Severity.FAIL,
+    remedy="run `ddpdoctor verify-sync --nproc N SCRIPT --every 1` over the training script: it names the step and the cause",
+)
+
+
+def check(replicas: Replicas) -> Iterator[Finding]:
+    """The first parameter that differs after the training began."""
+    if not replicas.stepped:
+        raise SkipCheck("the model had not been trained yet when it was compared")
+    differences = differing(replicas, "parameter")
+    if differences:
+        yield value_finding(RULE, replicas, differences, "parameters")

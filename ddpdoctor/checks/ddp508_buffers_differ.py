@@ -1,0 +1,26 @@
+"""Buffers, such as BatchNorm's running statistics, that are not the same on all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.replica_words import differing, value_finding
+from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP508",
+    name="buffers-differ",
+    summary="replicas hold different buffers",
+    severity=Severity.FAIL,
+    remedy="leave `broadcast_buffers=True` (its default), or use SyncBatchNorm; save and evaluate from rank 0",
+)
+
+
+def check(replicas: Replicas) -> Iterator[Finding]:
+    """Buffers that differ: a fault inside a forward, information outside one, where DDP lets them differ."""
+    differences = differing(replicas, "buffer")
+    if differences:
+        yield value_finding(
+            RULE, replicas, differences, "buffers", Severity.FAIL if replicas.in_forward else Severity.INFO
+        )
