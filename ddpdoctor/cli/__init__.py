@@ -18,6 +18,7 @@ COMMANDS = (
     "smoke",
     "train",
     "verify_sync",
+    "watch",
 )
 INTERRUPTED = 130
 FAILED = 4

@@ -37,16 +37,17 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     poll: Callable[[], bool | None] | None = None,
+    kept_lines: int = KEPT_LINES,
 ) -> Ended:
     """Run `command` to its end or to the deadline, then end every process that it started.
 
     `env` is added to this process's environment. `poll` is called about every 50 ms while the program runs, in this
-    thread; when it answers True, the program is ended like one past its deadline. Only the last 400 lines of each stream
-    are kept.
+    thread; when it answers True, the program is ended like one past its deadline. Only the last `kept_lines` lines of
+    each stream are kept.
     """
     start = time.monotonic()
     process = start_guarded(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    streams = [_Tail(process.stdout), _Tail(process.stderr)]
+    streams = [_Tail(process.stdout, kept_lines), _Tail(process.stderr, kept_lines)]
     timed_out = False
     try:
         while process.poll() is None:
@@ -102,8 +103,8 @@ def end(process: subprocess.Popen[str]) -> None:
 class _Tail:
     """Reads a stream in a thread, so that a talkative program never blocks, and keeps its last lines."""
 
-    def __init__(self, stream: IO[str] | None) -> None:
-        self._lines: deque[str] = deque(maxlen=KEPT_LINES)
+    def __init__(self, stream: IO[str] | None, kept_lines: int) -> None:
+        self._lines: deque[str] = deque(maxlen=kept_lines)
         self._stream = stream
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()

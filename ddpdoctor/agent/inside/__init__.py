@@ -2,6 +2,7 @@
 
 A feature is a module of this package, named in `DDPDOCTOR_AGENT`, with any of these functions, each called once a rank:
 
+- `started(rank)`: in every Python process of the job, at its very start: it must cost next to nothing.
 - `imported(torch_distributed, rank)`: `torch.distributed.distributed_c10d` has just run and nobody could import from it
   yet; the place to wrap its functions. Called in every process that imports it, before it is known whether it is a rank.
 - `joining(rank)`: `init_process_group` is about to run; the rank may still hang in the rendezvous.
@@ -26,17 +27,19 @@ C10D = "torch.distributed.distributed_c10d"
 
 
 def start() -> None:
-    """Wait for `torch.distributed` to be imported in this process; nothing else happens before."""
-    features = [name for name in os.environ["DDPDOCTOR_AGENT"].split(",") if name.isidentifier()]
+    """Start the features, and wait for `torch.distributed` to be imported in this process."""
+    names = [name for name in os.environ["DDPDOCTOR_AGENT"].split(",") if name.isidentifier()]
     rank = Rank(os.environ["DDPDOCTOR_AGENT_DIR"])
-    after_import(C10D, lambda module: _attach(module, features, rank))
-
-
-def _attach(c10d: ModuleType, names: list[str], rank: Rank) -> None:
     features = []
     for name in names:
         with rank.giving_up(f"loading {name}"):
             features.append(importlib.import_module(f"{__name__}.{name}"))
+    for feature in features:
+        _tell(feature, "started", rank, rank)
+    after_import(C10D, lambda module: _attach(module, features, rank))
+
+
+def _attach(c10d: ModuleType, features: list[ModuleType], rank: Rank) -> None:
     for feature in features:
         _tell(feature, "imported", rank, c10d, rank)
     c10d.init_process_group = _observed(c10d, features, rank)  # type: ignore[attr-defined]

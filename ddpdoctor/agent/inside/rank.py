@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -52,6 +51,8 @@ class Rank:
     def give_up(self, what: str, why: str) -> None:
         """Write down what the agent cannot do in this rank, and why."""
         try:
+            import json
+
             rank = os.environ.get("RANK", "?") if self.number is None else self.number
             with open(self.path("gave-up"), "a", encoding="utf-8") as file:
                 file.write(json.dumps({"rank": rank, "what": what, "why": why}) + "\n")

@@ -1,0 +1,47 @@
+"""A Unix socket on which this rank hands out its whole flight recorder, with stacks: what the worker server leaves out.
+
+A thread of the interpreter answers, so silence within a second means that somebody holds the GIL and does not let go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+from .rank import Rank
+from .server import SUN_PATH_BYTES
+
+PICKLE = b"recorder\n"
+
+
+def answer_requests(rank: Rank) -> None:
+    """Serve `PID.ask` from a daemon thread; it sleeps in `accept` and costs nothing until it is asked."""
+    path = rank.path("ask")
+    if len(path.encode()) > SUN_PATH_BYTES:
+        raise OSError(f"the socket path has {len(path.encode())} bytes, at most {SUN_PATH_BYTES} are possible")
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(path)
+    server.listen(8)
+    threading.Thread(target=_serve, args=(server,), name="ddpdoctor", daemon=True).start()
+
+
+def _serve(server: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with contextlib.suppress(Exception), connection:
+            connection.settimeout(5)
+            if connection.recv(64) == PICKLE:
+                connection.sendall(recorder_pickle())
+
+
+def recorder_pickle() -> bytes:
+    """The flight recorder of this process as PyTorch pickles it, stacks included."""
+    from torch._C import _distributed_c10d as c10d
+
+    dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace")  # noqa: B009 - before torch 2.9
+    pickled: bytes = dump()
+    return pickled

@@ -1,0 +1,119 @@
+"""Records what the flight recorder cannot see of a collective: the reduce operation, the root, the step, the user's line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from threading import get_ident
+from types import ModuleType
+from typing import Any
+
+from .log import Log
+from .strip import NO_ROOT, NO_SEQ
+
+# Those that reach the process group themselves; *_object collectives are made of them.
+COLLECTIVES = (
+    "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_single", "all_gather_into_tensor", "gather", "scatter",
+    "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "barrier",
+    "all_reduce_coalesced", "all_gather_coalesced",
+)  # fmt: skip
+POINT_TO_POINT = ("send", "recv", "isend", "irecv")
+ROOTS = ("src", "dst", "group_src", "group_dst")
+
+
+class Calls:
+    """Wraps the functions of `torch.distributed`; silent until there is a log, that is, until this is a rank."""
+
+    def __init__(self, c10d: ModuleType) -> None:
+        self.log: Log | None = None
+        self._c10d = c10d
+        self._inside: set[int] = set()  # threads in one of our functions: what that calls in turn is no call of its own
+        for name in COLLECTIVES + POINT_TO_POINT:
+            function = getattr(c10d, name, None)
+            if function is not None:
+                setattr(c10d, name, self._recorded(name, function))
+        c10d.new_group = self._recorded_new_group(c10d.new_group)  # type: ignore[attr-defined]
+
+    def _recorded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        position = {parameter: index for index, parameter in enumerate(inspect.signature(function).parameters)}
+        roots = tuple(root for root in ROOTS if root in position)
+        numbered = name not in POINT_TO_POINT
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the signature is PyTorch's
+            log = self.log
+            thread = get_ident()
+            if log is None or thread in self._inside or not log.rank.is_here():
+                return function(*args, **kwargs)
+
+            def given(parameter: str) -> Any:  # noqa: ANN401
+                if parameter in kwargs:
+                    return kwargs[parameter]
+                at = position.get(parameter)
+                return args[at] if at is not None and at < len(args) else None
+
+            index = None
+            try:
+                group = given("group") or self._c10d._get_default_group()  # noqa: SLF001
+                index = log.strip.begin(
+                    log.number("op", name),
+                    log.number("group", str(group.group_name)),
+                    log.place(1),
+                    seq=group._get_sequence_number_for_group() + 1 if numbered else NO_SEQ,  # noqa: SLF001
+                    root=self._root(roots, given, group),
+                    reduce_op=log.number("reduce", _name(given("op"))) if "op" in position else 0,
+                )
+            except Exception:
+                pass  # the call itself says what is wrong with it
+            self._inside.add(thread)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._inside.discard(thread)
+                if index is not None:
+                    log.strip.end(index)
+
+        return call
+
+    def _root(self, roots: tuple[str, ...], given: Callable[[str], Any], group: Any) -> int:  # noqa: ANN401
+        """The root's global rank, however the call names it."""
+        for name in roots:
+            root = given(name)
+            if root is not None:
+                in_group = name.startswith("group_")
+                return int(self._c10d.get_global_rank(group, root) if in_group else root)
+        return NO_ROOT
+
+    def _recorded_new_group(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            log = self.log
+            if log is None or not log.rank.is_here():
+                return function(ranks, *args, **kwargs)
+            index = None
+            try:
+                members = sorted(ranks) if ranks is not None else list(range(log.rank.world_size or 0))
+                group = log.number("members", ",".join(str(int(member)) for member in members))
+                index = log.strip.begin(log.number("op", "new_group"), group, log.place(1), seq=NO_SEQ)
+            except Exception:
+                pass
+            made = function(ranks, *args, **kwargs)
+            if index is not None:
+                log.strip.end(index)
+            return made
+
+        return new_group
+
+
+def _name(reduce_op: Any) -> str:  # noqa: ANN401 - ReduceOp has two types
+    """`SUM`, `MAX`, ...: SUM where none is given, as in PyTorch."""
+    if reduce_op is None:
+        return "SUM"
+    name = _NAMES.get(reduce_op)
+    if name is None:
+        name = _NAMES[reduce_op] = str(getattr(reduce_op, "op", reduce_op)).rpartition(".")[2]
+    return name
+
+
+_NAMES: dict[Any, str] = {}

@@ -1,0 +1,154 @@
+"""How a process ended: the error that ended it, and the exit codes of the processes that it started and collected."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .imports import after_import
+from .rank import Rank
+
+MOST_FRAMES = 64
+
+
+def record_error(rank: Rank, error: BaseException) -> None:
+    """Write `error` to `PID.error`, the first one of this process only: what follows it are consequences."""
+    import json
+
+    with rank.giving_up("recording the rank's error"):
+        try:
+            descriptor = os.open(rank.path("error"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        except FileExistsError:
+            return
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"at": time.time(), **_described(error)}, file)
+
+
+def _described(error: BaseException, depth: int = 0) -> dict[str, Any]:
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)[-MOST_FRAMES:]
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return {
+        "type": type(error).__name__,
+        "message": str(error)[:20_000],
+        "stack": [
+            {"file": os.path.abspath(frame.filename) if os.path.exists(frame.filename) else frame.filename,
+             "line": frame.lineno or 0, "function": frame.name}
+            for frame in reversed(frames)
+        ],
+        "cause": _described(cause, depth + 1) if cause is not None and depth < 4 else None,
+    }  # fmt: skip
+
+
+def record_uncaught(rank: Rank) -> None:
+    """Record the error that ends this rank, whoever else's hook shows it, and leave every hook as it is.
+
+    The interpreter keeps the error in `sys.last_value` before it calls `sys.excepthook`, and runs `atexit` after.
+    """
+    original = sys.excepthook
+
+    @functools.wraps(original)
+    def excepthook(kind: type[BaseException], error: BaseException, trace: Any) -> None:  # noqa: ANN401
+        if rank.is_here():
+            record_error(rank, error)
+        original(kind, error, trace)
+
+    def at_exit() -> None:
+        error = getattr(sys, "last_value", None)
+        if rank.is_here():
+            if error is not None:
+                record_error(rank, error)
+            with open(rank.path("left"), "w", encoding="utf-8") as file:
+                file.write(str(time.time()))
+
+    sys.excepthook = excepthook
+    atexit.register(at_exit)
+
+
+def record_children(rank: Rank) -> None:
+    """Follow the launchers of Python: whoever collects a child's exit code adds it to `exits`.
+
+    A rank that is killed cannot say so itself, and torchrun and `mp.spawn` are ordinary Python processes.
+    """
+    after_import("torch.distributed.elastic.multiprocessing.subprocess_handler", lambda _: _follow_subprocesses(rank))
+    after_import("multiprocessing.popen_fork", lambda module: _follow_polls(rank, module))
+    after_import("multiprocessing.process", lambda module: _follow_targets(rank, module))
+    after_import("torch.multiprocessing.spawn", lambda module: _follow_spawned(rank, module))
+
+
+def _collected(rank: Rank, pid: int, code: int) -> None:
+    with rank.giving_up("recording an exit code"), open(os.path.join(rank.directory, "exits"), "a") as file:
+        file.write(f"{pid} {code} {time.time()} {os.getpid()}\n")
+
+
+def _follow_subprocesses(rank: Rank) -> None:
+    """Torchrun starts its ranks with `subprocess.Popen`."""
+    import subprocess
+
+    original: Callable[..., Any] = subprocess.Popen._handle_exitstatus  # type: ignore[attr-defined]  # noqa: SLF001
+
+    @functools.wraps(original)
+    def handle_exitstatus(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        result = original(self, *args, **kwargs)
+        if self.returncode is not None:
+            _collected(rank, self.pid, self.returncode)
+        return result
+
+    subprocess.Popen._handle_exitstatus = handle_exitstatus  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _follow_polls(rank: Rank, popen_fork: ModuleType) -> None:
+    """`multiprocessing` collects all its processes here, however they were started."""
+    original = popen_fork.Popen.poll
+
+    @functools.wraps(original)
+    def poll(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        known = self.returncode
+        code = original(self, *args, **kwargs)
+        if known is None and code is not None:
+            _collected(rank, self.pid, code)
+        return code
+
+    popen_fork.Popen.poll = poll
+
+
+def _follow_targets(rank: Rank, process: ModuleType) -> None:
+    """`multiprocessing` shows a child's error itself: no hook of the interpreter sees it."""
+    original = process.BaseProcess.run
+
+    @functools.wraps(original)
+    def run(self: Any) -> Any:  # noqa: ANN401
+        return _recording(rank, original)(self)
+
+    process.BaseProcess.run = run
+
+
+def _follow_spawned(rank: Rank, spawn: ModuleType) -> None:
+    """`torch.multiprocessing.spawn` catches its children's errors and sends them to the parent as text."""
+    original: Callable[..., Any] = spawn._wrap  # noqa: SLF001
+
+    @functools.wraps(original)
+    def wrap(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return original(_recording(rank, function), *args, **kwargs)
+
+    spawn._wrap = wrap  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _recording(rank: Rank, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def recorded(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if rank.is_here():
+                record_error(rank, error)
+            raise
+
+    return recorded

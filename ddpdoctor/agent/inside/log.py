@@ -1,0 +1,70 @@
+"""The rank's log: its strip, with every text (function, place, group, reduce operation) written down once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from types import CodeType, FrameType
+from typing import Any
+
+from .rank import Rank
+from .strip import Strip
+
+_FRAMES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "evidence", "frames.py")
+
+
+class Log:
+    """Counters and calls of one rank. What a forked child (a data loader worker) does is not written."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.strip = Strip(
+            rank.path("strip"),
+            rank=-1 if rank.number is None else rank.number,
+            world_size=rank.world_size or 0,
+            restart=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+        )
+        self._names = open(rank.path("names"), "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - for life
+        self._numbers: dict[Any, int] = {}
+        self._is_users = _is_users()
+        self._users_code: dict[CodeType, bool] = {}
+
+    def number(self, *text: str | int) -> int:
+        """The number that stands for `text` in the strip; 0 is nothing."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self._numbers) + 1
+            self._names.write(json.dumps([number, *text]) + "\n")
+        return number
+
+    def place(self, depth: int) -> int:
+        """The number of the innermost line of the user's own code, looking outward from `depth` frames above the caller."""
+        frame: FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001
+        while frame is not None:
+            code = frame.f_code
+            mine = self._users_code.get(code)
+            if mine is None:
+                mine = self._users_code[code] = self._is_users(code.co_filename)
+            if mine:
+                number = self._numbers.get((code, frame.f_lineno))
+                if number is None:
+                    number = self.number(os.path.abspath(code.co_filename), frame.f_lineno, code.co_name)
+                    self._numbers[code, frame.f_lineno] = number
+                return number
+            frame = frame.f_back
+        return 0
+
+
+def _is_users() -> Callable[[str], bool]:
+    """`is_users` of ddpdoctor/evidence/frames.py, which lies beside us whether ddpdoctor is importable here or not."""
+    spec = spec_from_file_location("_ddpdoctor_frames", _FRAMES)
+    if spec is None or spec.loader is None:
+        raise ImportError(_FRAMES)
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    is_users: Callable[[str], bool] = module.is_users
+    return is_users

@@ -1,0 +1,171 @@
+"""What each rank of a job is doing: told from its stack, the state of its process and the calls it sits in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.telling import BACKWARD, Activity, joins_a_thread, told_by_stack
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, users_frame
+from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.stacks import Stacks, Thread
+
+BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's and OpenMP's threads
+MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more, one that waits does none
+
+
+_ABOUT_SOMETHING = frozenset({Activity.FILE, Activity.SOCKET, Activity.LOCK, Activity.UNINTERRUPTIBLE})
+WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.RENDEZVOUS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """One rank's activity. `operation` is the call that it sits in, `place` the innermost line of the user's own code.
+
+    `moves` is True where it used a CPU, did IO or was elsewhere at a second look; None where nobody looked twice.
+    """
+
+    rank: int
+    activity: Activity
+    operation: str
+    place: Frame | None
+    moves: bool | None
+    process: ProcessState | None
+    native: str = ""
+
+    @property
+    def told(self) -> str:
+        """What it does, in words: `sleeps`, `waits for a file (read of /mnt/data/x)`."""
+        state = self.process
+        if self.activity in _ABOUT_SOMETHING and state is not None and state.waits_on:
+            return f"{self.activity.value} ({state.system_call} of {state.waits_on})"
+        return self.activity.value
+
+    @property
+    def waits_for_peers(self) -> bool:
+        """Whether it is the others that this rank waits for."""
+        return self.activity in WAITS_FOR_PEERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doings:
+    """What every rank that could be looked at is doing, in order of rank."""
+
+    each: tuple[Doing, ...]
+
+    @property
+    def waiting(self) -> tuple[Doing, ...]:
+        """The ranks that wait for their peers."""
+        return tuple(doing for doing in self.each if doing.waits_for_peers)
+
+    @property
+    def elsewhere(self) -> tuple[Doing, ...]:
+        """The ranks that do something else."""
+        return tuple(doing for doing in self.each if not doing.waits_for_peers)
+
+    def of(self, *activities: Activity) -> tuple[Doing, ...]:
+        """The ranks that do one of these."""
+        return tuple(doing for doing in self.each if doing.activity in activities)
+
+
+def derive(stacks: PerRank[Stacks] | None, processes: PerRank[ProcessState] | None) -> Doings:
+    """Each rank's activity; a rank of which only one of the two is known is judged by that one."""
+    by_rank = {entry.rank: entry.value for entry in stacks or ()}
+    states = {entry.rank: entry.value for entry in processes or ()}
+    return Doings(
+        each=tuple(_doing(rank, by_rank.get(rank), states.get(rank)) for rank in sorted(by_rank.keys() | states.keys()))
+    )
+
+
+def _doing(rank: int, stacks: Stacks | None, process: ProcessState | None) -> Doing:
+    thread = _thread_that_matters(stacks)
+    frames = thread.frames if thread else ()
+    activity, operation = _activity(stacks, thread, process)
+    return Doing(
+        rank=rank,
+        activity=activity,
+        operation=operation,
+        place=users_frame(frames),
+        moves=_moves(stacks, thread, process),
+        process=process,
+        native=thread.native[0] if thread and thread.native else "",
+    )
+
+
+def _thread_that_matters(stacks: Stacks | None) -> Thread | None:
+    """The main thread, or, where that only waits for a thread of the user's own, the one that is in the job's code."""
+    if stacks is None:
+        return None
+    main = stacks.main
+    if stacks.gil_never_free and stacks.gil_holder is not None:
+        return stacks.gil_holder
+    if main is not None and joins_a_thread(main.frames):
+        others = (thread for thread in stacks.threads if thread is not main and users_frame(thread.frames) is not None)
+        return next(others, main)
+    return main
+
+
+def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState | None) -> bool | None:
+    looked = []
+    if stacks is not None and stacks.moved is not None:
+        looked.append(stacks.moved)
+    if process is not None and process.cpu_share is not None:
+        starved = thread is not None and thread.active and process.state == "R"  # ready, on a machine that is too busy
+        looked.append(process.cpu_share >= BUSY_SHARE or starved)
+    if process is not None and process.io_bytes is not None and process.seconds > 0:
+        looked.append(process.io_bytes / process.seconds >= MOVED_BYTES)
+    return any(looked) if looked else None
+
+
+def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessState | None) -> tuple[Activity, str]:
+    if process is not None and process.state in "Tt":
+        return Activity.STOPPED, "stopped"
+    if stacks is not None and stacks.gil_never_free:
+        return Activity.GIL, _function(thread)
+    told = told_by_stack(thread.frames if thread else ())
+    idle = thread is not None and not thread.active
+    if told is None or told[0] not in WAITS_FOR_PEERS:
+        if process is not None and process.state == "D":
+            return Activity.UNINTERRUPTIBLE, process.system_call or _function(thread)
+    elif told[1] == BACKWARD and not idle:
+        return Activity.COMPUTING, BACKWARD
+    if told is not None:
+        return told
+    return _by_system_call(thread, process, idle=idle)
+
+
+def _by_system_call(thread: Thread | None, process: ProcessState | None, *, idle: bool) -> tuple[Activity, str]:
+    """A C function leaves no Python frame of its own: the system call tells what the innermost line waits for."""
+    function = _function(thread)
+    if not idle and thread is not None:
+        return Activity.COMPUTING, function
+    call = process.system_call if process is not None else None
+    if call in {"nanosleep", "clock_nanosleep", "pause"} or (
+        call in {"select", "pselect6"} and _mentions(thread, "sleep")
+    ):
+        return Activity.SLEEP, function
+    if call in {"wait4", "waitid"}:
+        return Activity.SUBPROCESS, function
+    if call in {"flock", "fcntl"}:
+        return Activity.LOCK, call
+    waits_on = (process.waits_on if process is not None else None) or ""
+    if call == "read" and waits_on == "standard input":
+        return Activity.HUMAN, "input"
+    if call in {"read", "write", "pread64", "pwrite64", "fsync", "fdatasync", "openat", "newfstatat"}:
+        socket = waits_on.startswith("a connection") or waits_on == "a socket"
+        return (Activity.SOCKET if socket else Activity.FILE), call
+    if call in {"connect", "accept", "accept4", "recvfrom", "recvmsg", "sendto", "sendmsg"}:
+        return Activity.SOCKET, call
+    if call == "futex":
+        return Activity.LOCK, function
+    if process is not None and (process.cpu_share or 0) >= BUSY_SHARE:
+        return Activity.COMPUTING, function
+    return Activity.UNKNOWN, function
+
+
+def _function(thread: Thread | None) -> str:
+    return thread.frames[0].function if thread is not None and thread.frames else ""
+
+
+def _mentions(thread: Thread | None, word: str) -> bool:
+    return thread is not None and any(word in frame.function for frame in thread.frames[:2])

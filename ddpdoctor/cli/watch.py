@@ -1,0 +1,147 @@
+"""`ddpdoctor watch -- COMMAND`: run a job under observation."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ddpdoctor.cli.options import (
+    CaseOption,
+    FailOn,
+    FailOnOption,
+    Format,
+    FormatOption,
+    IgnoreOption,
+    OutputOption,
+    ReportOptions,
+    SelectOption,
+    VerboseOption,
+    report_options,
+)
+from ddpdoctor.evidence import Evidence
+
+
+class DistributedDebug(Enum):
+    """What TORCH_DISTRIBUTED_DEBUG is set to for the job."""
+
+    OFF = "off"
+    INFO = "info"
+    DETAIL = "detail"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("watch", context_settings={"allow_interspersed_args": False})(watch)
+
+
+def watch(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The job, as you would start it.")],
+    stall_after: Annotated[
+        Optional[float],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        typer.Option(
+            "--stall-after", metavar="SECONDS", min=1.0, help="Patience; default: the job's own rhythm, >= 30."
+        ),
+    ] = None,
+    kill_on_hang: Annotated[
+        bool, typer.Option("--kill-on-hang", help="End the job once its hang is explained.")
+    ] = False,
+    distributed_debug: Annotated[
+        DistributedDebug,
+        typer.Option(help="TORCH_DISTRIBUTED_DEBUG of the job; detail makes collectives 9 times slower."),
+    ] = DistributedDebug.INFO,
+    format_: FormatOption = Format.TEXT,
+    output: OutputOption = None,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    fail_on: FailOnOption = FailOn.FAIL,
+    case: CaseOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Run a job under observation: say which rank, line and cause when it hangs or dies. No change to your code.
+
+    Exits with the job's own code when nothing was found.
+    """
+    options = report_options(
+        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
+        title="ddpdoctor watch",
+    )  # fmt: skip
+    from ddpdoctor.errors import UsageError
+
+    if options.format is not Format.TEXT and options.output is None:
+        raise UsageError(
+            f"--format {options.format.value} needs --output: stdout belongs to the job",
+            hint="add `--output report.json`",
+        )
+    raise typer.Exit(_run(command, options, stall_after, kill_on_hang, distributed_debug))
+
+
+def _run(
+    command: list[str], options: ReportOptions, stall_after: float | None, kill_on_hang: bool, debug: DistributedDebug
+) -> int:
+    from ddpdoctor.agent import DIRECTORY, job_environment
+    from ddpdoctor.collect.stall import Rhythm
+    from ddpdoctor.collect.watching import Ended, Recovered, Stalled, Waiting, Watch
+    from ddpdoctor.launch.observed import observe, private_directory
+
+    speaker = _Speaker(options)
+    with private_directory() as folder:
+        environ = {
+            **job_environment(["watch"], Path(folder), os.environ),
+            "DDPDOCTOR_WATCHER": str(os.getpid()),
+            **_debug_environment(debug),
+        }
+        mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
+        with observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job:
+            watching = Watch(job=job, directory=Path(folder), rhythm=Rhythm(given=stall_after))
+            for event in watching.events():
+                match event:
+                    case Stalled(evidence=evidence):
+                        speaker.report(evidence)
+                        if kill_on_hang:
+                            watching.killed_by_us = True
+                            job.end()
+                    case Waiting(text=text):
+                        speaker.say(f"note: {text}")
+                    case Recovered(seconds=seconds):
+                        speaker.say(f"the job stood still for {seconds:.1f} s and goes on by itself")
+                    case Ended(code=code, evidence=evidence):
+                        return speaker.report(evidence) or (code if code >= 0 else 128 - code)
+    raise AssertionError("events() ends with Ended")
+
+
+def _debug_environment(debug: DistributedDebug) -> dict[str, str]:
+    """`TORCH_DISTRIBUTED_DEBUG`, unless the user has set it."""
+    if debug is DistributedDebug.OFF or "TORCH_DISTRIBUTED_DEBUG" in os.environ:
+        return {}
+    return {"TORCH_DISTRIBUTED_DEBUG": debug.value.upper()}
+
+
+class _Speaker:
+    """Says the verdict on stderr, as stdout is the job's, and writes it to `--output` whenever there is a new one."""
+
+    def __init__(self, options: ReportOptions) -> None:
+        self._options = options
+        self._said: tuple[tuple[str, str], ...] = ()
+
+    def say(self, text: str) -> None:
+        """One line about the job."""
+        typer.echo(f"ddpdoctor: {text}", err=True)
+
+    def report(self, evidence: Evidence) -> int:
+        """Judge and write; on the terminal only what has not been said. Returns 1 where a finding fails, else 0."""
+        from ddpdoctor.case import write_atomically
+        from ddpdoctor.cli.conclude import formatted, judge
+        from ddpdoctor.render import text
+
+        report = judge(evidence, self._options)
+        if self._options.output is not None:
+            write_atomically(self._options.output, formatted(report, self._options))
+        said = tuple((finding.code, finding.message) for finding in report.findings)
+        if said != self._said:
+            self._said = said
+            typer.echo(text.render(report, verbose=self._options.verbose), nl=False, err=True)
+        return 1 if report.exit_code(self._options.fail_on) == 1 else 0

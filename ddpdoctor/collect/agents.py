@@ -1,0 +1,201 @@
+"""What the agents of a job wrote: which process is which rank, how far it came, what it called and how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from ddpdoctor.agent.inside.calls import POINT_TO_POINT
+from ddpdoctor.agent.inside.strip import HEADER_BYTES, NO_ROOT, NO_SEQ, Header, Record, read_header, read_records
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, NewGroup, RankError, StepCount, StepMark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A process whose parent collected its exit code: -N for signal N."""
+
+    pid: int
+    code: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankProcess:
+    """One rank of the job on this host, as its agent wrote it down."""
+
+    directory: Path
+    pid: int
+    header: Header
+
+    @property
+    def rank(self) -> int:
+        """Its rank in the job."""
+        return self.header.rank
+
+    def file(self, suffix: str) -> Path:
+        """The rank's file `PID.suffix`."""
+        return self.directory / f"{self.pid}.{suffix}"
+
+    def steps(self) -> StepCount:
+        """How far it came."""
+        header = self.header
+        return StepCount(
+            forwards=header.forwards or None,
+            steps=header.steps,
+            last_at=header.last_ns / 1e9 if header.last_ns else None,
+        )
+
+    def calls(self) -> CollectiveCalls:
+        """What it called, from the ring that is in the file now."""
+        names = _names(self.file("names"))
+        by_kind: dict[str, list[Record]] = {"op": [], "mark": [], "new_group": []}
+        for record in read_records(_bytes(self.file("strip"))):
+            kind, text = (*names.get(record.op, ()), "", "")[:2]
+            by_kind.get("new_group" if text == "new_group" else str(kind), []).append(record)
+        return CollectiveCalls(
+            calls=tuple(_call(record, names) for record in by_kind["op"]),
+            steps=_iterations(by_kind["mark"], names),
+            new_groups=tuple(_new_group(record, names) for record in by_kind["new_group"]),
+        )
+
+    def error(self) -> tuple[RankError, float] | None:
+        """The error that it recorded first, and when; None where it recorded none."""
+        try:
+            written = msgspec.json.decode(self.file("error").read_bytes(), type=_Error)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return written.told(), written.at
+
+    def left_at(self) -> float | None:
+        """When the interpreter of the rank came to its end in order (whatever its exit code), or None."""
+        try:
+            return float(self.file("left").read_text())
+        except (OSError, ValueError):
+            return None
+
+
+def find_ranks(directory: Path) -> tuple[RankProcess, ...]:
+    """The ranks whose agents write to `directory`, in order; of a rank that was restarted the latest process."""
+    latest: dict[int, tuple[tuple[int, float], RankProcess]] = {}
+    for strip in directory.glob("*.strip"):
+        with_header = _bytes(strip, HEADER_BYTES)
+        header = read_header(with_header)
+        if header is None or header.rank < 0 or not strip.stem.isdigit():
+            continue
+        age = (header.restart, strip.stat().st_ctime)
+        if header.rank not in latest or latest[header.rank][0] < age:
+            latest[header.rank] = (age, RankProcess(directory=directory, pid=int(strip.stem), header=header))
+    return tuple(process for _, (_, process) in sorted(latest.items()))
+
+
+def ended_processes(directory: Path) -> dict[int, Ended]:
+    """By pid, the processes of the job that some Python parent collected."""
+    found: dict[int, Ended] = {}
+    for line in _bytes(directory / "exits").decode(errors="replace").splitlines():
+        words = line.split()
+        if len(words) == 4:  # a line may be torn where its writer died
+            found.setdefault(int(words[0]), Ended(pid=int(words[0]), code=int(words[1]), at=float(words[2])))
+    return found
+
+
+class _Frame(msgspec.Struct):
+    file: str
+    line: int
+    function: str
+
+
+class _Error(msgspec.Struct):
+    type: str
+    message: str
+    stack: list[_Frame] = []
+    cause: _Error | None = None
+    at: float = 0.0
+
+    def told(self) -> RankError:
+        return RankError(
+            type=self.type,
+            message=self.message,
+            stack=tuple(Frame(file=frame.file, line=frame.line, function=frame.function) for frame in self.stack),
+            cause=self.cause.told() if self.cause else None,
+        )
+
+
+Names = Mapping[int, tuple[str | int, ...]]
+
+
+def _names(path: Path) -> Names:
+    found: dict[int, tuple[str | int, ...]] = {}
+    for line in _bytes(path).splitlines():
+        try:
+            number, *text = json.loads(line)
+            found[number] = tuple(text)
+        except (ValueError, TypeError):  # noqa: PERF203 - the last line may be torn
+            continue
+    return found
+
+
+def _call(record: Record, names: Names) -> CollectiveCall:
+    op = str(_text(names, record.op))
+    root = None if record.root == NO_ROOT else record.root
+    return CollectiveCall(
+        op=op,
+        group=str(_text(names, record.group)),
+        seq=None if record.seq == NO_SEQ else record.seq,
+        reduce_op=str(_text(names, record.reduce_op)) if record.reduce_op else None,
+        root=None if op in POINT_TO_POINT else root,
+        peer=root if op in POINT_TO_POINT else None,
+        returned=record.returned_ns != 0,
+        place=_place(names, record.place),
+    )
+
+
+def _iterations(marks: Sequence[Record], names: Names) -> tuple[StepMark, ...]:
+    """The marks of one count: batches of the data that most training forwards followed, or else the forwards themselves.
+
+    A loader that is drawn from without training is for evaluation, and says nothing of the iteration.
+    """
+    followed: dict[int, int] = {}
+    for mark, following in pairwise(marks):
+        if names.get(mark.op) == ("mark", "batch") and names.get(following.op) == ("mark", "forward"):
+            followed[mark.place] = followed.get(mark.place, 0) + 1
+    if followed:
+        source = max(followed, key=followed.__getitem__)
+        counted = [mark for mark in marks if mark.place == source and names.get(mark.op) == ("mark", "batch")]
+    else:
+        counted = [mark for mark in marks if names.get(mark.op) == ("mark", "forward")]
+    return tuple(StepMark(iteration=mark.root, seq=mark.seq) for mark in counted if mark.seq != NO_SEQ)
+
+
+def _new_group(record: Record, names: Names) -> NewGroup:
+    members = str(_text(names, record.group))
+    return NewGroup(
+        ranks=tuple(int(member) for member in members.split(",") if member.isdigit()),
+        returned=record.returned_ns != 0,
+        place=_place(names, record.place),
+    )
+
+
+def _text(names: Names, number: int) -> str | int:
+    return names.get(number, ("", "?"))[-1]
+
+
+def _place(names: Names, number: int) -> Frame | None:
+    match names.get(number):
+        case (str(file), int(line), str(function)):
+            return Frame(file=file, line=line, function=function)
+        case _:
+            return None
+
+
+def _bytes(path: Path, most: int = -1) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError:
+        return b""

@@ -1,0 +1,231 @@
+"""What /proc tells of a process: what it sits in, whether it moves, and which processes it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor.evidence.process import ChildKind, ChildProcess, ProcessState
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+MOST_CHILDREN = 64
+
+# man 2 syscall; the numbers that a rank may sit in, on the machines that PyTorch is built for
+_X86_64 = {
+    0: "read", 1: "write", 7: "poll", 17: "pread64", 18: "pwrite64", 23: "select", 34: "pause", 35: "nanosleep",
+    42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom", 46: "sendmsg", 47: "recvmsg", 61: "wait4", 72: "fcntl",
+    73: "flock", 74: "fsync", 75: "fdatasync", 202: "futex", 219: "restart_syscall", 230: "clock_nanosleep",
+    232: "epoll_wait", 247: "waitid", 257: "openat", 262: "newfstatat", 270: "pselect6", 271: "ppoll", 281: "epoll_pwait",
+    288: "accept4",
+}  # fmt: skip
+_AARCH64 = {
+    22: "epoll_pwait", 25: "fcntl", 32: "flock", 56: "openat", 63: "read", 64: "write", 67: "pread64", 68: "pwrite64",
+    72: "pselect6", 73: "ppoll", 79: "newfstatat", 82: "fsync", 83: "fdatasync", 95: "waitid", 98: "futex", 101: "nanosleep",
+    115: "clock_nanosleep", 128: "restart_syscall", 202: "accept", 203: "connect", 206: "sendto", 207: "recvfrom",
+    211: "sendmsg", 212: "recvmsg", 242: "accept4", 260: "wait4",
+}  # fmt: skip
+SYSTEM_CALLS = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(platform.machine(), {})
+ABOUT_A_FILE = {
+    "read", "write", "pread64", "pwrite64", "connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg",
+    "fcntl", "flock", "fsync", "fdatasync",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One look at a process and its children; `ticks` and `io_bytes` count since it began.
+
+    The system call must be looked at before py-spy interrupts it: a sleep that goes on afterwards shows as another call.
+    """
+
+    at: float
+    state: str
+    ticks: int
+    io_bytes: int | None
+    system_call: str | None
+    waits_on: str | None
+    kernel_function: str | None
+    children: Mapping[int, Sample]
+
+
+def sample(pid: int) -> Sample | None:
+    """A look at `pid`, or None where there is no such process any more."""
+    fields = _stat(pid)
+    if fields is None:
+        return None
+    io = _read(Path(f"/proc/{pid}/io"))
+    read_written = [int(number) for number in re.findall(r"^[rw]char: (\d+)", io, re.MULTILINE)]
+    children = {}
+    for child in sorted(_children(pid))[:MOST_CHILDREN]:
+        found = sample(child)
+        if found is not None:
+            children[child] = found
+    call, waits_on = _system_call(pid)
+    return Sample(
+        system_call=call,
+        waits_on=waits_on,
+        kernel_function=_read(Path(f"/proc/{pid}/wchan")).strip("0") or None,
+        at=time.monotonic(),
+        state=fields[0],
+        ticks=int(fields[11]) + int(fields[12]),
+        io_bytes=sum(read_written) if read_written else None,
+        children=children,
+    )
+
+
+def state_between(pid: int, before: Sample, after: Sample) -> ProcessState:
+    """What a process did between two looks, with what it sits in now."""
+    return ProcessState(
+        pid=pid,
+        state=after.state,
+        seconds=after.at - before.at,
+        cpu_share=_share(before, after),
+        io_bytes=None if before.io_bytes is None or after.io_bytes is None else after.io_bytes - before.io_bytes,
+        system_call=before.system_call,
+        waits_on=before.waits_on,
+        kernel_function=before.kernel_function,
+        children=tuple(_child(child, before.children.get(child), now) for child, now in after.children.items()),
+        command=command(pid),
+        started_at=started_at(pid),
+    )
+
+
+def command(pid: int) -> str:
+    """The command line, or the name in brackets for a kernel thread or a zombie."""
+    line = _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
+    return line or f"[{_read(Path(f'/proc/{pid}/comm')).strip()}]"
+
+
+def started_at(pid: int) -> float | None:
+    """When the process began, in seconds since the epoch."""
+    fields, uptime = _stat(pid), _read(Path("/proc/uptime")).split()
+    if fields is None or not uptime:
+        return None
+    return time.time() - float(uptime[0]) + int(fields[19]) / CLOCK_TICKS
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process still runs: a zombie does not."""
+    fields = _stat(pid)
+    return fields is not None and fields[0] not in "ZX"
+
+
+def environ(pid: int) -> dict[str, str] | None:
+    """The environment that the process was started with, or None where it may not be read."""
+    try:
+        content = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    pairs = (entry.partition(b"=") for entry in content.split(b"\0") if entry)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def all_pids() -> Iterator[int]:
+    """Every process that /proc shows."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir("/proc"):
+            if entry.name.isdigit():
+                yield int(entry.name)
+
+
+def _share(before: Sample | None, after: Sample) -> float | None:
+    if before is None or after.at <= before.at:
+        return None
+    return (after.ticks - before.ticks) / CLOCK_TICKS / (after.at - before.at)
+
+
+def _child(pid: int, before: Sample | None, after: Sample) -> ChildProcess:
+    return ChildProcess(
+        pid=pid, kind=_kind(pid), state=after.state, command=command(pid)[:300], cpu_share=_share(before, after)
+    )
+
+
+def _kind(pid: int) -> ChildKind:
+    """PyTorch names its loader workers since 2.7; before, they are forks or `multiprocessing` children of a rank."""
+    line = command(pid)
+    if _read(Path(f"/proc/{pid}/comm")).strip().startswith("pt_data_worker"):
+        return "data loader worker"
+    fork = re.search(r"multiprocessing[./](?:spawn|forkserver)", line) and "resource_tracker" not in line
+    fields = _stat(pid)
+    same = fields is not None and line == command(int(fields[1])) and not line.startswith("[")
+    return "data loader worker" if fork or same else "subprocess"
+
+
+def _children(pid: int) -> Iterator[int]:
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        yield from (int(child) for child in _read(task / "children").split())
+
+
+def _system_call(pid: int) -> tuple[str | None, str | None]:
+    """The system call that the main thread sits in, and the file or socket that it is about."""
+    words = _read(Path(f"/proc/{pid}/syscall")).split()
+    if not words or not words[0].isdigit():
+        return None, None
+    call = SYSTEM_CALLS.get(int(words[0]), f"system call {words[0]}")
+    if call not in ABOUT_A_FILE or len(words) < 2:
+        return call, None
+    descriptor = int(words[1], 16) & 0xFFFFFFFF
+    try:
+        target = str(Path(f"/proc/{pid}/fd/{descriptor}").readlink())
+    except OSError:
+        return call, None
+    if descriptor == 0:
+        return call, "standard input"
+    if target.startswith("socket:["):
+        return call, _socket(pid, target[8:-1])
+    if target.startswith("pipe:["):
+        return call, "a pipe"
+    return call, target + (_lock_holder(pid) if call in {"flock", "fcntl"} else "")
+
+
+def _socket(pid: int, inode: str) -> str:
+    """`a connection to HOST:PORT`, as far as the tables of /proc/PID/net know the socket."""
+    for table in ("tcp", "tcp6"):
+        for line in _read(Path(f"/proc/{pid}/net/{table}")).splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 9 and fields[9] == inode:
+                return f"a connection to {_address(fields[2])}"
+    return "a socket"
+
+
+def _address(text: str) -> str:
+    """`0100007F:1F90` (each 32-bit word in the byte order of the machine) as `127.0.0.1:8080`."""
+    import ipaddress
+
+    host, _, port = text.partition(":")
+    words = [bytes.fromhex(host[at : at + 8])[::-1] for at in range(0, len(host), 8)]
+    address = ipaddress.ip_address(b"".join(words))
+    mapped = getattr(address, "ipv4_mapped", None)
+    return f"{mapped or address}:{int(port, 16)}"
+
+
+def _lock_holder(pid: int) -> str:
+    """Who holds the file lock that `pid` waits for: a waiter stands below its holder, marked with an arrow."""
+    holder = ""
+    for line in _read(Path("/proc/locks")).splitlines():
+        fields = line.split()
+        if "->" in fields:
+            if str(pid) in fields[4:6]:
+                return f", locked by process {holder}"
+        elif len(fields) > 4:
+            holder = fields[4]
+    return ""
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the name, which may hold spaces and brackets: the state is number 0."""
+    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return fields if len(fields) > 20 else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

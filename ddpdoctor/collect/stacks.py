@@ -1,0 +1,161 @@
+"""Stacks of a running Python process: through py-spy, which needs no cooperation, or from PyTorch's worker server."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.stacks import Thread
+from ddpdoctor.launch.program import run
+
+PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
+NATIVE_SECONDS = 8.0  # reads the symbols of libtorch: 1 s
+MOST_LINES = 400_000
+
+
+class NoStacks(Exception):  # noqa: N818 - it is an answer: the reason why there are none
+    """Stacks could not be read; the message says exactly what is missing."""
+
+
+def py_spy(pid: int, *, native: bool = False, stopped: bool = False) -> tuple[Thread, ...]:
+    """The threads of process `pid`. A stopped process is read without pausing it: it would never answer.
+
+    Raises:
+        NoStacks: py-spy is missing, may not attach, or the process is no Python or gone.
+    """
+    program = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
+    if program is None:
+        raise NoStacks("py-spy is not installed: `pip install py-spy`")
+    command = [program, "dump", "--json", "--pid", str(pid)]
+    if native:
+        command.append("--native")
+    elif stopped:
+        command.append("--nonblocking")
+    ended = run(command, deadline_seconds=NATIVE_SECONDS if native else PY_SPY_SECONDS, kept_lines=MOST_LINES)
+    if ended.timed_out:
+        raise NoStacks(f"py-spy did not finish within {NATIVE_SECONDS if native else PY_SPY_SECONDS:.0f} s")
+    if ended.code != 0:
+        raise NoStacks(_why(pid, ended.stderr))
+    try:
+        threads = msgspec.json.decode(ended.stdout, type=list[_Thread])
+    except msgspec.DecodeError as error:
+        raise NoStacks(f"py-spy answered something else than its JSON: {error}") from None
+    return tuple(_thread(thread, pid) for thread in threads if thread.frames or thread.os_thread_id == pid)
+
+
+class _Frame(msgspec.Struct):
+    name: str
+    filename: str
+    line: int = 0
+    module: str | None = None
+
+
+class _Thread(msgspec.Struct):
+    frames: list[_Frame]
+    thread_name: str | None = None
+    os_thread_id: int | None = None
+    active: bool = False
+    owns_gil: bool = False
+
+
+def _thread(thread: _Thread, pid: int) -> Thread:
+    """The thread as evidence; functions go by their own name, without their class, as everywhere else in Python.
+
+    Native frames stand above, and between, those of Python; only those above the innermost Python frame are kept.
+    """
+    python = [_is_python(frame) for frame in thread.frames]
+    native = thread.frames[: python.index(True)] if True in python else thread.frames
+    return Thread(
+        name=thread.thread_name or "",
+        frames=tuple(
+            Frame(file=frame.filename, line=frame.line, function=frame.name.rpartition(".")[2])
+            for frame, ours in zip(thread.frames, python, strict=True)
+            if ours
+        ),
+        os_id=thread.os_thread_id,
+        main=thread.os_thread_id == pid,
+        active=thread.active,
+        holds_gil=thread.owns_gil,
+        native=tuple(f"{frame.name} ({Path(frame.filename).name})" for frame in native),
+    )
+
+
+def _is_python(frame: _Frame) -> bool:
+    return frame.module is None and not re.search(r"\.so(\.|$)", frame.filename)
+
+
+def _why(pid: int, complaint: str) -> str:
+    """What py-spy's complaint means, and what would have to change."""
+    if re.search(r"permission denied|operation not permitted|os error 1\b", complaint, re.IGNORECASE):
+        return _forbidden(pid)
+    if (
+        re.search(r"no such process|os error 3\b|os error 2\b", complaint, re.IGNORECASE)
+        or not Path(f"/proc/{pid}").exists()
+    ):
+        return f"process {pid} has ended"
+    last = next((line.strip() for line in reversed(complaint.splitlines()) if line.strip()), "no reason given")
+    return f"py-spy: {last}"
+
+
+def _forbidden(pid: int) -> str:
+    """Why this process may not trace `pid`: the first of the things that the kernel asks for and that is not there."""
+    ours, theirs = _status(Path("/proc/self/status")), _status(Path(f"/proc/{pid}/status"))
+    may_trace_all = int(ours.get("CapEff", "0"), 16) >> 19 & 1  # CAP_SYS_PTRACE
+    if not may_trace_all and ours.get("Uid", "0").split()[:1] != theirs.get("Uid", "0").split()[:1]:
+        owner = theirs.get("Uid", "?").split()[0]
+        return f"process {pid} belongs to user {owner}: run ddpdoctor as that user, or as root"
+    scope = _read(Path("/proc/sys/kernel/yama/ptrace_scope"))
+    if scope in {"1", "2", "3"} and not may_trace_all:
+        return (
+            f"/proc/sys/kernel/yama/ptrace_scope is {scope}, so only a parent may look: run ddpdoctor as root, "
+            "or `sudo sysctl kernel.yama.ptrace_scope=0`"
+        )
+    if ours.get("Seccomp") == "2" or not may_trace_all:
+        return "the container forbids ptrace: start it with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
+    return f"the kernel forbids to trace process {pid}, although CAP_SYS_PTRACE is there"
+
+
+def _status(path: Path) -> dict[str, str]:
+    fields = (line.partition(":") for line in _read(path).splitlines())
+    return {name: value.strip() for name, separator, value in fields if separator}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+_THREAD_LINE = re.compile(
+    r"^(?:Current thread|Thread) 0x[0-9a-f]+(?: \[(?P<name>[^\]]*)\])? \(most recent call first\):"
+)
+_FRAME_LINE = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$')
+
+
+def from_faulthandler(text: str) -> tuple[Thread, ...]:
+    """The threads in what `faulthandler` (the worker server's `dump_traceback`) wrote; the one with `<module>` is main."""
+    found: list[tuple[str, list[Frame]]] = []
+    for line in text.splitlines():
+        if head := _THREAD_LINE.match(line):
+            found.append((head["name"] or "", []))
+        elif found and (frame := _FRAME_LINE.match(line)):
+            found[-1][1].append(Frame(file=frame["file"], line=int(frame["line"]), function=frame["function"]))
+    threads = [(name, frames) for name, frames in found if frames]
+    main = _main(threads)
+    return tuple(
+        Thread(name="MainThread" if index == main else name, frames=tuple(frames), main=index == main)
+        for index, (name, frames) in enumerate(threads)
+    )
+
+
+def _main(threads: Sequence[tuple[str, Sequence[Any]]]) -> int | None:
+    """Faulthandler writes the newest thread first and the main thread, the oldest, last."""
+    return len(threads) - 1 if threads else None

@@ -1,0 +1,223 @@
+"""Follows a running job until it ends, and says when it stands still, waits for a busy rank, goes on, and ends."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from ddpdoctor.agent import given_up
+from ddpdoctor.analysis.doing import Doings
+from ddpdoctor.analysis.doing import derive as doings_of
+from ddpdoctor.collect.agents import RankProcess, ended_processes, find_ranks
+from ddpdoctor.collect.endings import exits_of
+from ddpdoctor.collect.live import examine, targets_of
+from ddpdoctor.collect.processes import is_alive
+from ddpdoctor.collect.rank_server import NoAnswer, ask_worker_server
+from ddpdoctor.collect.source import source_of
+from ddpdoctor.collect.stall import Rhythm
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.process import ProcessState, Stall
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.launch.observed import ObservedJob
+from ddpdoctor.model import group_ranks
+
+POLL_SECONDS = 0.2
+PROBE_SECONDS = 1.0
+PROBE_DEADLINE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """No rank has got on for longer than the job's patience."""
+
+    evidence: Evidence
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Ranks wait for one that visibly works: worth saying, and nothing more."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A job that stood still has gone on by itself."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The command has ended: -N for signal N."""
+
+    code: int
+    evidence: Evidence
+
+
+Event: TypeAlias = Stalled | Waiting | Recovered | Ended
+
+
+@dataclass(slots=True)
+class Watch:
+    """One job under observation, whose agents write to `directory`."""
+
+    job: ObservedJob
+    directory: Path
+    rhythm: Rhythm
+    killed_by_us: bool = False
+    _stall: Evidence | None = None
+    _notes: list[str] = field(default_factory=list)
+    _next_look: float = 0.0
+
+    def events(self) -> Iterator[Event]:
+        """What happens to the job, until it has ended."""
+        probe = _Probe()
+        while (code := self.job.wait(POLL_SECONDS)) is None:
+            ranks = find_ranks(self.directory)
+            now = time.monotonic()
+            quiet = self.rhythm.quiet(now)
+            stepped = bool(ranks) and all(agent.header.steps for agent in ranks)
+            if self.rhythm.observe((_signs(ranks), probe.moves(ranks, quiet)), now, stepped=stepped):
+                self._next_look = 0.0
+                if self._stall is not None:
+                    self._stall = None
+                    self._notes.append(f"the job stood still for {quiet:.1f} s and went on by itself")
+                    yield Recovered(quiet)
+            elif self._stall is None and ranks and quiet >= max(self._next_look, self.rhythm.patience()):
+                yield from self._look(ranks, quiet)
+        self.job.drain()
+        yield Ended(code, self._at_the_end(code))
+
+    def _look(self, ranks: tuple[RankProcess, ...], quiet: float) -> Iterator[Event]:
+        evidence = self._evidence(ranks, quiet)
+        doings = doings_of(evidence.per_rank(Stacks), evidence.per_rank(ProcessState))
+        working = [doing for doing in doings.elsewhere if doing.moves]
+        if not doings.waiting and not any(doing.moves is False for doing in doings.elsewhere):
+            self._next_look = quiet + self.rhythm.patience()
+        elif working and quiet < self.rhythm.patience(moving=True):
+            self._next_look = quiet + self.rhythm.patience()
+            yield Waiting(_busy(doings))
+        else:
+            self._stall = evidence
+            yield Stalled(evidence, quiet)
+
+    def _evidence(self, ranks: tuple[RankProcess, ...], quiet: float) -> Evidence:
+        """All that is known of the job while it stands still."""
+        began = time.time() - quiet
+        facts, missing = examine(targets_of(ranks), host=socket.gethostname())
+        looked = {found.rank: found for found in facts}
+        stall = Stall(began_at=began, seconds=time.time() - began, limit_seconds=self.rhythm.patience())
+        return self._together(ranks, looked, missing, stall, code=None)
+
+    def _at_the_end(self, code: int) -> Evidence:
+        """All that is known once the job has ended, with what it showed while it stood still, unless it went on."""
+        stall = self._stall
+        looked = {found.rank: found for found in stall.ranks} if stall is not None else {}
+        ranks = find_ranks(self.directory)
+        return self._together(
+            ranks, looked, stall.missing if stall else (), stall.one(Stall) if stall else None, code=code
+        )
+
+    def _together(
+        self,
+        ranks: tuple[RankProcess, ...],
+        looked: dict[int, RankFacts],
+        missing: tuple[Missing, ...],
+        stall: Stall | None,
+        *,
+        code: int | None,
+    ) -> Evidence:
+        host = socket.gethostname()
+        ended = ended_processes(self.directory)
+        exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_by_us=self.killed_by_us)
+        facts = []
+        for agent in ranks:
+            seen = looked[agent.rank].facts if agent.rank in looked else ()
+            seen = tuple(fact for fact in seen if isinstance(fact, Stacks | ProcessState | FlightRecord))
+            ending = (exits[agent.rank],) if agent.rank in exits else ()
+            facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, agent.steps(), agent.calls(), *ending)))
+        source = source_of(_frames(facts))
+        return Evidence(
+            job=tuple(fact for fact in (stall, source) if fact is not None),
+            ranks=tuple(facts),
+            missing=missing if ranks else (*missing, *_no_ranks()),
+            notes=(*self._notes, *given_up(self.directory)),
+            about_job=True,
+        )
+
+
+def _signs(ranks: tuple[RankProcess, ...]) -> tuple[tuple[int, ...], ...]:
+    return tuple((agent.pid, *agent.header[5:8], agent.header.returned) for agent in ranks)
+
+
+def _frames(facts: list[RankFacts]) -> Iterator[Frame]:
+    for found in facts:
+        for fact in found.facts:
+            if isinstance(fact, Stacks):
+                yield from (frame for thread in fact.threads for frame in thread.frames)
+            elif isinstance(fact, FlightRecord):
+                yield from fact.frames
+
+
+def _busy(doings: Doings) -> str:
+    """`rank 0 is busy in evaluate() (eval.py:40, on CPU 97 %), ranks 1-3 wait for it`."""
+    first = next(doing for doing in doings.elsewhere if doing.moves)
+    place = f"{first.place.function}() ({first.place.file}:{first.place.line}" if first.place else "code not its own ("
+    share = first.process.cpu_share if first.process is not None else None
+    cpu = f", on CPU {100 * share:.0f} %" if share is not None else ""
+    waiting = [doing.rank for doing in doings.waiting]
+    return f"rank {first.rank} is busy in {place}{cpu}), {group_ranks(waiting)} {'wait' if len(waiting) > 1 else 'waits'} for it"
+
+
+def _no_ranks() -> Iterator[Missing]:
+    reason = (
+        "no process of the job called init_process_group with our agent in it (Python started with -I, -E or -S, inside a "
+        "container or on another host runs without it)"
+    )
+    for kind in ("Stacks", "FlightRecord", "RankExit", "StepCount", "CollectiveCalls", "ProcessState"):
+        yield Missing(kind=kind, reason=reason)
+
+
+class _Probe:
+    """Asks the recorders of a quiet job whether collectives that only C++ makes still go on.
+
+    A long accumulation makes no optimizer step; its buckets are all that moves.
+    """
+
+    def __init__(self) -> None:
+        self._moves = 0
+        self._at = 0.0
+        self._last: dict[int, str] = {}
+
+    def moves(self, ranks: tuple[RankProcess, ...], quiet: float) -> int:
+        """How often the recorders were seen to move; asks them about once a second while nothing else moves."""
+        if quiet < PROBE_SECONDS:
+            self._last, self._at = {}, 0.0
+        elif quiet - self._at >= PROBE_SECONDS:
+            self._at = quiet
+            for agent in ranks:
+                status = _status(agent)
+                before = self._last.get(agent.pid)
+                if status is not None:
+                    self._last[agent.pid] = status
+                    self._moves += before is not None and before != status
+        return self._moves
+
+
+def _status(agent: RankProcess) -> str | None:
+    if not is_alive(agent.pid):
+        return None
+    try:
+        body = ask_worker_server(agent.file("sock"), "fr_trace_json", deadline_seconds=PROBE_DEADLINE_SECONDS)
+        return json.dumps(json.loads(body).get("pg_status"))
+    except (NoAnswer, ValueError, AttributeError):
+        return None

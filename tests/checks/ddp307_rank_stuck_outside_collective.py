@@ -1,0 +1,46 @@
+"""One rank sleeps, waits for a lock, a file, a server or a subprocess, or computes; healthy: all wait, or all compute."""
+
+from tests.checks import Sick
+from tests.standstills import STDLIB, rank, stack, standstill
+
+OWN_LINE = stack(user=(88, "validate"))
+SUBPROCESS = stack(
+    (f"{STDLIB}/subprocess.py", 1209, "wait"), (f"{STDLIB}/subprocess.py", 413, "run"), user=(70, "save")
+)
+LOCK = stack((f"{STDLIB}/threading.py", 327, "wait"), (f"{STDLIB}/threading.py", 622, "wait"), user=(70, "save"))
+
+SICK = (
+    Sick(
+        evidence=standstill(rank(), rank(), rank(OWN_LINE, system_call="clock_nanosleep"), rank()),
+        says="rank 2 in validate (train.py:88) sleeps; ranks 0-1,3 wait for it in backward for 6.1 s",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=standstill(rank(OWN_LINE, system_call="read", waits_on="/mnt/data/part-7"), rank()),
+        says="rank 0 in validate (train.py:88) waits for a file (read of /mnt/data/part-7); rank 1 waits for it in backward "
+        "for 6.1 s",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=standstill(rank(), rank(SUBPROCESS, system_call="wait4"), seconds=None),
+        says="rank 1 in save (train.py:70) waits for a subprocess; rank 0 waits for it in backward",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=standstill(rank(LOCK), rank(LOCK), rank()),
+        says="ranks 0-1 in save (train.py:70): waits for a lock; rank 2 waits for them in backward for 6.1 s",
+        ranks=(0, 1),
+    ),
+    Sick(
+        evidence=standstill(rank(), rank(), rank(OWN_LINE, active=True, moved=True, cpu_share=0.97)),
+        says="rank 2 in validate (train.py:88) computes; ranks 0-1 wait for it in backward for 6.1 s",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=standstill(rank(), rank(OWN_LINE, system_call="connect", waits_on="a connection to 10.0.0.7:443")),
+        says="rank 1 in validate (train.py:88) waits for a connection (connect of a connection to 10.0.0.7:443); "
+        "rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
+    ),
+)
+HEALTHY = (standstill(rank(), rank()),)
