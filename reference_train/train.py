@@ -58,7 +58,9 @@ class DigitNet(nn.Module):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, evaluate and report, as one rank of a job that torchrun started."""
-    options = parse(arguments)
+    options, others = parse(arguments)
+    if others:  # recipe.py has every option that is missing here
+        os.execv(sys.executable, [sys.executable, str(Path(__file__).with_name("recipe.py")), *sys.argv[1:]])  # noqa: S606
     device = join(options.backend)
     try:  # whatever happens below, the process group is left in order
         train(options, device)
@@ -69,9 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         dist.destroy_process_group()
 
 
-def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
+    """The options on the command line, and what is left of it."""
+    parser = argparse.ArgumentParser(
+        description="Train on handwritten digits; recipe.py has many more options.", allow_abbrev=False
+    )
     parser.add_argument("--data-dir", type=Path, default=DIGITS, help="MNIST's idx files, plain or .gz")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=64, help="samples a step, over all ranks together")
@@ -80,7 +84,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--json-lines", type=Path, default=os.environ.get("DDPDOCTOR_RESULTS"), help="a file to append to"
     )
-    return parser.parse_args(arguments)
+    return parser.parse_known_args(arguments)
 
 
 def join(backend: str | None = None, *, timeout: timedelta | None = None) -> torch.device:
@@ -154,7 +158,9 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, test: TensorDataset, device: torch.device) -> tuple[float, float]:
+def evaluate(
+    model: nn.Module, test: TensorDataset, device: torch.device, prepare: Callable[[Tensor], Tensor] | None = None
+) -> tuple[float, float]:
     """Accuracy and mean loss over the whole test set, each sample counted exactly once whatever the number of ranks.
 
     The plain module is called, not the DDP wrapper: ranks may have one batch more or less here, and the wrapper's forward
@@ -165,7 +171,7 @@ def evaluate(model: nn.Module, test: TensorDataset, device: torch.device) -> tup
     mine = range(dist.get_rank(), len(test), dist.get_world_size())
     for begin in range(0, len(mine), 500):
         images, labels = (part.to(device) for part in test[list(mine[begin : begin + 500])])
-        scores = model(pixels(images))
+        scores = model((prepare or pixels)(images))
         totals += torch.stack(
             (
                 (scores.argmax(1) == labels).sum(),

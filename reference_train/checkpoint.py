@@ -1,0 +1,104 @@
+"""Checkpoints that survive a kill at any moment, and from which a job goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from train import BadInput
+
+LAST, BEST = "last.pt", "best.pt"
+
+
+@dataclass(slots=True, kw_only=True)
+class Position:
+    """How far the job is: `step` steps of epoch `epoch` are done, `total` steps in all."""
+
+    epoch: int = 0
+    step: int = 0
+    total: int = 0
+    best_loss: float = float("inf")
+    best_epoch: int = 0
+
+
+def save(path: Path, state: Mapping[str, Any]) -> None:
+    """Write `state` to `path` so that a reader finds the old file or the new one, whole, whatever happens meanwhile.
+
+    Raises:
+        BadInput: there is no space or no right to write; the old file is as it was, and nothing half-written stays.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            torch.save(dict(state), file)
+            file.flush()
+            os.fsync(file.fileno())  # the rename must not reach the disk before the content
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:  # torch turns a full disk into a RuntimeError
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise BadInput(f"cannot write the checkpoint {path}: {error}") from None
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what a killed job had begun to write."""
+    for name in (LAST, BEST):
+        for leftover in folder.glob(f".{name}.*"):
+            leftover.unlink(missing_ok=True)
+
+
+def read(path: Path, job: Mapping[str, Any]) -> dict[str, Any]:
+    """The state in the checkpoint at `path`, which must be one of this `job`.
+
+    Raises:
+        BadInput: it is damaged, or of a job with another model, data set, number of ranks or batch.
+    """
+    try:
+        state: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # noqa: BLE001 - a damaged file raises almost anything
+        first = str(error).strip().split("\n")[0]
+        raise BadInput(f"{path} ({path.stat().st_size} bytes) is not a checkpoint of this job: {first}") from None
+    theirs = state.get("job") if isinstance(state, dict) else None
+    if not isinstance(theirs, dict):
+        raise BadInput(f"{path} is not a checkpoint of this job: it does not say of which job it is")
+    other = [
+        f"{name} {theirs.get(name)!r} instead of {value!r}" for name, value in job.items() if theirs.get(name) != value
+    ]
+    if other:
+        raise BadInput(f"{path} is of another job: {', '.join(other)}")
+    return dict(state)
+
+
+def random_states(device: torch.device) -> list[Any]:
+    """The state of every random number generator, on every rank, as tensors and numbers."""
+    version, words, gauss = random.getstate()
+    name, keys, position, has_gauss, cached = np.random.get_state(legacy=True)
+    mine = {
+        "python": [version, list(words), gauss],
+        "numpy": [name, torch.from_numpy(np.asarray(keys, np.int64)), position, has_gauss, cached],
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state(device) if device.type == "cuda" else None,
+    }
+    everyone: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, mine)
+    return everyone
+
+
+def set_random_state(state: Mapping[str, Any], device: torch.device) -> None:
+    """Put every generator of this rank into a state from `random_states`."""
+    version, words, gauss = state["python"]
+    random.setstate((version, tuple(words), gauss))
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] is not None:
+        torch.cuda.set_rng_state(state["cuda"], device)

@@ -1,0 +1,366 @@
+"""Train with everything that a production job has. Read train.py first: this is the same job with its options.
+
+    torchrun --nproc-per-node 4 reference_train/recipe.py --dataset cifar10 --data-dir DIR --model resnet18 --amp bf16
+
+Each option's work is in a file of its own: stepping.py (accumulation, mixed precision, clipping), shares.py (who takes which
+samples), checkpoint.py, stopping.py (signals), schedule.py (learning rate), pictures.py, cifar10.py, networks.py, records.py.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import checkpoint
+import numpy as np
+import torch
+import torch.distributed as dist
+from checkpoint import BEST, LAST, Position
+from download import download
+from networks import build
+from phases import Phases
+from pictures import Pictures, open_pictures
+from recipe_options import BadOption, Options, parse
+from records import Records
+from schedule import peak_rate, share_of_peak
+from shares import Share, shares
+from stepping import Stepper
+from stopping import Stopping
+from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import DataLoader
+from train import BadInput, Progress, digests, evaluate, join, together
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train, evaluate and report, as one rank of a job that a launcher started."""
+    options = parse(arguments)
+    device = join(options.backend)
+    try:  # whatever happens below, the process group is left in order
+        Job(options.checked(dist.get_world_size()), device).run()
+    except (BadInput, BadOption) as error:
+        Progress(0, options.json_lines).say("refused", reason=str(error))
+        raise SystemExit(2) from None
+    finally:
+        dist.destroy_process_group()
+
+
+class Job:
+    """One rank of the job, from its data to its last checkpoint."""
+
+    def __init__(self, options: Options, device: torch.device) -> None:
+        self.options, self.device = options, device
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        self.each = options.samples_a_step(self.world_size) // self.world_size
+        self.dtype = DTYPES[options.dtype]
+        together(lambda: fetch(options))
+        self.pictures = together(lambda: pictures_of(options))
+        self.steps = options.epochs * len(self._shares(0))
+        self.position = Position()
+        self.stopping = Stopping()
+        seed_everything(options.seed)  # the same initial weights on every rank; DDP sends rank 0's anyway
+        network = build(options.model, channels=self.pictures.channels, norm=options.norm)
+        self.model = wrap(network.to(device, self.dtype), options, device)
+        seed_everything(options.seed + 1 + self.rank)  # from here on, other random numbers on every rank
+        self.stepper = self._stepper()
+
+    def run(self) -> None:
+        """Train to the end, or until the job is asked to stop."""
+        self._resume()
+        settle_buckets(self.model, self._prepared(self.pictures.training[:2][0].to(self.device)))
+        options = self.options
+        records = Records(self.steps, options.json_lines, tensorboard=options.tensorboard, plot=options.plot)
+        with closing(records):
+            start, done = time.perf_counter(), self.position.total
+            tested: Tested | None = None
+            while not self._finished():
+                if not self._epoch(records):
+                    self._save(LAST)
+                    records.say("stopped", step=self.position.total, checkpoint_dir=str(options.checkpoint_dir))
+                    return
+                tested = self._test()
+                seconds = time.perf_counter() - start
+                records.say("epoch", epoch=self.position.epoch, seconds=seconds, **asdict(tested))
+            seconds = time.perf_counter() - start
+            tested = tested or self._test()
+            records.say("end", **self._result(tested, (self.position.total - done), seconds))
+
+    def _finished(self) -> bool:
+        position, options = self.position, self.options
+        idle = options.patience is not None and position.epoch - position.best_epoch >= options.patience
+        return idle or position.epoch >= options.epochs or position.total == options.max_steps
+
+    def _epoch(self, records: Records) -> bool:
+        """Train to the end of the epoch, or of all steps; False where the job was asked to stop before."""
+        options, position = self.options, self.position
+        self.model.train()
+        shares = self._shares(position.epoch)[position.step :]
+        with self.model.join() if options.uneven == "join" else nullcontext():
+            for share, (images, labels) in zip(shares, self._batches(shares), strict=True):
+                images, labels = images.to(self.device, non_blocking=True), labels.to(self.device, non_blocking=True)
+                everyone = share.everyone if options.uneven != "join" else len(labels) * self.world_size
+                loss = self.stepper.step(self._prepared(images, augment=True), labels, everyone)
+                position.step += 1
+                position.total += 1
+                records.step(position.epoch, loss / max(1, len(labels)), position.total * self.each * self.world_size)
+                if position.total == options.max_steps:
+                    break
+                if options.uneven == "join":
+                    continue  # ranks may be at different steps in here: nothing that needs all of them
+                if options.checkpoint_every and position.total % options.checkpoint_every == 0:
+                    self._save(LAST)
+                if self.stopping.together(position.total, self.device):
+                    return False
+        if options.uneven == "join":
+            self._catch_up()
+        if position.total != options.max_steps:
+            position.epoch, position.step = position.epoch + 1, 0
+        return True
+
+    def _test(self) -> Tested:
+        """Accuracy and loss over the whole test set, kept as the best and the last."""
+        send_buffers(self.model.module)
+        accuracy, loss = evaluate(self.model.module, self.pictures.test, self.device, self._prepared)
+        if loss < self.position.best_loss:  # the same number on every rank, so that all decide alike
+            self.position.best_loss, self.position.best_epoch = loss, self.position.epoch
+            self._save(BEST)
+        self._save(LAST)
+        return Tested(accuracy=accuracy, test_loss=loss)
+
+    def _batches(self, shares: Sequence[Share]) -> Iterator[tuple[Tensor, Tensor]]:
+        loader: DataLoader[Any] = DataLoader(
+            self.pictures.training,
+            batch_size=None,  # whole batches of indices: they are taken from the tensors at once, not one by one
+            sampler=[share.indices for share in shares],
+            num_workers=self.options.workers,
+            pin_memory=self.device.type == "cuda",
+            worker_init_fn=seed_worker,
+            generator=torch.Generator().manual_seed(self.options.seed + self.rank),
+        )
+        batches = iter(loader)
+        for _ in shares:
+            with self.stepper.phases("data"):
+                batch = next(batches)
+            yield batch
+
+    def _shares(self, epoch: int) -> list[Share]:
+        alike = self.options.mistake == "same-data"
+        found = shares(
+            len(self.pictures.training), epoch=epoch, seed=self.options.seed, rank=0 if alike else self.rank,
+            world_size=self.world_size, each=self.each, pad=self.options.uneven == "pad",
+        )  # fmt: skip
+        return [share for share in found if share.indices] if self.options.uneven == "join" else found
+
+    def _prepared(self, images: Tensor, *, augment: bool = False) -> Tensor:
+        """A batch as numbers. The random shifts depend on seed, step and rank alone, so that a resumed job repeats them."""
+        generator = None
+        if augment:
+            place = (self.options.seed * 1_000_003 + self.position.total) * self.world_size + self.rank
+            generator = torch.Generator().manual_seed(place)
+        return self.pictures.prepared(images, self.dtype, generator)
+
+    def _stepper(self) -> Stepper:
+        options = self.options
+        peak = options.lr or peak_rate(options.model, self.each * self.world_size)
+        optimizer = torch.optim.SGD(
+            self.model.parameters(), lr=peak, momentum=0.9, nesterov=True, weight_decay=options.weight_decay
+        )
+        warmup = max(1, int(options.warmup_epochs * self.steps / options.epochs))
+        return Stepper(
+            model=self.model,
+            optimizer=optimizer,
+            schedule=LambdaLR(optimizer, partial(share_of_peak, steps=self.steps, warmup_steps=warmup)),
+            scaler=torch.amp.GradScaler(self.device.type, enabled=options.amp == "fp16"),
+            device=self.device,
+            amp=options.amp,
+            accumulate=options.accumulate,
+            clip_grad=options.clip_grad,
+            phases=Phases(self.device),
+            mistake=options.mistake,
+        )
+
+    def _catch_up(self) -> None:
+        """After Join: DDP has sent the weights of a rank that made all steps; send its optimizer state and count too.
+
+        Rank 0 makes the most steps. A rank that joined early has stale momentum, which nothing else would correct.
+        """
+        kept: list[Any] = [self.stepper.optimizer.state_dict(), self.stepper.schedule.state_dict(), self.position.total]
+        dist.broadcast_object_list(kept, src=0, device=self.device)
+        self.stepper.optimizer.load_state_dict(kept[0])
+        self.stepper.schedule.load_state_dict(kept[1])
+        self.position.total = kept[2]
+
+    def _identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree with."""
+        return {
+            "dataset": self.pictures.name,
+            "model": self.options.model,
+            "norm": self.options.norm,
+            "dtype": self.options.dtype,
+            "world_size": self.world_size,
+            "batch_size": self.each * self.world_size,
+            "epochs": self.options.epochs,
+            "seed": self.options.seed,
+        }
+
+    def _save(self, name: str) -> None:
+        """Write a checkpoint; rank 0 does, and the others learn whether it could."""
+        folder = self.options.checkpoint_dir
+        if folder is None:
+            return
+        random_states = checkpoint.random_states(self.device)
+
+        def write() -> None:
+            if self.rank == 0:
+                state = {
+                    "job": self._identity(),
+                    "position": asdict(self.position),
+                    "model": self.model.module.state_dict(),
+                    "optimizer": self.stepper.optimizer.state_dict(),
+                    "schedule": self.stepper.schedule.state_dict(),
+                    "scaler": self.stepper.scaler.state_dict(),
+                    "random": random_states,
+                }
+                checkpoint.save(folder / name, state)
+
+        together(write)
+
+    def _resume(self) -> None:
+        """Go on from the last checkpoint, where the options ask for it and there is one."""
+        folder = self.options.checkpoint_dir
+        if folder is None:
+            return
+        if self.rank == 0:
+            checkpoint.clear_leftovers(folder)
+        if not self.options.resume:
+            return
+        # Rank 0 looks, so that ranks cannot disagree about which file there is; each reads it, so that none need send it.
+        there = [(folder / LAST).exists()]
+        dist.broadcast_object_list(there, src=0, device=self.device)
+        if not there[0]:
+            return
+        state = together(lambda: checkpoint.read(folder / LAST, self._identity()))
+        self.model.module.load_state_dict(state["model"])
+        self.stepper.optimizer.load_state_dict(state["optimizer"])
+        self.stepper.schedule.load_state_dict(state["schedule"])
+        self.stepper.scaler.load_state_dict(state["scaler"])
+        checkpoint.set_random_state(state["random"][self.rank], self.device)
+        self.position = Position(**state["position"])
+
+    def _result(self, tested: Tested, steps: int, seconds: float) -> dict[str, Any]:
+        on_gpu = self.device.type == "cuda"
+        return {
+            **asdict(tested),
+            "dataset": self.pictures.name,
+            "model": self.options.model,
+            "test_samples": len(self.pictures.test),
+            "samples_per_second": steps * self.each * self.world_size / seconds,
+            "seconds": seconds,
+            "world_size": self.world_size,
+            "backend": dist.get_backend(),
+            "device": torch.cuda.get_device_name(self.device) if on_gpu else "cpu",
+            "batch_size": self.each * self.world_size,
+            "seed": self.options.seed,
+            "weights": digests(self.model.module),
+            "phases": self.stepper.phases.seconds(),
+            "overlap": hidden_communication(self.model),
+            "gpu_memory_bytes": torch.cuda.max_memory_allocated() if on_gpu else None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tested:
+    """Accuracy and mean loss over the test set."""
+
+    accuracy: float
+    test_loss: float
+
+
+def fetch(options: Options) -> None:
+    """Download the data set where the options say so, once a machine."""
+    if options.download and options.data_dir is not None and int(os.environ.get("LOCAL_RANK", "0")) == 0:
+        download(options.dataset, options.data_dir)
+
+
+def pictures_of(options: Options) -> Pictures:
+    """The data set that the options ask for."""
+    return open_pictures(options.dataset, options.data_dir, generated=options.generated, seed=options.seed)
+
+
+def wrap(network: nn.Module, options: Options, device: torch.device) -> DistributedDataParallel:
+    """The network under DistributedDataParallel, with the options that bear on it."""
+    if options.norm == "sync" and device.type != "cuda":
+        raise BadInput("--norm sync needs GPUs: SyncBatchNorm computes on CUDA only; use --norm group on CPUs")
+    if options.amp == "fp16" and device.type != "cuda":
+        raise BadInput("--amp fp16 needs GPUs; --amp bf16 works on CPUs")
+    if options.hook == "bf16" and dist.get_backend() != "nccl":
+        raise BadInput("--hook bf16 needs NCCL; fp16 and powersgd work with gloo")
+    model = DistributedDataParallel(
+        network,
+        device_ids=[device.index] if device.type == "cuda" else None,
+        static_graph=options.static_graph,
+        gradient_as_bucket_view=options.bucket_view,
+        bucket_cap_mb=options.bucket_mb,
+        find_unused_parameters=options.find_unused,
+    )
+    match options.hook:
+        case "fp16":
+            model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        case "bf16":
+            model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+        case "powersgd":
+            model.register_comm_hook(powerSGD_hook.PowerSGDState(None), powerSGD_hook.powerSGD_hook)
+    return model
+
+
+def settle_buckets(model: DistributedDataParallel, images: Tensor) -> None:
+    """One backward whose gradients are thrown away, so that a resumed job adds in the same order as one that never stopped.
+
+    DDP lays its buckets out anew after its first backward, and with more than two ranks another layout means another order
+    of additions and other last bits. Random state and buffers are left as they were.
+    """
+    state, buffers = torch.get_rng_state(), [buffer.clone() for buffer in model.buffers()]
+    model(images).sum().backward()
+    model.zero_grad()
+    torch.set_rng_state(state)
+    for buffer, before in zip(model.buffers(), buffers, strict=True):
+        buffer.copy_(before)
+
+
+def send_buffers(network: nn.Module) -> None:
+    """Give every rank the buffers of rank 0: running statistics differ after a forward, and with them the test's result."""
+    for buffer in network.buffers():
+        dist.broadcast(buffer, src=0)
+
+
+def hidden_communication(model: DistributedDataParallel) -> float | None:
+    """The share of the communication in a backward that ran beside computation, by DDP's own clock; None if it has none."""
+    known = model._get_ddp_logging_data()  # noqa: SLF001 - torch has no public way to it
+    spent = known.get("avg_backward_comm_time", 0)
+    return known.get("avg_backward_compute_comm_overlap_time", 0) / spent if spent else None
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the generators of Python, NumPy and torch."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def seed_worker(_worker: int) -> None:
+    """Seed Python and NumPy in a loader process; torch is seeded already, the others would repeat their parent's numbers."""
+    seed_everything(torch.initial_seed() % 2**32)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The options of recipe.py in one frozen type; nothing here needs torch, so that a typo is refused at once."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+MISTAKES = {
+    "loss-summed": "the loss is summed over the batch instead of averaged",
+    "divided-twice": "the loss is divided by the number of ranks, which DDP does as well",
+    "uneven-batches": "each rank averages over its own batch, though batches differ in size",
+    "wrapper-bypassed": "the plain module is called instead of the DDP wrapper",
+    "same-data": "every rank trains on rank 0's samples",
+    "zero-grad-missing": "gradients are never set to zero",
+}
+
+
+class BadOption(Exception):  # noqa: N818 - it is the user's mistake, not an error of ours
+    """Options that cannot be used, or not together; the message says which value and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the job is asked to do. `batch_size` counts samples a step over all ranks; see `parse` for the rest."""
+
+    dataset: str
+    data_dir: Path | None
+    download: bool
+    generated: bool
+    model: str
+    norm: str
+    epochs: int
+    max_steps: int | None
+    batch_size: int
+    batch_per_rank: int | None
+    accumulate: int
+    uneven: str
+    lr: float | None
+    warmup_epochs: float
+    weight_decay: float
+    clip_grad: float | None
+    amp: str
+    dtype: str
+    hook: str
+    static_graph: bool
+    bucket_view: bool
+    bucket_mb: float
+    find_unused: bool
+    workers: int
+    patience: int | None
+    checkpoint_dir: Path | None
+    checkpoint_every: int
+    resume: bool
+    seed: int
+    backend: str | None
+    json_lines: Path | None
+    tensorboard: Path | None
+    plot: Path | None
+    mistake: str | None
+
+    def checked(self, world_size: int) -> Options:
+        """These options, if `world_size` ranks can follow them.
+
+        Raises:
+            BadOption: they cannot; the message has the value and what would do.
+        """
+        _check(self, world_size)
+        return self
+
+    def samples_a_step(self, world_size: int) -> int:
+        """Samples a step over all ranks: a multiple of the ranks, so at most `batch_size`."""
+        return (self.batch_per_rank or self.batch_size // world_size) * world_size
+
+
+def parse(arguments: Sequence[str] | None = None) -> Options:
+    """The options on the command line."""
+    parser = argparse.ArgumentParser(
+        description="Train with everything that a production job has; the simple path is train.py.", allow_abbrev=False
+    )
+    data = parser.add_argument_group("data")
+    data.add_argument("--dataset", choices=("mnist", "cifar10"), default="mnist")
+    data.add_argument(
+        "--data-dir", type=Path, help="where the files are; without it the embedded digits, or generated data"
+    )
+    data.add_argument(
+        "--download", action="store_true", help="fetch the files into --data-dir first, checksums compared"
+    )
+    data.add_argument("--generated", action="store_true", help="made-up images of the data set's shape")
+    data.add_argument("--workers", type=int, default=0, help="loader processes a rank; 0 is fastest for data in memory")
+    model = parser.add_argument_group("model")
+    model.add_argument(
+        "--model", choices=("digitnet", "resnet9", "resnet18"), help="default: digitnet, or resnet9 for CIFAR-10"
+    )
+    model.add_argument("--norm", choices=("batch", "group", "sync"), default="batch", help="sync needs GPUs")
+    training = parser.add_argument_group("training")
+    training.add_argument("--epochs", type=int, default=3)
+    training.add_argument("--max-steps", type=int, help="stop after this many steps")
+    training.add_argument("--batch-size", type=int, default=64, help="samples a step, over all ranks together")
+    training.add_argument(
+        "--batch-per-rank", type=int, help="instead: samples a step and rank; the rate scales with it"
+    )
+    training.add_argument("--accumulate", type=int, default=1, metavar="K", help="backward passes a step")
+    training.add_argument(
+        "--uneven", choices=("pad", "weigh", "join"), default="pad",
+        help="where ranks do not divide the samples: repeat some, weigh the batches exactly, or Join",
+    )  # fmt: skip
+    training.add_argument("--lr", type=float, help="peak learning rate at this batch; default: grows with the batch")
+    training.add_argument("--warmup-epochs", type=float, default=1.0)
+    training.add_argument("--weight-decay", type=float, default=5e-4)
+    training.add_argument("--clip-grad", type=float, metavar="NORM")
+    training.add_argument("--amp", choices=("none", "bf16", "fp16"), default="none", help="fp16 needs GPUs")
+    training.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    training.add_argument(
+        "--patience", type=int, metavar="EPOCHS", help="stop when the test loss did not fall for so long"
+    )
+    training.add_argument("--seed", type=int, default=1)
+    training.add_argument("--mistake", choices=tuple(MISTAKES), help="do it wrong on purpose, to see what a proof says")
+    ddp = parser.add_argument_group("DistributedDataParallel")
+    ddp.add_argument("--backend", choices=("gloo", "nccl"), help="default: nccl where there are GPUs, else gloo")
+    ddp.add_argument("--hook", choices=("none", "fp16", "bf16", "powersgd"), default="none", help="bf16 needs NCCL")
+    ddp.add_argument("--static-graph", action="store_true")
+    ddp.add_argument(
+        "--bucket-view", action="store_true", help="gradient_as_bucket_view: no second copy of the gradients"
+    )
+    ddp.add_argument("--bucket-mb", type=float, default=25.0, help="bucket_cap_mb")
+    ddp.add_argument("--find-unused", action="store_true", help="find_unused_parameters")
+    keeping = parser.add_argument_group("checkpoints and records")
+    keeping.add_argument("--checkpoint-dir", type=Path, help="keep last.pt and best.pt here")
+    keeping.add_argument(
+        "--checkpoint-every", type=int, default=0, metavar="STEPS", help="besides the end of each epoch"
+    )
+    keeping.add_argument("--resume", action="store_true", help="go on from last.pt where there is one")
+    keeping.add_argument(
+        "--json-lines", type=Path, default=os.environ.get("DDPDOCTOR_RESULTS"), help="a file to append to"
+    )
+    keeping.add_argument("--tensorboard", type=Path, metavar="DIR")
+    keeping.add_argument("--plot", type=Path, metavar="FILE", help="the curve of loss and accuracy, .png or .svg")
+    given = vars(parser.parse_args(arguments))
+    given["model"] = given["model"] or ("digitnet" if given["dataset"] == "mnist" else "resnet9")
+    return Options(**{field.name: given[field.name] for field in fields(Options)})
+
+
+def _check(options: Options, world_size: int) -> None:
+    for name in ("epochs", "batch_size", "accumulate"):
+        value = getattr(options, name)
+        if value < 1:
+            raise BadOption(f"--{name.replace('_', '-')} {value} is less than 1")
+    if options.lr is not None and not (math.isfinite(options.lr) and options.lr > 0):
+        raise BadOption(f"--lr {options.lr} is not a learning rate: give a positive number such as 0.1")
+    if options.clip_grad is not None and not options.clip_grad > 0:
+        raise BadOption(f"--clip-grad {options.clip_grad} is not a positive norm")
+    if options.batch_per_rank is None and options.batch_size < world_size:
+        raise BadOption(f"--batch-size {options.batch_size} is smaller than the {world_size} ranks that share it")
+    each = options.samples_a_step(world_size) // world_size
+    if each < 1 or each % options.accumulate:
+        raise BadOption(
+            f"--accumulate {options.accumulate} does not divide the {each} samples that each of {world_size} ranks has a step"
+        )
+    if options.model == "digitnet" and options.dataset != "mnist":
+        raise BadOption("--model digitnet takes grey images of 28x28: use resnet9 or resnet18 for CIFAR-10")
+    if options.resume and options.checkpoint_dir is None:
+        raise BadOption("--resume needs the --checkpoint-dir to resume from")
+    if options.download and options.data_dir is None:
+        raise BadOption("--download needs the --data-dir to put the files into")
