@@ -12,7 +12,7 @@ RULE = Rule(
     name="reference-accuracy-below-band",
     summary="the known-good job of ddpdoctor train ends below the accuracy that it reaches elsewhere",
     severity=Severity.FAIL,
-    remedy="run `ddpdoctor train --parity`: it says at which step N ranks part from one process, and which mistake looks so",
+    remedy="run `ddpdoctor train --parity`: it compares N ranks with one process and says which mistake looks so",
 )
 
 # Least accuracy by (data set, model, epochs): the mean of five seeds in one process, less three standard deviations of a

@@ -102,15 +102,15 @@ def _timed(name: str, stage: Callable[[int], Stage], nproc: int) -> Stage:
 
 
 def _train(nproc: int) -> Stage:
-    from ddpdoctor.cli.train import measured
+    from ddpdoctor.cli.train import in_numbers
     from ddpdoctor.collect.training import run_training
 
-    evidence, _ = run_training((), nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
+    evidence, _ = run_training(nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
     run = evidence.one(TrainingRun)
     if run is None:
         return Stage(evidence=evidence, outcome="did not end")
     outcome = f"{run.accuracy:.1%} of {run.test_samples} digits, {run.samples_per_second:,.0f} samples/s"
-    return Stage(evidence=evidence, outcome=outcome, measured=measured(run))
+    return Stage(evidence=evidence, outcome=outcome, measured=in_numbers(evidence))
 
 
 STAGES: Mapping[str, Callable[[int], Stage]] = {"train": _train}

@@ -6,9 +6,11 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Annotated, Any, Optional
 
 import typer
+from typing_extensions import assert_never
 
 from ddpdoctor.cli.options import (
     CaseOption,
@@ -22,9 +24,8 @@ from ddpdoctor.cli.options import (
     VerboseOption,
     report_options,
 )
-from ddpdoctor.evidence.training import TrainingRun
-
-JUDGED_BY = ("DDP522",)  # the rules about the known-good job itself
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.training import Gate, ParityRun, TrainingRun
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +44,9 @@ def train(
         typer.Option("--inject", metavar="CODE", help="Run the job with this fault instead, such as DDP305."),
     ] = None,
     culprit: Annotated[int, typer.Option("--culprit", metavar="RANK", help="The rank that gets the fault.")] = 1,
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Prove that N ranks compute what one process computes.")
+    ] = False,
     deadline: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
@@ -59,30 +63,29 @@ def train(
 ) -> None:
     """Run the known-good DDP job, which answers whether DDP itself works here.
 
-    Every other option goes to the job (reference_train/train.py), or to the fault that is injected: --epochs 3,
-    --data-dir DIR, --batch-size 64 over all ranks, --seed 1, --backend gloo or nccl.
+    Every other option goes to the job, such as --dataset cifar10 --data-dir DIR --model resnet18 --amp bf16 --epochs 50;
+    `python reference_train/recipe.py --help` lists them. With --inject they go to the fault.
     """
     if inject is not None:
         raise typer.Exit(run_sick(inject, culprit, nproc, context.args))
     options = report_options(
-        format_=format_, output=output, select=select or list(JUDGED_BY), ignore=ignore, fail_on=fail_on, case=case,
+        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case,
         verbose=verbose, title="ddpdoctor train",
     )  # fmt: skip
     from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.training import run_training
+    from ddpdoctor.collect.training import run_parity, run_training
 
+    run = run_parity if parity else run_training
     with progress() as on_event:
-        evidence, speaks = run_training(
-            context.args, nproc=nproc, deadline_seconds=deadline or math.inf, on_event=on_event
-        )
+        evidence, speaks = run(context.args, nproc=nproc, deadline_seconds=deadline or math.inf, on_event=on_event)
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)
-    run = evidence.one(TrainingRun)
-    facts = result(run) if run is not None else ()
+    facts = [fact for kind in evidence.job for fact in in_words(kind)]
     if options.format is Format.TEXT:
+        widest = max((len(name) for name, _ in facts), default=0)
         for name, value in facts:
-            typer.echo(f"{name:<12} {value}")
-    conclude(evidence, options, facts=facts, measured=measured(run) if run is not None else {})
+            typer.echo(f"{name:<{widest}}  {value}")
+    conclude(evidence, options, facts=facts, measured=in_numbers(evidence))
 
 
 def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> int:
@@ -99,24 +102,52 @@ def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> 
         end(job)
 
 
-def result(run: TrainingRun) -> tuple[tuple[str, str], ...]:
-    """The run in words: what, how well, how fast, and whether the ranks agree."""
-    loss = "not finite" if run.test_loss is None else f"{run.test_loss:.4f}"
-    same = "equal" if len(set(run.weights)) == 1 else "different"
-    return (
-        ("job", f"{run.model} on {run.dataset}, {len(run.epochs)} epochs of batch {run.batch_size}, seed {run.seed}"),
-        ("ranks", f"{run.world_size} over {run.backend}, {run.device}"),
-        ("accuracy", f"{run.accuracy:.1%} of {run.test_samples} test samples, loss {loss}"),
-        ("speed", f"{run.samples_per_second:,.0f} samples/s, {run.seconds:.1f} s of training"),
-        ("weights", f"{same} on all ranks ({', '.join(dict.fromkeys(run.weights))})"),
-    )
+def in_words(run: TrainingRun | ParityRun) -> list[tuple[str, str]]:
+    """The run for people, as (name, value)."""
+    match run:
+        case TrainingRun():
+            loss = "not finite" if run.test_loss is None else f"{run.test_loss:.4f}"
+            same = "equal" if len(set(run.weights)) == 1 else "different"
+            words = [
+                (
+                    "job",
+                    f"{run.model} on {run.dataset}, {len(run.epochs)} epochs of batch {run.batch_size}, seed {run.seed}",
+                ),
+                ("ranks", f"{run.world_size} over {run.backend}, {run.device}"),
+                ("accuracy", f"{run.accuracy:.1%} of {run.test_samples} test samples, loss {loss}"),
+                ("speed", f"{run.samples_per_second:,.0f} samples/s, {run.seconds:.1f} s of training"),
+                ("weights", f"{same} on all ranks ({', '.join(dict.fromkeys(run.weights))})"),
+            ]
+            if run.phases:
+                total = sum(run.phases.values())
+                shares = ", ".join(f"{name} {seconds / total:.0%}" for name, seconds in run.phases.items())
+                words.append(
+                    ("step", shares + ("" if run.overlap is None else f"; {run.overlap:.0%} of communication hidden"))
+                )
+            if run.gpu_memory_bytes is not None:
+                words.append(("GPU memory", f"{run.gpu_memory_bytes / 2**30:.2f} GiB at most, of tensors"))
+            return words
+        case ParityRun():
+            return [
+                ("ranks", f"{run.world_size} over {run.backend}, {run.device}, against one process"),
+                *((gate.name, _measured(gate)) for gate in run.gates),
+            ]
+        case _:
+            assert_never(run)
 
 
-def measured(run: TrainingRun) -> dict[str, Any]:
-    """The run in numbers, for JSON."""
-    from dataclasses import asdict
+def _measured(gate: Gate) -> str:
+    verdict = "" if gate.passed else "  FAILS"
+    if gate.allowed == 0:
+        return ("yes" if gate.passed else "no") + verdict
+    away = "not finite" if gate.measured is None else f"{gate.measured:.1e}"
+    return f"{away}  (allowed {gate.allowed:.0e}){verdict}"
 
-    return {"training": asdict(run)}
+
+def in_numbers(evidence: Evidence) -> dict[str, Any]:
+    """The runs for machines."""
+    names = {TrainingRun: "training", ParityRun: "parity"}
+    return {names[type(run)]: asdict(run) for run in evidence.job}
 
 
 @contextmanager

@@ -11,29 +11,61 @@ import msgspec
 
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
-from ddpdoctor.evidence.training import TrainingRun
+from ddpdoctor.evidence.training import ParityRun, TrainingRun
 from ddpdoctor.launch.ranks import RankRun, our_file, run_ranks
 
 SILENCE_SECONDS = 300.0  # the job speaks five times a second; a first step on a cold, busy machine takes a minute
 
 
 def run_training(
-    arguments: Sequence[str],
+    arguments: Sequence[str] = (),
     *,
     nproc: int | None,
     deadline_seconds: float = float("inf"),
     on_event: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> tuple[Evidence, bool]:
-    """The evidence of one training run with these arguments of train.py, and whether this process speaks for the job.
+    """The evidence of one training run, and whether this process speaks for the job.
 
-    `on_event` sees each event (`step`, `epoch`, `end`) as it comes. A job that fails, or says nothing for five minutes,
-    leaves the evidence undecided, with the reason.
+    Without arguments it is the simple path, train.py; with any it is recipe.py, which has the options. `on_event` sees each
+    event (`step`, `epoch`, `end`) as it comes. A job that fails, or says nothing for five minutes, leaves the evidence
+    undecided, with the reason.
 
     Raises:
         UsageError: the job refused its input; the message says which and why.
     """
+    ranks = _run("recipe.py" if arguments else "train.py", arguments, nproc, deadline_seconds, on_event)
+    end = _event(ranks, "end")
+    if end is None:
+        return _nothing(ranks, "TrainingRun"), ranks.speaks
+    epochs = [_finite(event) for event in ranks.results if event["event"] == "epoch"]
+    return Evidence(job=(msgspec.convert({**_finite(end), "epochs": epochs}, TrainingRun),)), True
+
+
+def run_parity(
+    arguments: Sequence[str] = (),
+    *,
+    nproc: int | None,
+    deadline_seconds: float = float("inf"),
+    on_event: Callable[[Mapping[str, Any]], None] | None = None,
+) -> tuple[Evidence, bool]:
+    """The evidence of comparing N ranks with one process (reference_train/parity.py); otherwise as `run_training`."""
+    ranks = _run("parity.py", arguments, nproc, deadline_seconds, on_event)
+    proof = _event(ranks, "proof")
+    if proof is None:
+        return _nothing(ranks, "ParityRun"), ranks.speaks
+    gates = [_finite(event) for event in ranks.results if event["event"] == "gate"]
+    return Evidence(job=(msgspec.convert({**proof, "gates": gates}, ParityRun),)), True
+
+
+def _run(
+    program: str,
+    arguments: Sequence[str],
+    nproc: int | None,
+    deadline_seconds: float,
+    on_event: Callable[[Mapping[str, Any]], None] | None,
+) -> RankRun:
     ranks = run_ranks(
-        our_file("reference_train", "train.py"),
+        our_file("reference_train", program),
         arguments,
         nproc=nproc,
         deadline_seconds=deadline_seconds,
@@ -42,15 +74,19 @@ def run_training(
     )
     if refusal := _refusal(ranks):
         raise UsageError(refusal)
-    if not ranks.speaks:
-        return Evidence(undecided=() if ranks.ended.code == 0 else (_why(ranks),)), False
-    end = next((event for event in ranks.results if event["event"] == "end"), None)
-    if end is None:
-        why = _why(ranks)
-        return Evidence(missing=(Missing(kind="TrainingRun", reason=why),), undecided=(why,)), True
-    epochs = [event for event in ranks.results if event["event"] == "epoch"]
-    run = msgspec.convert(_finite({**end, "epochs": [_finite(epoch) for epoch in epochs]}), TrainingRun)
-    return Evidence(job=(run,)), True
+    return ranks
+
+
+def _event(ranks: RankRun, name: str) -> dict[str, Any] | None:
+    return next((event for event in ranks.results if event["event"] == name), None)
+
+
+def _nothing(ranks: RankRun, kind: str) -> Evidence:
+    """The evidence of a job that came to no result; on a rank that does not speak, of one that ended well."""
+    if not ranks.speaks and ranks.ended.code == 0:
+        return Evidence()
+    why = _why(ranks)
+    return Evidence(missing=(Missing(kind=kind, reason=why),), undecided=(why,))
 
 
 def _finite(event: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,12 +97,14 @@ def _finite(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refusal(ranks: RankRun) -> str | None:
-    """What the job said of input that it refused: in its results, or on stdout where those could not be written."""
+    """What the job said of input that it refused: in its results, or on the streams where it could not write those."""
     for event in ranks.results:
         if event["event"] == "refused":
             return str(event["reason"])
-    said = re.search(r"^refused: reason (.*)$", ranks.ended.stdout, re.MULTILINE)
-    return said[1] if said else None
+    said = re.search(
+        r"^refused: reason (.*)$|^\w+(?:\.py)?: error: (.*)$", ranks.ended.stdout + ranks.ended.stderr, re.MULTILINE
+    )
+    return said[1] or said[2] if said else None
 
 
 def _why(ranks: RankRun) -> str:

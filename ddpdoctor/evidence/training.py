@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,8 @@ class TrainingRun:
     """A training job that came to its end.
 
     `dataset` is `digits` for the embedded subset of MNIST. `batch_size` counts samples a step over all ranks. `weights` is
-    a digest of the final weights on each rank, in order of rank.
+    a digest of the final weights on each rank, in order of rank. `phases` are rank 0's seconds by phase of a step, `overlap`
+    the share of communication that DDP hid behind the backward; None or empty where they were not measured.
     """
 
     dataset: str
@@ -37,6 +39,38 @@ class TrainingRun:
     samples_per_second: float
     seconds: float
     weights: tuple[str, ...]
+    phases: Mapping[str, float] = field(default_factory=dict)
+    overlap: float | None = None
+    gpu_memory_bytes: int | None = None
 
 
-KINDS = (TrainingRun,)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One comparison of N ranks with one process: `measured` may be at most `allowed`; None where it is not finite."""
+
+    name: str
+    measured: float | None
+    allowed: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is within what is allowed."""
+        return self.measured is not None and self.measured <= self.allowed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParityRun:
+    """What came out of comparing N ranks with one process, gate by gate.
+
+    `signature` names the mistake whose gradient is the one that was found, or describes that gradient; None if all is right.
+    """
+
+    world_size: int
+    backend: str
+    device: str
+    steps: int
+    gates: tuple[Gate, ...]
+    signature: str | None
+
+
+KINDS = (TrainingRun, ParityRun)
