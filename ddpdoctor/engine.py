@@ -27,7 +27,12 @@ class Check:
 
 
 class _Absent(Exception):  # noqa: N818 - carries a reason, is never shown
-    """Evidence that a check or an analysis declares is not there."""
+    """Evidence that a check or an analysis declares is not there; `tried`: a collector said why."""
+
+    def __init__(self, reason: str, *, tried: bool) -> None:
+        super().__init__(reason, tried)
+        self.reason = reason
+        self.tried = tried
 
 
 def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collection[str] = ()) -> Report:
@@ -121,8 +126,10 @@ class _Resolver:
             function, inputs = _analyses()[kind]
             try:
                 self._derived[kind] = function(*(self(needed) for needed in inputs))
-            except (_Absent, SkipCheck) as absent:
-                self._derived[kind] = _Absent(*absent.args)
+            except _Absent as absent:
+                self._derived[kind] = absent
+            except SkipCheck as skip:
+                self._derived[kind] = _Absent(str(skip), tried=True)
         if isinstance(self._derived[kind], _Absent):
             raise self._derived[kind]
         return self._derived[kind]
@@ -130,15 +137,17 @@ class _Resolver:
     def _present(self, value: Any, kind: type) -> Any:  # noqa: ANN401
         if value is None:
             reason = self._evidence.why_missing(kind.__name__)
-            raise _Absent(f"no {kind.__name__}: {reason or 'this evidence was not collected'}")
+            raise _Absent(f"no {kind.__name__}: {reason or 'this evidence was not collected'}", tried=bool(reason))
         return value
 
 
 def _run(check: Check, resolver: _Resolver) -> Outcome:
     try:
         return Ran(check.rule, tuple(check.function(*(resolver(kind) for kind in check.inputs))))
-    except (_Absent, SkipCheck) as absent:
-        return Skipped(check.rule, str(absent))
+    except _Absent as absent:
+        return Skipped(check.rule, absent.reason, absent.tried)
+    except SkipCheck as skip:
+        return Skipped(check.rule, str(skip))
     except Exception as error:  # noqa: BLE001 - a broken check must not silence the others
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Crashed(check.rule, f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})")

@@ -118,10 +118,14 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The check could not look, for this reason. This is not health."""
+    """The check could not look, for this reason. This is not health.
+
+    `tried` is False where nobody tried to collect what it needs: the check is not this command's business.
+    """
 
     rule: Rule
     reason: str
+    tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.tracks import UNKNOWN, Lane, Track
 
 LONGEST = 64  # calls by which a rank can be ahead or behind and still be recognised
-AT_LEAST = 2  # calls that must fall into place again: one alone may do so by chance
+AT_LEAST = 2  # calls that must fall into place again where nothing was amiss before the clash; else one will do
 TRIED = 200  # places from which ranks may differ: those where each rank has a line of its own are none
 
 
@@ -40,14 +40,15 @@ def shift_of(lane: Lane, odd: int, usual: Sequence[int], end: int) -> Shift | No
     apart = [place for place in range(limit) if mine[place] != shortest[place]]
     if any(UNKNOWN in (mine[place], shortest[place]) for place in apart):
         return None
-    return next((shift for start in apart[:TRIED] if (shift := _from(mine, shortest, start, first))), None)
+    return next((shift for start in apart[:TRIED] if (shift := _from(mine, shortest, start, first, end))), None)
 
 
-def _from(mine: Sequence[int], theirs: Sequence[int], start: int, first: int) -> Shift | None:
+def _from(mine: Sequence[int], theirs: Sequence[int], start: int, first: int, end: int) -> Shift | None:
+    least = 1 if first + start < end else AT_LEAST
     for extra in range(1, LONGEST + 1):
-        if _falls_into_place(mine[start + extra :], theirs[start:]):
+        if _falls_into_place(mine[start + extra :], theirs[start:], least):
             return Shift(seq=first + start, extra=extra)
-        if _falls_into_place(mine[start:], theirs[start + extra :]):
+        if _falls_into_place(mine[start:], theirs[start + extra :], least):
             return Shift(seq=first + start, extra=-extra)
     return None
 
@@ -56,6 +57,6 @@ def _sites(track: Track, first: int) -> tuple[int, ...]:
     return track.sites[first - track.first :]
 
 
-def _falls_into_place(mine: Sequence[int], theirs: Sequence[int]) -> bool:
+def _falls_into_place(mine: Sequence[int], theirs: Sequence[int], least: int) -> bool:
     length = min(len(mine), len(theirs))
-    return length >= AT_LEAST and mine[:length] == theirs[:length]
+    return length >= least and mine[:length] == theirs[:length]

@@ -9,6 +9,7 @@ from ddpdoctor.analysis.agreement import Disagreement, disagreement, operation
 from ddpdoctor.analysis.tracks import UNKNOWN, Lane, Track, lanes_of, users_stack
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import Call, FlightRecord, State
 
 DEFAULT_GROUP = ("default_pg", "0", "")
@@ -130,11 +131,13 @@ class Timeline:
         return self.archive.made(track, group.name, seq) if track is not None else None
 
 
-def derive(records: PerRank[FlightRecord]) -> Timeline:
+def derive(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> Timeline:
     """The timeline of the ranks whose flight recorders there are."""
+    made = [group for entry in calls or () for group in entry.value.new_groups]
     told = {rank for entry in records for group in entry.value.groups for rank in group.ranks or ()}
     everybody = tuple(sorted(told | {*records.ranks}))
-    lanes, book = lanes_of(records, everybody)
+    members = {group.name: group.ranks for group in made if group.name is not None}
+    lanes, book = lanes_of(records, everybody, members)
     archive = Archive(records={entry.rank: entry.value for entry in records}, calls=tuple(book.calls))
     return Timeline(
         groups=tuple(_group(lane, archive) for lane in lanes),

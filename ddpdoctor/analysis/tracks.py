@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 
@@ -36,10 +36,14 @@ class Track:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """One process group: who belongs to it, as far as anybody's recorder tells, and the track of each rank."""
+    """One process group: its members, and the track of each rank.
+
+    Where nobody tells the members (`told` is False), they are the ranks that were seen using it: there may be more.
+    """
 
     group: Group
     members: tuple[int, ...]
+    told: bool
     tracks: tuple[Track, ...]
 
     def track(self, rank: int) -> Track | None:
@@ -63,14 +67,19 @@ class Book:
         return self.sites.setdefault(stack, len(self.sites))
 
 
-def lanes_of(records: PerRank[FlightRecord], everybody: tuple[int, ...]) -> tuple[tuple[Lane, ...], Book]:
-    """One lane a process group, in the order in which the lowest rank used them. `everybody` are the ranks of the job."""
+def lanes_of(
+    records: PerRank[FlightRecord], everybody: tuple[int, ...], members: Mapping[str, tuple[int, ...]]
+) -> tuple[tuple[Lane, ...], Book]:
+    """One lane a process group, in the order in which the lowest rank used them.
+
+    `everybody` are the ranks of the job, `members` those of groups by name, where something else than recorders tells.
+    """
     book = Book()
     found: dict[tuple[str, str, str], list[tuple[Group, Track]]] = {}
     for entry in records:
         for group, track in _tracks(entry, book):
             found.setdefault((group.backend, group.name, group.description), []).append((group, track))
-    lanes = [lane for users in found.values() for lane in _split_by_members(users, everybody)]
+    lanes = [lane for users in found.values() for lane in _split_by_members(users, everybody, members)]
     return tuple(lanes), book
 
 
@@ -121,21 +130,26 @@ def _with_gaps(entry: Entry[FlightRecord], book: Book, positions: Sequence[int],
     return Track(rank=entry.rank, first=first, calls=tuple(calls), sites=tuple(places), entries=tuple(entries))
 
 
-def _split_by_members(users: list[tuple[Group, Track]], everybody: tuple[int, ...]) -> Iterator[Lane]:
+def _split_by_members(
+    users: list[tuple[Group, Track]], everybody: tuple[int, ...], known: Mapping[str, tuple[int, ...]]
+) -> Iterator[Lane]:
     """One lane, or several where groups of one name have different members: `split_group` gives such names."""
     told = {group.ranks for group, _ in users if group.ranks is not None}
     disjoint = sum(map(len, told)) == len(set().union(*told)) if told else True
     if len(told) > 1 and disjoint:
         for members in sorted(told):
-            inside = [(group, track) for group, track in users if track.rank in members]
-            yield _lane(inside, members)
+            yield _lane([(group, track) for group, track in users if track.rank in members], members, told=True)
         return
-    used_by = tuple(sorted(track.rank for _, track in users))
-    default = users[0][0].description == "default_pg" or users[0][0].name in {"0", "default_pg"}
-    members = max(told, key=len) if told else everybody if default else used_by
-    yield _lane(users, tuple(sorted({*members, *used_by})))
+    name, description = users[0][0].name, users[0][0].description
+    if told:
+        yield _lane(users, max(told, key=len), told=True)
+    elif description == "default_pg" or name in {"0", "default_pg"}:
+        yield _lane(users, everybody, told=True)
+    else:
+        yield _lane(users, known.get(name, ()), told=name in known)
 
 
-def _lane(users: list[tuple[Group, Track]], members: tuple[int, ...]) -> Lane:
+def _lane(users: list[tuple[Group, Track]], members: tuple[int, ...], *, told: bool) -> Lane:
     tracks = sorted((track for _, track in users), key=lambda track: track.rank)
-    return Lane(group=users[0][0], members=members, tracks=tuple(tracks))
+    everyone = tuple(sorted({*members, *(track.rank for track in tracks)}))
+    return Lane(group=users[0][0], members=everyone, told=told, tracks=tuple(tracks))

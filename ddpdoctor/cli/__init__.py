@@ -14,6 +14,8 @@ from ddpdoctor.errors import DdpdoctorError
 
 COMMANDS = (
     "checks",
+    "diagnose",
+    "env",
     "explain",
     "smoke",
     "train",

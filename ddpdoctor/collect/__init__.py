@@ -1,1 +1,1 @@
-"""Readers of the world: each returns evidence, or says why it could not."""
+"""Readers of the world: each module's `collect(world)` gives evidence, or `Missing` with the reason why it could not."""

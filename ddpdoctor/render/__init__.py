@@ -34,24 +34,28 @@ def places(finding: Finding) -> tuple[Place, ...]:
 
 
 def summary(report: Report) -> str:
-    """One sentence: how many findings of each severity, how many checks ran, how many could not and crashed."""
+    """One sentence: how many findings of each severity, how many checks ran, how many could not and how many crashed."""
     counts = [
         f"{number} {severity.value}"
         for severity in (Severity.FAIL, Severity.WARN, Severity.INFO)
         if (number := sum(finding.severity is severity for finding in report.findings))
     ]
     found = ", ".join(counts) if counts else "no findings"
-    parts = [f"{len(report.ran)} checks ran", f"{len(report.skipped)} skipped"]
+    parts = [f"{len(report.ran)} checks ran", f"{sum(outcome.tried for outcome in report.skipped)} skipped"]
     if report.crashed:
         parts.append(f"{len(report.crashed)} crashed")
     return f"{found} ({', '.join(parts)})"
 
 
 def skips_by_reason(report: Report) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Each reason for which checks were skipped, with their codes; the commonest first."""
+    """Each reason for which checks were skipped, with their codes; the commonest first.
+
+    Checks that are not this command's business (`Skipped.tried` is False) are left out.
+    """
     codes: dict[str, list[str]] = {}
     for outcome in report.skipped:
-        codes.setdefault(outcome.reason, []).append(outcome.rule.code)
+        if outcome.tried:
+            codes.setdefault(outcome.reason, []).append(outcome.rule.code)
     return tuple((reason, tuple(group)) for reason, group in sorted(codes.items(), key=lambda item: -len(item[1])))
 
 

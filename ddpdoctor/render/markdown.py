@@ -18,7 +18,7 @@ def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[st
     lines += [f"- {crash.rule.code} crashed: {_inline(crash.error)}" for crash in report.crashed]
     if facts:
         lines += ["", "| | |", "|---|---|", *(f"| {_cell(name)} | {_cell(value)} |" for name, value in facts)]
-    if report.skipped:
+    if skips_by_reason(report):
         lines += ["", "<details><summary>checks that could not look</summary>", ""]
         lines += [f"- {', '.join(codes)}: {_inline(reason)}" for reason, codes in skips_by_reason(report)]
         lines += ["", "</details>"]

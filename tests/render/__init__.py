@@ -18,6 +18,7 @@ TIMED_OUT = Rule(
     code="DDP408", name="collective-timed-out", summary="x", severity=Severity.WARN, remedy="look at the cause"
 )
 NO_GPU = Rule(code="DDP127", name="gpu-memory-errors", summary="x", severity=Severity.FAIL, remedy="reset the GPU")
+NOT_OURS = Rule(code="DDP301", name="mismatch", summary="x", severity=Severity.FAIL, remedy="call the same")
 BROKEN = Rule(code="DDP184", name="too-few-files", summary="x", severity=Severity.FAIL, remedy="raise the limit")
 
 FINDING = CALLED_BY_SOME.finding(
@@ -38,6 +39,7 @@ SYMPTOM = replace(TIMED_OUT.finding("3 ranks timed out\nafter 600 s", ranks=(1, 
 REPORT = Report(
     outcomes=(
         Skipped(NO_GPU, "no Gpus: this host has no NVIDIA driver"),
+        Skipped(NOT_OURS, "no FlightRecord: this evidence was not collected", tried=False),
         Crashed(BROKEN, "ZeroDivisionError: <division> & zero\x00 (limits.py:3)"),
         Ran(CALLED_BY_SOME, (FINDING,)),
         Ran(TIMED_OUT, (SYMPTOM,)),

@@ -1,0 +1,105 @@
+"""Sends and receives that wait for a partner who does not come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.tracks import users_stack
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.recorder import FlightRecord, State
+from ddpdoctor.model import SkipCheck
+
+SENDS = ("send", "isend")
+RECEIVES = ("recv", "irecv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmatched:
+    """A rank that waits in a send to, or a receive from, a partner that made no matching call."""
+
+    rank: int
+    partner: int
+    kind: Literal["send", "recv"]
+    place: Frame | None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handshakes:
+    """Every send and receive without its partner."""
+
+    unmatched: tuple[Unmatched, ...]
+
+
+def derive(timeline: Timeline | None, calls: PerRank[CollectiveCalls] | None) -> Handshakes:
+    """What waits for a partner, by the recorders (NCCL) and by what the agent saw (gloo records none of these)."""
+    if timeline is None and calls is None:
+        raise SkipCheck(
+            "no FlightRecord and no CollectiveCalls: there is no record of what the ranks sent and received"
+        )
+    found = [*_by_recorder(timeline)] if timeline is not None else []
+    if not found and calls is not None:
+        found = [*_by_agent(calls)]
+    return Handshakes(tuple(found))
+
+
+def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
+    made: Counter[tuple[str, str, int, int]] = Counter()
+    waiting: list[tuple[str, str, int, int, int, int]] = []
+    for rank, record in timeline.archive.records.items():
+        if not any(call.point_to_point for call in record.calls):
+            continue
+        for entry, number in enumerate(record.call):
+            call = record.calls[number]
+            if call.op not in ("send", "recv") or call.source is None or call.target is None:
+                continue
+            group = record.groups[call.group]
+            source, target = _global(group.ranks, call.source), _global(group.ranks, call.target)
+            made[group.name, call.op, source, target] += 1
+            if record.state[entry] is not State.DONE:
+                waiting.append((group.name, call.op, source, target, rank, entry))
+    for name, op, source, target, rank, entry in waiting:
+        partner = target if op == "send" else source
+        opposite = "recv" if op == "send" else "send"
+        if (
+            partner in timeline.archive.records
+            and made[name, opposite, source, target] < made[name, op, source, target]
+        ):
+            yield _unmatched(timeline.archive.records[rank], rank, partner, op, entry)
+
+
+def _global(members: tuple[int, ...] | None, place: int) -> int:
+    return members[place] if members is not None and place < len(members) else place
+
+
+def _unmatched(record: FlightRecord, rank: int, partner: int, op: str, entry: int) -> Unmatched:
+    stack = users_stack(record, record.stack[entry])
+    return Unmatched(
+        rank=rank,
+        partner=partner,
+        kind="send" if op == "send" else "recv",
+        place=stack[-1] if stack else None,
+        seconds=record.taken_at - record.created_ns[entry] / 1e9 if record.taken_at is not None else None,
+    )
+
+
+def _by_agent(calls: PerRank[CollectiveCalls]) -> Iterator[Unmatched]:
+    sent: Counter[tuple[int, int | None]] = Counter()
+    received: Counter[tuple[int, int | None]] = Counter()
+    for entry in calls:
+        sent.update((entry.rank, call.peer) for call in entry.value.calls if call.op in SENDS)
+        received.update((entry.rank, call.peer) for call in entry.value.calls if call.op in RECEIVES)
+    for entry in calls:
+        for call in entry.value.calls:
+            if call.returned or call.peer is None or call.peer not in calls.ranks:
+                continue
+            if call.op in RECEIVES and sent[call.peer, entry.rank] < received[entry.rank, call.peer]:
+                yield Unmatched(rank=entry.rank, partner=call.peer, kind="recv", place=call.place)
+            if call.op in SENDS and received[call.peer, entry.rank] < sent[entry.rank, call.peer]:
+                yield Unmatched(rank=entry.rank, partner=call.peer, kind="send", place=call.place)

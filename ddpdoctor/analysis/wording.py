@@ -1,0 +1,85 @@
+"""Calls of ranks in words: what each did, at which line, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ddpdoctor.analysis.callsites import Comparison, spoken
+from ddpdoctor.analysis.timeline import Made
+from ddpdoctor.model import Where, group_ranks
+
+MINUTES_FROM = 120.0  # seconds above which nobody reads seconds
+
+
+def duration(seconds: float) -> str:
+    """`6.2 s`, `14 min` or `3.5 h`."""
+    if seconds < MINUTES_FROM:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 60 * MINUTES_FROM else f"{seconds / 3600:.1f} h"
+
+
+def verb(ranks: Sequence[int], one: str, many: str) -> str:
+    """`one` for a single rank, `many` for several."""
+    return one if len(ranks) == 1 else many
+
+
+def called(made: Mapping[int, Made], ranks: Iterable[int]) -> str:
+    """What these ranks called, by rank: `ranks 1-2 called all_reduce #9 and rank 3 called barrier #9`."""
+    return " and ".join(f"{group_ranks(group)} called {name}" for name, group in _by_name(made, ranks).items())
+
+
+def names(made: Mapping[int, Made], ranks: Iterable[int]) -> str:
+    """The calls of these ranks, each once: `all_reduce #9`."""
+    return " or ".join(_by_name(made, ranks))
+
+
+def witnesses(
+    made: Mapping[int, Made], ranks: Iterable[int], *, odd: Iterable[int] = (), odd_note: str = ""
+) -> list[Where]:
+    """Where these ranks made their calls: the call and how long each group of ranks waits; `odd_note` for the `odd`."""
+    groups: dict[tuple[object, str, bool], list[Made]] = {}
+    suspects = {*odd}
+    for rank in ranks:
+        if rank in made and made[rank].place is not None:
+            groups.setdefault((made[rank].place, made[rank].name, rank in suspects), []).append(made[rank])
+    return [
+        _where(one, _note(group, odd_note if is_odd else ""))
+        for (_, _, is_odd), group in groups.items()
+        for one in group
+    ]
+
+
+def unplaced(made: Mapping[int, Made], ranks: Iterable[int]) -> list[str]:
+    """The same in lines, for ranks whose recorder kept no stacks."""
+    groups: dict[str, list[Made]] = {}
+    for rank in ranks:
+        if rank in made and made[rank].place is None:
+            groups.setdefault(made[rank].name, []).append(made[rank])
+    return [f"{group_ranks([one.rank for one in group])}: {_note(group, '')}" for group in groups.values()]
+
+
+def condition_note(comparison: Comparison) -> str:
+    """`inside `if rank == 0` (train.py:85)`, or nothing where no condition tells the ranks apart."""
+    if comparison.condition is None or comparison.frame is None:
+        return ""
+    return spoken(comparison.condition, comparison.frame.file)
+
+
+def _by_name(made: Mapping[int, Made], ranks: Iterable[int]) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = {}
+    for rank in sorted(ranks):
+        if rank in made:
+            groups.setdefault(made[rank].name, []).append(rank)
+    return groups
+
+
+def _where(made: Made, note: str) -> Where:
+    place = made.place
+    assert place is not None
+    return Where(rank=made.rank, file=place.file, line=place.line, function=place.function, note=note)
+
+
+def _note(group: Sequence[Made], extra: str) -> str:
+    seconds = [one.seconds for one in group if one.seconds is not None and not one.done]
+    waits = f"{'waits' if len(group) == 1 else 'wait'} {duration(max(seconds))}" if seconds else ""
+    return ", ".join(filter(None, (group[0].name, extra, waits)))

@@ -1,0 +1,36 @@
+"""Ranks made different collectives under one sequence number, and neither side left or called one too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.desync import Cause, Desyncs
+from ddpdoctor.analysis.wording import called, condition_note, unplaced, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP301",
+    name="collective-mismatch",
+    summary="ranks called different collectives where all must call the same",
+    severity=Severity.FAIL,
+    remedy="make every rank of the group call the same collective at this point; take it out of the branch that differs",
+    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+)
+
+
+def check(desyncs: Desyncs) -> Iterator[Finding]:
+    """The ranks whose operation is not the majority's, with both operations and both lines."""
+    for desync in desyncs.of(Cause.MISMATCH):
+        made, everyone = desync.made, (*desync.odd, *desync.usual)
+        message = f"{called(made, desync.odd)} where {called(made, desync.usual)}"
+        if desync.tied:
+            message += "; no majority tells which is right"
+        yield RULE.finding(
+            message,
+            ranks=desync.culprits,
+            where=witnesses(made, everyone, odd=desync.odd, odd_note=condition_note(desync.comparison)),
+            details=unplaced(made, everyone),
+            seq=desync.seq,
+            group=desync.group.name or "default",
+            operations={group_ranks([rank]): made[rank].op for rank in sorted(made)},
+        )

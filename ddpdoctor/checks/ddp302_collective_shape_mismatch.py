@@ -1,0 +1,53 @@
+"""Ranks gave one collective tensors of shapes that do not belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.agreement import Disagreement, shape, sides_of
+from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.wording import unplaced, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP302",
+    name="collective-shape-mismatch",
+    summary="ranks gave one collective tensors of different shapes",
+    severity=Severity.FAIL,
+    remedy="give it the same shape on every rank: pad, or exchange the sizes first (all_gather of the sizes)",
+    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+)
+SHOWN_TENSORS = 3
+
+
+def check(timeline: Timeline) -> Iterator[Finding]:
+    """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed."""
+    for group in timeline.groups:
+        clash = group.clashes.get(Disagreement.SHAPE)
+        if clash is None:
+            continue
+        sides = sides_of({rank: shape(made.calls) for rank, made in clash.made.items()})
+        by_shape: dict[str, list[int]] = {}
+        for rank in (*sides.odd, *sides.usual):
+            by_shape.setdefault(_spoken(shape(clash.made[rank].calls)), []).append(rank)
+        (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
+        name = clash.made[its[0]].name
+        rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
+        silent = ", and nothing complained" if all(made.seq > clash.seq for made in group.last.values()) else ""
+        again = f", and so in {clash.more} later calls" if clash.more else ""
+        yield RULE.finding(
+            f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{again}{silent}",
+            ranks=sides.odd,
+            where=witnesses(clash.made, (*sides.odd, *sides.usual)),
+            details=unplaced(clash.made, (*sides.odd, *sides.usual)),
+            seq=clash.seq,
+            group=group.name or "default",
+            shapes={str(rank): _spoken(shape(made.calls)) for rank, made in sorted(clash.made.items())},
+            more=clash.more,
+        )
+
+
+def _spoken(shapes: tuple[tuple[tuple[int, ...], ...], ...]) -> str:
+    tensors = [tensor for call in shapes for tensor in call]
+    shown = " + ".join(f"[{', '.join(map(str, tensor))}]" for tensor in tensors[:SHOWN_TENSORS])
+    return shown + (f" + {len(tensors) - SHOWN_TENSORS} more" if len(tensors) > SHOWN_TENSORS else "") or "none"

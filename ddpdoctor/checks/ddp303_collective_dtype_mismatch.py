@@ -1,0 +1,46 @@
+"""Ranks gave one collective tensors of different dtypes: a crash, or bits of one type summed as another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.agreement import Disagreement, dtypes, sides_of
+from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.wording import unplaced, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP303",
+    name="collective-dtype-mismatch",
+    summary="ranks gave one collective tensors of different dtypes",
+    severity=Severity.FAIL,
+    remedy="cast to one dtype on every rank before the call; results of this call are wrong on all ranks",
+    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+)
+
+
+def check(timeline: Timeline) -> Iterator[Finding]:
+    """The first collective of each group with dtypes that differ, the ranks by dtype, and whether it went unnoticed."""
+    for group in timeline.groups:
+        clash = group.clashes.get(Disagreement.DTYPE)
+        if clash is None:
+            continue
+        held = {rank: "/".join(dtypes(made.calls)) for rank, made in clash.made.items() if dtypes(made.calls)}
+        sides = sides_of(held)
+        by_dtype: dict[str, list[int]] = {}
+        for rank in (*sides.odd, *sides.usual):
+            by_dtype.setdefault(held[rank], []).append(rank)
+        (first, its), *others = by_dtype.items()
+        rest = " and ".join(f"{group_ranks(ranks)} {dtype}" for dtype, ranks in others)
+        silent = ", and nothing complained" if all(made.seq > clash.seq for made in group.last.values()) else ""
+        again = f", and so in {clash.more} later calls" if clash.more else ""
+        yield RULE.finding(
+            f"{group_ranks(its)} gave {clash.made[its[0]].name} a tensor of {first}, {rest}{again}{silent}",
+            ranks=sides.odd,
+            where=witnesses(clash.made, (*sides.odd, *sides.usual)),
+            details=unplaced(clash.made, (*sides.odd, *sides.usual)),
+            seq=clash.seq,
+            group=group.name or "default",
+            dtypes={str(rank): dtype for rank, dtype in sorted(held.items())},
+            more=clash.more,
+        )

@@ -1,0 +1,54 @@
+"""A collective that some ranks call and the others never do: under `if rank == 0`, in one loop turn too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.wording import condition_note, names, unplaced, verb, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP305",
+    name="collective-called-by-some",
+    summary="some ranks call a collective that the others never call",
+    severity=Severity.FAIL,
+    remedy="call it on every rank, or run this part on the unwrapped module (`ddp.module`) so that it needs no collective",
+    explains=("DDP307", "DDP314", "DDP316", "DDP318", "DDP408"),
+)
+
+
+def check(desyncs: Desyncs) -> Iterator[Finding]:
+    """The ranks with a call too many, or without one, how many each made, and the line of the odd call."""
+    for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.LACKING)):
+        everyone = (*desync.odd, *desync.usual)
+        yield RULE.finding(
+            _said(desync),
+            ranks=desync.culprits,
+            where=witnesses(desync.made, everyone, odd=desync.odd, odd_note=condition_note(desync.comparison)),
+            details=unplaced(desync.made, everyone),
+            seq=desync.seq,
+            group=desync.group.name or "default",
+            calls={str(rank): desync.group.reached(rank) for rank in everyone},
+        )
+
+
+def _said(desync: Desync) -> str:
+    odd, usual = group_ranks(desync.odd), group_ranks(desync.usual)
+    never = f"{usual} never {verb(desync.usual, 'calls', 'call')}"
+    if desync.cause is Cause.LACKING:
+        instead = names(desync.made, desync.odd)
+        said = (
+            f"{odd} never called {names(desync.made, desync.usual)} that {usual} {verb(desync.usual, 'calls', 'call')}"
+        )
+        return f"{said}: the next that {verb(desync.odd, 'it', 'they')} called was {instead}" if instead else said
+    said = f"{odd} called {names(desync.made, desync.odd)} that {never}"
+    if desync.ended:
+        return f"{said}: {verb(desync.ended, 'it', 'they')} ended with exit code 0"
+    if desync.shift is not None and desync.met is not None:
+        times = "" if desync.shift.extra == 1 else f" and {desync.shift.extra - 1} more"
+        end = f"{names(desync.met, desync.odd)} met {names(desync.met, desync.usual)}"
+        return f"{odd} called {names(desync.made, desync.odd)}{times} that {never}: wrong calls were paired until {end}"
+    if desync.tied:
+        return f"{said}; of two sides neither can be told right"
+    return said

@@ -1,0 +1,59 @@
+"""A rank that ended its loop, or the program, while others still needed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import StepCount
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP306",
+    name="rank-left-early",
+    summary="a rank finished its loop or its program while others still needed it",
+    severity=Severity.FAIL,
+    remedy="give every rank the same number of batches (DistributedSampler with drop_last), or train under "
+    "`with Join([model]):`; let all ranks decide together when to stop (all_reduce the decision)",
+    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+)
+
+
+def check(desyncs: Desyncs, steps: PerRank[StepCount] | None) -> Iterator[Finding]:
+    """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made."""
+    made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
+    for desync in desyncs.of(Cause.LEFT):
+        everyone = (*desync.odd, *desync.usual)
+        yield RULE.finding(
+            _said(desync, made_steps),
+            ranks=desync.culprits,
+            where=witnesses(desync.made, everyone),
+            details=unplaced(desync.made, everyone),
+            seq=desync.seq,
+            group=desync.group.name or "default",
+            calls={str(rank): desync.group.reached(rank) for rank in everyone},
+            steps={str(rank): made_steps[rank] for rank in sorted(made_steps)},
+        )
+
+
+def _said(desync: Desync, steps: dict[int, int]) -> str:
+    odd, usual = group_ranks(desync.odd), group_ranks(desync.usual)
+    after, still = _steps(desync.odd, steps), _steps(desync.usual, steps)
+    there = f"{usual} {verb(desync.usual, 'waits', 'wait')} in {names(desync.made, desync.usual)}"
+    comparison = f", {verb(desync.usual, 'which has', 'which have')} made {still}" if after and still else ""
+    if desync.ended:
+        return f"{odd} ended with exit code 0{f' after {after}' if after else ''} while {there}{comparison}"
+    left = f"{odd} left {verb(desync.odd, 'its', 'their')} loop{f' after {after}' if after else ''}"
+    return (
+        f"{left} and {verb(desync.odd, 'waits', 'wait')} in {names(desync.made, desync.odd)} while {there}{comparison}"
+    )
+
+
+def _steps(ranks: Sequence[int], steps: dict[int, int]) -> str:
+    counts = sorted({steps[rank] for rank in ranks if rank in steps})
+    if not counts:
+        return ""
+    span = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{span} step{'s' if counts != [1] else ''}"

@@ -1,0 +1,39 @@
+"""Ranks use several process groups in different orders, and wait for each other round in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.deadlock import Deadlocks
+from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP312",
+    name="group-order-deadlock",
+    summary="ranks use process groups in different orders and wait for each other",
+    severity=Severity.FAIL,
+    remedy="make the calls of the groups in one order on all ranks",
+    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+)
+
+
+def check(deadlocks: Deadlocks) -> Iterator[Finding]:
+    """The cycle: which ranks wait in which group, the minority first."""
+    for deadlock in deadlocks.found:
+        order = (*deadlock.sides.odd, *deadlock.sides.usual)
+        by_call: dict[str, list[int]] = {}
+        for rank in order:
+            made = deadlock.waits[rank]
+            by_call.setdefault(made.name if made.group else f"{made.name} of the default group", []).append(rank)
+        waits = ", ".join(
+            f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} in {call}" for call, ranks in by_call.items()
+        )
+        tied = "; of the orders none can be told right" if deadlock.sides.tied else ""
+        yield RULE.finding(
+            f"ranks wait for each other in different groups: {waits}{tied}",
+            ranks=deadlock.sides.odd,
+            where=witnesses(deadlock.waits, order),
+            details=unplaced(deadlock.waits, order),
+            waits={str(rank): names(deadlock.waits, [rank]) for rank in order},
+        )

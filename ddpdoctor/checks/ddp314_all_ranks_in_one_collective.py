@@ -1,0 +1,58 @@
+"""Every rank of a group is in the same collective, they agree on it, and it does not end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.deadlock import Deadlocks
+from ddpdoctor.analysis.timeline import GroupTimeline, Timeline
+from ddpdoctor.analysis.wording import duration, unplaced, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP314",
+    name="all-ranks-in-one-collective",
+    summary="nobody is missing and nothing moves: the network or the devices are stuck",
+    severity=Severity.FAIL,
+    remedy="look below the job: `ddpdoctor net` measures the links between these hosts; then the GPUs (`nvidia-smi`, Xid in "
+    "the kernel log). If the call has a root (broadcast, reduce), see that src or dst is the same on every rank",
+    explains=("DDP408",),
+)
+MOVING_SECONDS = 2.0  # a dump of a healthy job shows calls this young: 100x a slow all_reduce of a large bucket
+
+
+def check(timeline: Timeline, deadlocks: Deadlocks) -> Iterator[Finding]:
+    """The groups whose members are all in one call that is older than a healthy one gets."""
+    if deadlocks.found:
+        return
+    for group in timeline.groups:
+        age = _age(group)
+        if (
+            age is None
+            or not group.lane.told
+            or {*group.open} != {*group.members}
+            or len(group.members) < 2
+            or group.clashes
+        ):
+            continue
+        if len({made.seq for made in group.open.values()}) > 1:
+            continue
+        name = group.open[group.members[0]].name
+        waits = f" for {duration(age)}" if age else ""
+        yield RULE.finding(
+            f"all {len(group.members)} ranks ({group_ranks(group.members)[6:]}) are in {name}{waits}, nobody is missing, "
+            "and it does not end",
+            where=witnesses(group.open, group.members),
+            details=unplaced(group.open, group.members),
+            seq=group.top,
+            seconds=age or None,
+            backend=group.backend,
+        )
+
+
+def _age(group: GroupTimeline) -> float | None:
+    """The age of the youngest rank's open call, 0 where no dump tells; None where the job may just be moving."""
+    ages = [made.seconds for made in group.open.values() if made.seconds is not None]
+    if not ages:
+        return 0.0
+    return min(ages) if min(ages) >= MOVING_SECONDS else None

@@ -1,0 +1,56 @@
+"""Some ranks called `new_group` and the others did not, although every rank must, its members or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ddpdoctor.analysis.agreement import sides_of
+from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.wording import verb, witnesses
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
+
+RULE = Rule(
+    code="DDP315",
+    name="new-group-by-some",
+    summary="some ranks called new_group and others did not",
+    severity=Severity.FAIL,
+    remedy="call new_group on every rank of the job, in the same order, the ranks outside of the new group included",
+    explains=("DDP301", "DDP305", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
+)
+
+
+def check(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterator[Finding]:
+    """The ranks that wait in new_group and those that never called it, the minority at fault."""
+    if all(group.returned for entry in calls for group in entry.value.new_groups):
+        return
+    counts = {entry.rank: len(entry.value.new_groups) for entry in calls}
+    if len(set(counts.values())) == 1:
+        return
+    most = max(counts.values())
+    inside = {entry.rank: entry.value.new_groups[-1] for entry in calls if counts[entry.rank] == most}
+    outside = sorted(counts.keys() - inside.keys())
+    sides = sides_of({rank: rank in inside for rank in counts})
+    members = group_ranks(next(iter(inside.values())).ranks)
+    did = f"{group_ranks([*inside])} {verb([*inside], 'waits', 'wait')} in new_group number {most} (of {members})"
+    yield RULE.finding(
+        f"{did} that {group_ranks(outside)} never {verb(outside, 'calls', 'call')}"
+        + ("; of two sides neither can be told right" if sides.tied else ""),
+        ranks=sides.odd,
+        where=_where(inside, outside, sides.odd, timeline),
+        new_groups={str(rank): count for rank, count in sorted(counts.items())},
+    )
+
+
+def _where(
+    inside: dict[int, NewGroup], outside: Sequence[int], odd: Sequence[int], timeline: Timeline | None
+) -> list[Where]:
+    callers = [
+        Where(rank=rank, file=group.place.file, line=group.place.line, function=group.place.function, note="new_group")
+        for rank, group in inside.items()
+        if group.place is not None
+    ]
+    waits = {rank: made for rank in outside if timeline is not None and (made := timeline.waiting(rank)) is not None}
+    others = witnesses(waits, outside)
+    return [*callers, *others] if not odd or odd[0] in inside else [*others, *callers]

@@ -1,0 +1,50 @@
+"""A rank's Nth collective belongs to another step than its peers': every gradient since is averaged with a stranger's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ddpdoctor.analysis.agreement import sides_of
+from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.wording import witnesses
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP316",
+    name="steps-out-of-step",
+    summary="a rank's collectives belong to other steps than those that its peers pair with them",
+    severity=Severity.FAIL,
+    remedy="skip a batch on every rank or on none (all_reduce the decision), never swallow an exception between forward and "
+    "step, and accumulate over equally many batches everywhere; what was trained since is not to be trusted",
+    explains=("DDP301", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
+)
+
+
+def check(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterator[Finding]:
+    """The first iteration that did not begin after the same number of collectives on every rank."""
+    began: dict[int, dict[int, int]] = {}
+    for entry in calls:
+        for mark in entry.value.steps:
+            began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
+    for iteration, seq in sorted(began.items()):
+        if len(seq) > 1 and len(set(seq.values())) > 1:
+            yield _finding(iteration, seq, timeline)
+            return
+
+
+def _finding(iteration: int, seq: Mapping[int, int], timeline: Timeline | None) -> Finding:
+    sides = sides_of(seq)
+    by_count: dict[int, list[int]] = {}
+    for rank in (*sides.odd, *sides.usual):
+        by_count.setdefault(seq[rank], []).append(rank)
+    said = " and ".join(f"{group_ranks(ranks)} after {count}" for count, ranks in by_count.items())
+    waits = {rank: made for rank in seq if timeline is not None and (made := timeline.waiting(rank)) is not None}
+    return RULE.finding(
+        f"iteration {iteration} did not begin after equally many collectives: {said}",
+        ranks=sides.odd,
+        where=witnesses(waits, (*sides.odd, *sides.usual)),
+        iteration=iteration,
+        collectives={str(rank): count for rank, count in sorted(seq.items())},
+    )

@@ -1,0 +1,172 @@
+"""What a job left behind: recorder dumps, logs and saved cases, in any mix of files and directories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor import case
+from ddpdoctor.collect.dumps import Dump, looks_like_dump, read_dump
+from ddpdoctor.collect.source import source_of
+from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.joined import join
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.source import SourceCode
+
+HEAD_BYTES = 4096
+MAX_FILES = 200_000
+SHOWN_COMPLAINTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The files that were found, by what they look like; `others` look like nothing of a job."""
+
+    cases: tuple[Path, ...]
+    dumps: tuple[Path, ...]
+    logs: tuple[Path, ...]
+    others: tuple[Path, ...]
+
+
+def gather(paths: Sequence[Path]) -> Evidence:
+    """The evidence in `paths`: what cannot be read is named in the notes, with what is wrong with it.
+
+    Raises:
+        UsageError: a path does not exist.
+        UndecidedError: nothing in the paths can be read; each file is named with what is wrong.
+    """
+    found = _sorted(paths)
+    complaints = [f"{path}: it is neither a dump, a log nor a case" for path in found.others if path in paths]
+    parts = [part for file in found.cases for part in _case(file, complaints)]
+    parts += _records(found.dumps, complaints)
+    if not parts:
+        raise UndecidedError(
+            "nothing here can be diagnosed" + "".join(f"\n  {line}" for line in _shortened(complaints)),
+            hint="give flight-recorder dumps, job logs, or a case that `ddpdoctor watch --case` saved",
+        )
+    joined = join(parts)
+    notes = (*joined.notes, *(f"not used: {line}" for line in _shortened(complaints)))
+    return Evidence(
+        job=(*joined.job, *_source(joined)),
+        ranks=joined.ranks,
+        missing=(*joined.missing, *_missing(joined)),
+        notes=notes,
+        undecided=joined.undecided,
+        about_job=True,
+        meta=joined.meta,
+    )
+
+
+def _sorted(paths: Iterable[Path]) -> Sorted:
+    cases: list[Path] = []
+    dumps: list[Path] = []
+    logs: list[Path] = []
+    others: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path} does not exist", hint="give a file or a directory that the job left")
+        for file in _files(path):
+            if file.name == case.CASE_FILE:
+                cases.append(file)
+                continue
+            head = _head(file)
+            if b'"ddpdoctor.case/' in head:
+                cases.append(file)
+            elif looks_like_dump(head):
+                dumps.append(file)
+            elif head and b"\0" not in head:
+                logs.append(file)
+            else:
+                others.append(file)
+    return Sorted(tuple(cases), tuple(dumps), tuple(logs), tuple(others))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The files under `path`, in order; of a case directory only the case, which already holds the rest."""
+    if not path.is_dir():
+        yield path
+        return
+    if (path / case.CASE_FILE).is_file():
+        yield path / case.CASE_FILE
+        return
+    for number, child in enumerate(sorted(path.iterdir())):
+        if number > MAX_FILES:
+            raise UsageError(f"{path} has more than {MAX_FILES} entries", hint="give the files of one job")
+        if child.name.startswith(".") or (child.is_symlink() and child.is_dir()):
+            continue
+        if child.is_dir() or child.is_file():
+            yield from _files(child)
+
+
+def _head(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(HEAD_BYTES)
+    except OSError:
+        return b"\x80"  # reading it again as a dump says why it cannot be read
+
+
+def _case(file: Path, complaints: list[str]) -> list[Evidence]:
+    try:
+        return [case.load(file)]
+    except DdpdoctorError as error:
+        complaints.append(error.message)
+        return []
+
+
+def _dump(file: Path, complaints: list[str]) -> list[Dump]:
+    try:
+        return [read_dump(file)]
+    except UndecidedError as error:
+        complaints.append(error.message)
+        return []
+
+
+def _records(files: Iterable[Path], complaints: list[str]) -> list[Evidence]:
+    """The records of all ranks; of two dumps of one rank the one that holds stacks, else the longer."""
+    best: dict[int, Dump] = {}
+    for file in files:
+        for dump in _dump(file, complaints):
+            other = best.get(dump.rank)
+            if other is None or _worth(dump.record) > _worth(other.record):
+                best[dump.rank] = dump
+            if other is not None:
+                loser = other if best[dump.rank] is dump else dump
+                complaints.append(f"{loser.path}: rank {dump.rank} has a better dump, {best[dump.rank].path}")
+    if not best:
+        return []
+    ranks = (RankFacts(rank=rank, host="", facts=(dump.record,)) for rank, dump in sorted(best.items()))
+    return [Evidence(ranks=tuple(ranks))]
+
+
+def _worth(record: FlightRecord) -> tuple[bool, int]:
+    return bool(record.frames), len(record)
+
+
+def _source(evidence: Evidence) -> tuple[SourceCode, ...]:
+    """Where the latest lines of all ranks stand in the source, if it is at hand and nobody has read it yet."""
+    if evidence.one(SourceCode) is not None:
+        return ()
+    frames: set[Frame] = set()
+    for facts in evidence.ranks:
+        for fact in facts.facts:
+            if isinstance(fact, FlightRecord):
+                frames.update(fact.frames)
+    source = source_of(frames)
+    return (source,) if source is not None else ()
+
+
+def _missing(evidence: Evidence) -> tuple[Missing, ...]:
+    if any(type(fact) is FlightRecord for facts in evidence.ranks for fact in facts.facts):
+        return ()
+    return (Missing(kind="FlightRecord", reason="there is no flight-recorder dump among the files"),)
+
+
+def _shortened(complaints: Sequence[str]) -> list[str]:
+    shown = list(complaints[:SHOWN_COMPLAINTS])
+    if len(complaints) > SHOWN_COMPLAINTS:
+        shown.append(f"and {len(complaints) - SHOWN_COMPLAINTS} more files")
+    return shown

@@ -1,0 +1,37 @@
+"""Several observers' evidence of one job as one: a case a node, or dumps from here and logs from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ddpdoctor.evidence import Evidence, RankFacts
+
+
+def join(parts: Sequence[Evidence]) -> Evidence:
+    """All that the parts know. Where two hold one kind of fact of one rank, the first is kept and a note says so."""
+    job: dict[type, Any] = {}
+    ranks: dict[int, dict[type, Any]] = {}
+    hosts: dict[int, str] = {}
+    notes: list[str] = []
+    for part in parts:
+        for fact in part.job:
+            job.setdefault(type(fact), fact)
+        for facts in part.ranks:
+            hosts[facts.rank] = hosts.get(facts.rank) or facts.host
+            held = ranks.setdefault(facts.rank, {})
+            twice = [type(fact).__name__ for fact in facts.facts if held.setdefault(type(fact), fact) != fact]
+            notes += [f"rank {facts.rank} has two different {kind}s: the first is used" for kind in twice]
+        notes += part.notes
+    return Evidence(
+        job=tuple(job.values()),
+        ranks=tuple(
+            RankFacts(rank=rank, host=hosts[rank], facts=tuple(held.values())) for rank, held in sorted(ranks.items())
+        ),
+        missing=tuple(missing for part in parts for missing in part.missing),
+        notes=tuple(dict.fromkeys(notes)),
+        undecided=tuple(reason for part in parts for reason in part.undecided),
+        launched=any(part.launched for part in parts),
+        about_job=any(part.about_job for part in parts),
+        meta={key: value for part in reversed(parts) for key, value in part.meta.items()},
+    )

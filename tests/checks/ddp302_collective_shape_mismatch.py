@@ -1,0 +1,39 @@
+"""Shapes that do not belong together, noticed or not; uneven sizes that are legal."""
+
+from tests.checks import Sick
+from tests.flights import STEP, Did, flights, waits
+
+LONG = Did("all_reduce", sizes=((20,),))
+WIDE = Did("all_reduce", sizes=((2, 6),))
+TALL = Did("all_reduce", sizes=((3, 4),))
+
+
+def gathers(own: int, sizes: tuple[int, ...]) -> list[Did]:
+    return [Did("all_gather", sizes=((own,),), outputs=tuple((size,) for size in sizes))]
+
+
+SICK = (
+    Sick(
+        evidence=flights([STEP, waits(STEP)], [STEP, waits(LONG)], [STEP, waits(STEP)]),
+        says="rank 1 gave all_reduce #2 a tensor of shape [20], ranks 0,2 [10]",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=flights([WIDE, STEP], [TALL, STEP], backend="gloo"),
+        says="rank 0 gave all_reduce #1 a tensor of shape [2, 6], rank 1 [3, 4], and nothing complained",
+        ranks=(0, 1),
+    ),
+    Sick(
+        evidence=flights(gathers(4, (4, 4)), gathers(6, (6, 6))),
+        says="rank 0 gave all_gather #1 a tensor of shape [4], rank 1 [6]",
+        ranks=(0, 1),
+    ),
+)
+HEALTHY = (
+    flights([WIDE, STEP], [WIDE, STEP]),
+    flights(gathers(4, (4, 6)), gathers(6, (4, 6))),
+    flights(
+        [Did("reduce_scatter", sizes=((4,), (6,)), outputs=((4,),))],
+        [Did("reduce_scatter", sizes=((4,), (6,)), outputs=((6,),))],
+    ),
+)

@@ -1,0 +1,32 @@
+"""A reduce operation and a root that differ; calls that agree."""
+
+from dataclasses import replace
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
+from tests.checks import Sick, ranks
+
+PLACE = Frame(file="/home/me/job/train.py", line=70, function="log")
+SUM = CollectiveCall(op="all_reduce", group="0", seq=7, reduce_op="SUM", place=PLACE)
+MAX = replace(SUM, reduce_op="MAX")
+FROM_0 = CollectiveCall(op="broadcast", group="0", seq=8, root=0, place=PLACE)
+FROM_2 = replace(FROM_0, root=2)
+
+
+def saw(*calls: CollectiveCall) -> CollectiveCalls:
+    return CollectiveCalls(calls=calls)
+
+
+SICK = (
+    Sick(
+        evidence=ranks(saw(SUM), saw(SUM), saw(MAX), saw(SUM)),
+        says="all_reduce #7 was called with different ops: rank 2 op MAX and ranks 0-1,3 op SUM",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=ranks(saw(SUM, FROM_0), saw(SUM, FROM_2)),
+        says="broadcast #8 was called with different roots: rank 0 root 0 and rank 1 root 2",
+        ranks=(0, 1),
+    ),
+)
+HEALTHY = (ranks(saw(SUM, FROM_0), saw(SUM, FROM_0)),)

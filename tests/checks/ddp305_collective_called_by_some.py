@@ -1,0 +1,57 @@
+"""A call under `if rank == 0`, one turn too many, a call that slipped in and was paired wrongly; a healthy pair of branches."""
+
+from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop
+from tests.checks import Sick
+from tests.flights import STEP, TRAIN, Did, flights, waits
+
+LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
+ONLY_RANK_0 = Condition(line=85, last_line=88, test="rank == 0", branch=0)
+CODE = (
+    CodePlace(file=TRAIN, line=61, function="train_step", loops=(LOOP,)),
+    CodePlace(file=TRAIN, line=88, function="train_step", loops=(LOOP,), conditions=(ONLY_RANK_0,)),
+    CodePlace(file=TRAIN, line=95, function="train_step"),
+)
+EXTRA = waits(Did("broadcast", line=88))
+END = waits(Did("barrier", line=95))
+SLIPPED = Did("all_reduce", line=88)
+LAST = waits(Did("all_reduce", line=61))
+
+SICK = (
+    Sick(
+        evidence=flights([STEP, EXTRA], [STEP, LAST], [STEP, LAST], [STEP, LAST], code=CODE),
+        says="rank 0 called broadcast #2 that ranks 1-3 never call",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=flights([STEP, LAST], [STEP, EXTRA], code=CODE),
+        says="rank 1 called broadcast #2 that rank 0 never calls; of two sides neither can be told right",
+        ranks=(0, 1),
+    ),
+    Sick(
+        evidence=flights([STEP, EXTRA], [STEP, EXTRA], [STEP, LAST], code=CODE),
+        says="rank 2 never called broadcast #2 that ranks 0-1 call: the next that it called was all_reduce #2",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=flights([STEP, END], [STEP, END], [STEP, LAST], [STEP, END], code=CODE),
+        says="rank 2 called all_reduce #2 that ranks 0-1,3 never call",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=flights([STEP, SLIPPED, STEP, LAST], [STEP, STEP, STEP, END], [STEP, STEP, STEP, END], backend="gloo"),
+        says="rank 0 called all_reduce #2 that ranks 1-2 never call: wrong calls were paired until all_reduce #4 met barrier #4",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=flights(
+            [STEP, END], [STEP], [STEP], [STEP], facts={rank: (RankExit(exit_code=0),) for rank in (1, 2, 3)}
+        ),
+        says="rank 0 called barrier #2 that ranks 1-3 never call: they ended with exit code 0",
+        ranks=(0,),
+    ),
+)
+HEALTHY = (
+    flights([STEP, Did("broadcast", line=88), STEP], [STEP, Did("broadcast", line=61), STEP], code=CODE),
+    flights([STEP, STEP], [STEP, STEP], facts={0: (RankExit(exit_code=0),)}),
+)

@@ -1,0 +1,53 @@
+"""A rank past its loop, or gone with exit code 0, while others are in the next step; ranks that end together."""
+
+from ddpdoctor.evidence.ranks import RankExit, StepCount
+from ddpdoctor.evidence.source import CodePlace, Loop
+from tests.checks import Sick
+from tests.flights import STEP, TRAIN, Did, flights, waits
+
+LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
+CODE = (
+    CodePlace(file=TRAIN, line=61, function="train_step", loops=(LOOP,)),
+    CodePlace(file=TRAIN, line=95, function="train_step"),
+)
+NEXT = waits(STEP)
+END = waits(Did("barrier", line=95))
+
+SICK = (
+    Sick(
+        evidence=flights(
+            [STEP, NEXT],
+            [STEP, END],
+            [STEP, NEXT],
+            [STEP, NEXT],
+            code=CODE,
+            facts={rank: (StepCount(steps=3 if rank == 1 else 4),) for rank in range(4)},
+        ),
+        says="rank 1 left its loop after 3 steps and waits in barrier #2 while ranks 0,2-3 wait in all_reduce #2, "
+        "which have made 4 steps",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=flights([STEP, END], [STEP, NEXT], code=CODE),
+        says="rank 0 left its loop and waits in barrier #2 while rank 1 waits in all_reduce #2",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=flights(
+            [STEP, NEXT],
+            [STEP, waits(Did("barrier", line=101, function="main"))],
+            [STEP, NEXT],
+        ),
+        says="rank 1 left its loop and waits in barrier #2 while ranks 0,2 wait in all_reduce #2",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=flights([STEP, NEXT], None, [STEP, NEXT], facts={1: (RankExit(exit_code=0),)}),
+        says="rank 1 ended with exit code 0 while ranks 0,2 wait in all_reduce #2",
+        ranks=(1,),
+    ),
+)
+HEALTHY = (
+    flights([STEP, Did("barrier", line=95)], [STEP, Did("barrier", line=95)], code=CODE),
+    flights([STEP], [STEP], facts={rank: (RankExit(exit_code=0),) for rank in range(2)}),
+)

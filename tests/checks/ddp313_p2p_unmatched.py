@@ -1,0 +1,37 @@
+"""A receive without its send, by NCCL's recorder and by the agent's; a pair that meets."""
+
+from dataclasses import replace
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
+from tests.checks import Sick, ranks
+from tests.flights import STEP, Did, flights, waits
+
+SEND = Did("send", line=80, peers=(0, 1))
+RECV = Did("recv", line=82, peers=(0, 1))
+RECEIVES = CollectiveCall(
+    op="recv",
+    group="0",
+    seq=None,
+    peer=0,
+    returned=False,
+    place=Frame(file="/home/me/job/train.py", line=9, function="f"),
+)
+SENDS = CollectiveCall(op="send", group="0", seq=None, peer=1)
+
+SICK = (
+    Sick(
+        evidence=flights([STEP, SEND, waits(STEP)], [STEP, RECV, waits(RECV)]),
+        says="rank 1 waits in recv from rank 0, which did not send; rank 0 waits in all_reduce #2",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=ranks(CollectiveCalls(), CollectiveCalls(calls=(RECEIVES,))),
+        says="rank 1 waits in recv from rank 0, which did not send",
+        ranks=(0,),
+    ),
+)
+HEALTHY = (
+    flights([SEND, waits(SEND)], [RECV, waits(RECV)]),
+    ranks(CollectiveCalls(calls=(SENDS,)), CollectiveCalls(calls=(replace(RECEIVES, returned=True),))),
+)

@@ -1,0 +1,12 @@
+"""All ranks in one old call; all ranks in one young call, which is how a healthy job looks at any moment."""
+
+from tests.checks import Sick
+from tests.flights import STEP, flights, record, waits
+
+SICK = (
+    Sick(
+        evidence=flights(*[[STEP, waits(STEP)]] * 4),
+        says="all 4 ranks (0-3) are in all_reduce #2 for 6.2 s, nobody is missing, and it does not end",
+    ),
+)
+HEALTHY = (flights(*[record([STEP, waits(STEP)], world=2, waited=0.3)] * 2),)
