@@ -16,6 +16,9 @@ COLLECTORS = (
     "environment",
     "host",
     "packages",
+    "limits",
+    "network",
+    "variable_names",
 )
 
 

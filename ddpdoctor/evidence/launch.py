@@ -20,7 +20,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The place of this process in a job. `claims` holds every launcher's own words, the one that is believed first."""
+    """The place of this process in a job. `claims` holds every launcher's own words, the one that is believed first.
+
+    `agents` is how many agents torchrun counts, `agent_rank` and `agent_world_size` what the agent gave to this worker, which
+    the job may have overwritten since. `tasks` is how many processes srun or mpirun started, `tasks_by` which of them.
+    """
 
     launcher: str
     rank: int
@@ -32,6 +36,11 @@ class Launch:
     master_port: int | None = None
     run_id: str | None = None
     claims: tuple[Claim, ...] = ()
+    agents: int | None = None
+    agent_rank: int | None = None
+    agent_world_size: int | None = None
+    tasks: int | None = None
+    tasks_by: str | None = None
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Launch | None:
@@ -43,6 +52,7 @@ class Launch:
         complete = next((claim for claim in claims if claim.rank is not None and claim.world_size is not None), None)
         if complete is None or complete.rank is None or complete.world_size is None:
             return None
+        tasks_by, tasks = _tasks(environ)
         return cls(
             launcher=complete.launcher,
             rank=complete.rank,
@@ -54,6 +64,11 @@ class Launch:
             master_port=_number(environ.get("MASTER_PORT")),
             run_id=environ.get("TORCHELASTIC_RUN_ID") or environ.get("SLURM_JOB_ID"),
             claims=claims,
+            agents=_number(environ.get("GROUP_WORLD_SIZE")),
+            agent_rank=_number(environ.get("ROLE_RANK")),
+            agent_world_size=_number(environ.get("ROLE_WORLD_SIZE")),
+            tasks=tasks,
+            tasks_by=tasks_by,
         )
 
 
@@ -89,6 +104,17 @@ def _claim(environ: Mapping[str, str], launcher: str, proof: str, *names: str) -
         local_world_size=local_world_size,
         node_rank=node_rank,
     )
+
+
+def _tasks(environ: Mapping[str, str]) -> tuple[str | None, int | None]:
+    """Who started how many processes side by side. A batch script and an interactive shell of Slurm are no such step."""
+    for launcher, name in (
+        ("srun", "SLURM_STEP_NUM_TASKS"), ("mpirun", "OMPI_COMM_WORLD_SIZE"), ("mpirun", "PMI_SIZE"),
+    ):  # fmt: skip
+        number = _number(environ.get(name))
+        if number is not None:
+            return launcher, number
+    return None, None
 
 
 def _number(text: str | None) -> int | None:

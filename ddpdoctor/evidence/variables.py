@@ -1,24 +1,9 @@
-"""The environment variables that decide how a job runs, and what the installed libraries know of them."""
+"""What the installed libraries know of the environment variables that are set, and NCCL's files beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variables:
-    """The environment of one process, from an allow-list of names: a secret never gets here."""
-
-    values: Mapping[str, str]
-
-    def get(self, name: str) -> str | None:
-        """The value of one variable, or None where it is not set."""
-        return self.values.get(name)
-
-    def on(self, name: str) -> bool:
-        """Whether a variable is set to something else than nothing, `0`, `false`, `no` or `off`."""
-        return self.values.get(name, "").strip().lower() not in {"", "0", "false", "no", "off", "n", "f"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,4 +36,4 @@ class NcclConfigFiles:
     files: Mapping[str, Mapping[str, str]]
 
 
-KINDS = (Variables, KnownNames, NcclConfigFiles)
+KINDS = (KnownNames, NcclConfigFiles)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.model import Severity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +17,7 @@ class Sick:
     says: str
     ranks: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
+    severity: Severity | None = None  # where the rule has several
     also: tuple[str, ...] = ()  # codes of symptoms that the finding explains and folds
 
 

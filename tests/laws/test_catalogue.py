@@ -99,6 +99,8 @@ def test_sick_evidence_gives_this_code_and_no_other(stem: str) -> None:
         assert first.ranks == case.ranks
         if case.hosts:
             assert first.hosts == case.hosts
+        if case.severity is not None:
+            assert first.severity is case.severity
         strangers = [finding for finding in others if finding.code != first.code]
         assert sorted({finding.code for finding in strangers}) == sorted(case.also), [f.message for f in strangers]
         assert all(finding.explained_by for finding in strangers)

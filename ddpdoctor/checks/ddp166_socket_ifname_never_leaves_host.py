@@ -1,0 +1,49 @@
+"""The interfaces chosen for collectives lead nowhere but into this host."""
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.ifnames import GLOO, NCCL, gloo_choice, nccl_choice
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.host import Environment
+from ddpdoctor.evidence.network import Interface, Network
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+
+RULE = Rule(
+    code="DDP166",
+    name="socket-ifname-never-leaves-host",
+    summary="the chosen interface is loopback or a container bridge, on a job with several hosts",
+    severity=Severity.FAIL,
+    remedy="choose the interface that leads to the other hosts: `ip route get ADDRESS-OF-ANOTHER-HOST` names it",
+    explains=("DDP212", "DDP214"),
+)
+
+INSIDE = ("docker", "br-", "virbr", "veth", "cni", "cbr", "podman", "lxc", "lxd", "flannel", "cali")
+
+
+def check(environment: PerRank[Environment], network: PerRank[Network]) -> Iterator[Finding]:
+    """One finding for each host and variable whose every chosen interface stays inside the host."""
+    networks = {entry.host: entry.value for entry in network}
+    if len(networks) < 2:
+        raise SkipCheck("only one host: any interface will do")
+    for each in environment.hosts():
+        here = networks.get(each.host)
+        if here is None:
+            continue
+        gloo, nccl = each.value.variables.get(GLOO), each.value.variables.get(NCCL)
+        for variable, value, chosen in (
+            (GLOO, gloo, gloo_choice(gloo, here).found if gloo else ()),
+            (NCCL, nccl, nccl_choice(nccl, here) if nccl else ()),
+        ):
+            if chosen and all(_inside(interface) for interface in chosen):
+                names = ", ".join(interface.name for interface in chosen)
+                yield RULE.finding(
+                    f"{variable}={value} on {each.host} chooses {names}, which leads to no other host",
+                    ranks=each.ranks,
+                    hosts=(each.host,),
+                    variable=variable,
+                    value=value,
+                )
+
+
+def _inside(interface: Interface) -> bool:
+    return interface.loopback or (interface.virtual and interface.name.startswith(INSIDE))

@@ -1,0 +1,39 @@
+"""Hosts with several networks share none, so that a library may choose one that its peers cannot reach."""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_interface
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.network import Network
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+
+RULE = Rule(
+    code="DDP169",
+    name="no-common-subnet",
+    summary="no subnet is common to all hosts, and some have several to choose from",
+    severity=Severity.WARN,
+    remedy="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME on each host to the interface from which the others are reached",
+)
+
+
+def check(network: PerRank[Network]) -> Iterator[Finding]:
+    """One finding where no subnet joins all hosts; none where every host has a single way out, as in routed fabrics."""
+    hosts = {each.host: _subnets(each.value) for each in network.hosts()}
+    if len(hosts) < 2:
+        raise SkipCheck("only one host")
+    if not all(hosts.values()):
+        raise SkipCheck("a host shows no interface that leads out of it")
+    if not set.intersection(*hosts.values()) and any(len(subnets) > 1 for subnets in hosts.values()):
+        said = tuple(f"{host}: {', '.join(sorted(map(str, subnets)))}" for host, subnets in hosts.items())
+        yield RULE.finding(f"no subnet is common to the {len(hosts)} hosts", hosts=tuple(hosts), details=said)
+
+
+def _subnets(network: Network) -> set[IPv4Network | IPv6Network]:
+    """The subnets of interfaces that lead out of the host; /32 and link-local addresses say nothing of neighbours."""
+    found = set()
+    for interface in network.interfaces:
+        if interface.up and not interface.loopback and not interface.virtual:
+            for address in map(ip_interface, interface.addresses):
+                if not address.is_link_local and address.network.num_addresses > 1:
+                    found.add(address.network)
+    return found

@@ -1,0 +1,33 @@
+"""Ranks of one job were told different world sizes."""
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP207",
+    name="world-size-disagrees",
+    summary="ranks of one job were told different world sizes",
+    severity=Severity.FAIL,
+    remedy="give every process the same WORLD_SIZE; under torchrun every node the same --nnodes and --nproc-per-node",
+    explains=("DDP205", "DDP208"),
+)
+
+
+def check(launch: PerRank[Launch]) -> Iterator[Finding]:
+    """One finding with each world size and the ranks that have it; the culprits are those outside the majority."""
+    by_size: dict[int, list[int]] = {}
+    for entry in launch:
+        by_size.setdefault(entry.value.world_size, []).append(entry.value.rank)
+    if len(by_size) > 1:
+        groups = sorted(by_size.items(), key=lambda item: -len(item[1]))
+        majority = len(groups[0][1]) > len(groups[1][1])
+        odd = groups[1:] if majority else groups
+        said = ", ".join(f"{size} on {group_ranks(ranks)}" for size, ranks in groups)
+        yield RULE.finding(
+            f"WORLD_SIZE is {said}" + ("" if majority else "; neither has a majority"),
+            ranks=[rank for _, ranks in odd for rank in ranks],
+            sizes={str(size): sorted(ranks) for size, ranks in groups},
+        )

@@ -1,0 +1,54 @@
+"""Two launchers gave this process different places in the job."""
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP217",
+    name="launcher-variables-disagree",
+    summary="two launchers say different things of one process",
+    severity=Severity.FAIL,
+    remedy="let one launcher place the ranks: `srun --ntasks-per-node=1 torchrun ...`, or srun with a task a GPU and no torchrun",
+    explains=("DDP205", "DDP206"),
+)
+
+
+def check(launch: PerRank[Launch]) -> Iterator[Finding]:
+    """One finding for each way in which launchers disagree, with both sides' words and the ranks concerned."""
+    found: dict[tuple[str, str | None], list[int]] = {}
+    for entry in launch:
+        for said in _disagreements(entry.value):
+            found.setdefault(said, []).append(entry.value.rank)
+    for (message, remedy), ranks in found.items():
+        yield RULE.finding(f"{group_ranks(ranks)}: {message}", ranks=ranks, remedy=remedy)
+
+
+def _disagreements(seen: Launch) -> Iterator[tuple[str, str | None]]:
+    given = (seen.agent_rank, seen.agent_world_size)
+    if seen.launcher == "torchrun" and None not in given and given != (seen.rank, seen.world_size):
+        source = next(
+            (
+                f", which is what {claim.launcher} says"
+                for claim in seen.claims
+                if claim.launcher not in {"torchrun", "torch"} and claim.rank == seen.rank
+            ),
+            "",
+        )
+        now = f"RANK={seen.rank} WORLD_SIZE={seen.world_size}{source}"
+        yield (
+            f"torchrun gave RANK={seen.agent_rank} WORLD_SIZE={seen.agent_world_size}, and the environment now has {now}",
+            "do not set RANK and WORLD_SIZE inside torchrun: read the ones that it sets",
+        )
+    elif seen.launcher == "torchrun" and (seen.agents or 1) > 1 and (seen.tasks or 1) > 1 and seen.tasks != seen.agents:
+        yield (
+            f"{seen.tasks_by} started {seen.tasks} processes, each of them a torchrun that counts {seen.agents} nodes",
+            "start one torchrun a node: `srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES ...`",
+        )
+    elif seen.launcher == "torch" and (seen.tasks or 1) > 1 and seen.world_size not in {1, seen.tasks}:
+        yield (
+            f"WORLD_SIZE={seen.world_size} is set, and {seen.tasks_by} started {seen.tasks} processes",
+            f"set WORLD_SIZE={seen.tasks} and RANK from the variables of {seen.tasks_by}, or start {seen.world_size} tasks",
+        )

@@ -1,0 +1,41 @@
+"""Several processes each run a job of their own where one job was meant."""
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP218",
+    name="independent-jobs",
+    summary="every task runs its own small job instead of one together",
+    severity=Severity.FAIL,
+    remedy="give every torchrun the same --rdzv-endpoint and --nnodes (not --standalone), or set RANK and WORLD_SIZE from the"
+    " launcher's variables",
+)
+
+
+def check(launch: PerRank[Launch]) -> Iterator[Finding]:
+    """One finding where srun or mpirun started several processes and each of them believes to be alone."""
+    for entry in launch:
+        seen = entry.value
+        alone = (seen.launcher == "torchrun" and seen.agents == 1) or (
+            seen.launcher == "torch" and seen.world_size == 1
+        )
+        if alone and seen.tasks is not None and seen.tasks > 1 and not _overwritten(seen):
+            each = (
+                f"a torchrun of one node with WORLD_SIZE={seen.world_size}"
+                if seen.launcher == "torchrun"
+                else "rank 0 of 1"
+            )
+            yield RULE.finding(
+                f"{seen.tasks_by} started {seen.tasks} processes and this one is {each}: {seen.tasks} independent jobs",
+                tasks=seen.tasks,
+                world_size=seen.world_size,
+            )
+            return
+
+
+def _overwritten(seen: Launch) -> bool:
+    return seen.launcher == "torchrun" and seen.agent_rank is not None and seen.agent_rank != seen.rank

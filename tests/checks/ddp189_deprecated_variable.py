@@ -1,0 +1,19 @@
+from ddpdoctor.evidence.variables import KnownNames
+from tests.checks import Sick, one_host, ranks
+from tests.checks.hosts import variables
+
+TORCH = KnownNames(read=("libtorch_cpu.so",), renamed={"NCCL_ASYNC_ERROR_HANDLING": "TORCH_NCCL_ASYNC_ERROR_HANDLING"})
+OLD = variables(NCCL_ASYNC_ERROR_HANDLING="1")
+
+SICK = (
+    Sick(
+        evidence=one_host(OLD, TORCH),
+        says="NCCL_ASYNC_ERROR_HANDLING is deprecated and is now called TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    ),
+    Sick(
+        evidence=ranks((variables(), TORCH), (variables(NCCL_MAX_NCHANNELS="4"), TORCH)),
+        says="NCCL_MAX_NCHANNELS is deprecated and is now called NCCL_MAX_CTAS (rank 1)",
+        ranks=(1,),
+    ),
+)
+HEALTHY = (one_host(variables(TORCH_NCCL_ASYNC_ERROR_HANDLING="1", NCCL_MAX_CTAS="4"), TORCH),)

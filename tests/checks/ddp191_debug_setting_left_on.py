@@ -1,0 +1,18 @@
+from tests.checks import Sick, one_host, ranks
+from tests.checks.hosts import variables
+
+SICK = (
+    Sick(
+        evidence=one_host(variables(CUDA_LAUNCH_BLOCKING="1")),
+        says="CUDA_LAUNCH_BLOCKING=1 is set: every kernel launch waits for its end",
+    ),
+    Sick(
+        evidence=ranks(variables(), variables(NCCL_IB_DISABLE="1")),
+        says="NCCL_IB_DISABLE=1 is set (rank 1): InfiniBand and RoCE are not used, TCP is",
+        ranks=(1,),
+    ),
+)
+HEALTHY = (
+    one_host(variables(CUDA_LAUNCH_BLOCKING="0", NCCL_IB_DISABLE="0", NCCL_DEBUG="INFO", NCCL_NVLS_ENABLE="1")),
+    one_host(variables(TORCH_DISTRIBUTED_DEBUG="INFO")),
+)

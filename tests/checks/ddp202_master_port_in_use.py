@@ -1,0 +1,32 @@
+from ddpdoctor.evidence.network import Master, PortOwner
+from tests.checks import Sick, one_host, ranks
+from tests.checks.hosts import torchrun
+
+STRANGER = PortOwner(pid=4711, command="python -m http.server 29500")
+NOBODY_KNOWN = PortOwner(pid=None, command=None)
+
+
+def master(owner: PortOwner | None) -> Master:
+    return Master(
+        addr="10.0.0.1", port=29500, addresses=("10.0.0.1",), local=True, source="10.0.0.1", listening=True, owner=owner
+    )
+
+
+SICK = (
+    Sick(
+        evidence=one_host(master(STRANGER)),
+        says="port 29500 on host-a is held by process 4711: python -m http.server 29500",
+        hosts=("host-a",),
+    ),
+    Sick(
+        evidence=ranks(master(NOBODY_KNOWN)),
+        says="port 29500 on host-a is held by a process of another user, which only root may see",
+        ranks=(0,),
+        hosts=("host-a",),
+    ),
+)
+HEALTHY = (
+    one_host(master(None)),
+    one_host(master(PortOwner(pid=1, command="torchrun", ours=True))),
+    ranks((master(STRANGER), torchrun(0, 1))),
+)
