@@ -26,6 +26,7 @@ from ddpdoctor.cli.options import (
 )
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, merged
+from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.evidence.training import TrainingRun
 from ddpdoctor.model import Measure, Report
 
@@ -108,12 +109,23 @@ def _train(nproc: int) -> Stage:
     evidence, _ = run_training(nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
     run = evidence.one(TrainingRun)
     if run is None:
-        return Stage(evidence=evidence, outcome="did not end")
+        return Stage(evidence=evidence, outcome="could not be judged")
     outcome = f"{run.accuracy:.1%} of {run.test_samples} digits, {run.samples_per_second:,.0f} samples/s"
     return Stage(evidence=evidence, outcome=outcome, measured=in_numbers(evidence))
 
 
-STAGES: Mapping[str, Callable[[int], Stage]] = {"train": _train}
+def _verify_sync(nproc: int) -> Stage:
+    from ddpdoctor.cli.verify_sync import said
+    from ddpdoctor.collect.replicas import compare_reference
+
+    evidence, _ = compare_reference(nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
+    replicas = evidence.one(Replicas)
+    if replicas is None:
+        return Stage(evidence=evidence, outcome="could not be judged")
+    return Stage(evidence=evidence, outcome="; ".join(words for _, words in said(replicas)))
+
+
+STAGES: Mapping[str, Callable[[int], Stage]] = {"verify-sync": _verify_sync, "train": _train}
 
 
 def _summarise(report: Report, facts: Sequence[tuple[str, str]]) -> None:
