@@ -22,7 +22,8 @@ WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.RENDEZVOUS})
 class Doing:
     """One rank's activity. `operation` is the call that it sits in, `place` the innermost line of the user's own code.
 
-    `moves` is True where it used a CPU, did IO or was elsewhere at a second look; None where nobody looked twice.
+    `native` is the C function on top, where it was asked for. `moves` is True where it used a CPU, did IO or was elsewhere
+    at a second look; None where nobody looked twice.
     """
 
     rank: int
@@ -68,10 +69,10 @@ class Doings:
         return tuple(doing for doing in self.each if doing.activity in activities)
 
 
-def derive(stacks: PerRank[Stacks] | None, processes: PerRank[ProcessState] | None) -> Doings:
+def derive(processes: PerRank[ProcessState], stacks: PerRank[Stacks] | None) -> Doings:
     """Each rank's activity; a rank of which only one of the two is known is judged by that one."""
     by_rank = {entry.rank: entry.value for entry in stacks or ()}
-    states = {entry.rank: entry.value for entry in processes or ()}
+    states = {entry.rank: entry.value for entry in processes}
     return Doings(
         each=tuple(_doing(rank, by_rank.get(rank), states.get(rank)) for rank in sorted(by_rank.keys() | states.keys()))
     )
@@ -123,6 +124,9 @@ def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessStat
     if stacks is not None and stacks.gil_never_free:
         return Activity.GIL, _function(thread)
     told = told_by_stack(thread.frames if thread else ())
+    main = told_by_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
+    if main is not None and main[0] is Activity.EXITING:
+        return main
     idle = thread is not None and not thread.active
     if told is None or told[0] not in WAITS_FOR_PEERS:
         if process is not None and process.state == "D":

@@ -34,7 +34,8 @@ class Activity(Enum):
 _C10D = "/torch/distributed/distributed_c10d"
 _DDP = "/torch/nn/parallel/distributed"
 
-# (activity, file, functions): read from the innermost frame outward, the first frame that matches decides.
+# (activity, file, functions) in order: a wait for the loader ends in a lock, and it is the loader that tells.
+# What stands below the user's own line (the module, torchrun's wrappers) never counts.
 _PLACES = (
     (Activity.HUMAN, r"/(pdb|bdb|cmd|code|ipdb/.*|pdbpp|pudb/.*|IPython/terminal/.*)", ".*"),
     (
@@ -75,10 +76,10 @@ def told_by_stack(frames: Sequence[Frame]) -> tuple[Activity, str] | None:
     """
     mine = users_frame(frames)
     above = frames[: frames.index(mine)] if mine is not None else frames
-    for frame in above:
-        for activity, pattern in _TELLING:
-            if pattern.search(f"{frame.file}:{frame.function}"):
-                return activity, _operation(activity, above)
+    names = [f"{frame.file}:{frame.function}" for frame in above]
+    for activity, pattern in _TELLING:
+        if any(map(pattern.search, names)):
+            return activity, _operation(activity, above)
     return None
 
 

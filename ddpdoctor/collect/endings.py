@@ -46,5 +46,7 @@ def _ended(
             yield agent, ended[agent.pid].code, min(at, error[1]) if error is not None else at
         elif agent.pid == main[0] and main[1] is not None:
             yield agent, main[1], error[1] if error is not None else agent.left_at()
-        elif not is_alive(agent.pid):
+        elif not is_alive(agent.pid):  # nobody told us its code
             yield agent, 1 if error is not None else None, error[1] if error is not None else agent.left_at()
+        elif error is not None:  # it has failed but does not exit
+            yield agent, None, error[1]

@@ -1,0 +1,61 @@
+"""A rank waits for its data loader while its peers wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.doing import Doing
+from ddpdoctor.analysis.standstill import Standstill
+from ddpdoctor.analysis.telling import Activity
+from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.process import ChildProcess
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP308",
+    name="rank-stuck-in-data-loader",
+    summary="a rank gets no batch from its data loader while its peers wait for it in a collective",
+    severity=Severity.FAIL,
+    remedy="look at the worker's line; give the DataLoader a `timeout=` so that it says so itself, and see whether the storage "
+    "of that host answers",
+    explains=("DDP408",),
+)
+STATES = {
+    "R": "runs",
+    "S": "sleeps",
+    "D": "is in uninterruptible IO",
+    "T": "is stopped",
+    "t": "is stopped",
+    "Z": "has died",
+}
+
+
+def check(standstill: Standstill) -> Iterator[Finding]:
+    """One finding a rank: its workers and what they do are its own."""
+    for doing in standstill.culprits(Activity.DATA_LOADER):
+        workers = [child for child in doing.process.children if _is_worker(child)] if doing.process is not None else []
+        yield RULE.finding(
+            f"{standstill.said_of([doing])}; {standstill.wait_for([doing])}",
+            ranks=(doing.rank,),
+            where=standstill.where([doing]),
+            details=[_told(worker) for worker in workers] or [_without_workers(doing)],
+            workers=[{"pid": worker.pid, "state": worker.state} for worker in workers],
+            seconds=standstill.seconds,
+        )
+
+
+def _is_worker(child: ChildProcess) -> bool:
+    return child.kind == "data loader worker"
+
+
+def _told(worker: ChildProcess) -> str:
+    place = users_frame(worker.stack)
+    spot = f" in {place.function} ({place.file}:{place.line})" if place is not None else ""
+    cpu = f", on CPU {100 * worker.cpu_share:.0f} %" if worker.cpu_share is not None else ""
+    return f"its worker process {worker.pid} {STATES.get(worker.state, worker.state)}{spot}{cpu}"
+
+
+def _without_workers(doing: Doing) -> str:
+    if doing.process is None:
+        return "its worker processes could not be looked at"
+    return "it has no worker process: they have died, or it loads the data itself (num_workers=0)"

@@ -1,0 +1,37 @@
+"""A rank sits in the kernel, in IO that no signal ends, while its peers wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.standstill import Standstill
+from ddpdoctor.analysis.telling import Activity
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP317",
+    name="rank-stuck-in-uninterruptible-io",
+    summary="a rank is in uninterruptible IO (state D), as on a network file system that is gone, while its peers wait for it",
+    severity=Severity.FAIL,
+    remedy="see whether the file system answers on that host (`ls PATH`, `dmesg`); SIGKILL does not end such a process",
+    explains=("DDP408",),
+)
+
+
+def check(standstill: Standstill) -> Iterator[Finding]:
+    """One finding a rank, with the file and the place in the kernel as far as /proc tells."""
+    for doing in standstill.culprits(Activity.UNINTERRUPTIBLE):
+        state = doing.process
+        if state is None:
+            continue
+        kernel = f", in the kernel's {state.kernel_function}" if state.kernel_function else ""
+        yield RULE.finding(
+            f"{standstill.said_of([doing])}{kernel}; {standstill.wait_for([doing])}",
+            ranks=(doing.rank,),
+            where=standstill.where([doing]),
+            pid=state.pid,
+            system_call=state.system_call,
+            waits_on=state.waits_on,
+            kernel_function=state.kernel_function,
+            seconds=standstill.seconds,
+        )

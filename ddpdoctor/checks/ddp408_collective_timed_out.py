@@ -1,0 +1,55 @@
+"""Ranks gave up waiting in a collective, and nothing tells why: said only where no better cause is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
+
+TIMED_OUT = re.compile(
+    r"Timed out waiting (?P<gloo>\d+)ms for (?:recv|send) operation"
+    r"|Watchdog caught collective operation timeout.*?Timeout\(ms\)=(?P<nccl>\d+)"
+    r"|wait timeout after (?P<store>\d+)ms",
+    re.DOTALL,
+)
+
+RULE = Rule(
+    code="DDP408",
+    name="collective-timed-out",
+    summary="ranks waited in a collective until its timeout ran out, and the evidence does not tell for whom",
+    severity=Severity.FAIL,
+    remedy="run it again under `ddpdoctor watch --stall-after 60`, which looks at every rank while it hangs",
+)
+
+
+def check(exits: PerRank[RankExit], timeline: Timeline | None) -> Iterator[Finding]:
+    """One finding for all ranks whose own error is a timeout; the culprits are those that never came, where that is known."""
+    timed_out = {}
+    for entry in exits:
+        text = entry.value.error.message if entry.value.error is not None else "\n".join(entry.value.tail)
+        found = TIMED_OUT.search(text)
+        if found is not None:
+            timed_out[entry.rank] = (entry.value, int(next(filter(None, found.groups()))) / 1000)
+    if timed_out:
+        absent = sorted({rank for group in timeline.groups for rank in group.behind}) if timeline is not None else []
+        _, seconds = next(iter(timed_out.values()))
+        never = f"; {group_ranks(absent)} never came" if absent else ""
+        yield RULE.finding(
+            f"{group_ranks([*timed_out])} gave up waiting in a collective after {seconds:g} s{never}",
+            ranks=absent,
+            where=[where for rank, (ending, _) in timed_out.items() if (where := _where(rank, ending)) is not None],
+            timed_out=[*timed_out],
+            timeout_seconds=seconds,
+        )
+
+
+def _where(rank: int, ending: RankExit) -> Where | None:
+    place = users_frame(ending.error.stack) if ending.error is not None else None
+    if place is None:
+        return None
+    return Where(rank=rank, file=place.file, line=place.line, function=place.function, note="timed out here")

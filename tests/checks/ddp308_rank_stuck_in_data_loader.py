@@ -1,0 +1,36 @@
+"""A worker that sleeps in a read, and a rank without workers; healthy: all ranks wait for each other."""
+
+from ddpdoctor.evidence.process import ChildProcess
+from tests.checks import Sick
+from tests.standstills import STDLIB, TORCH, rank, stack, standstill
+
+NEXT = stack(
+    (f"{STDLIB}/multiprocessing/connection.py", 948, "wait"),
+    (f"{STDLIB}/queue.py", 180, "get"),
+    (f"{TORCH}/utils/data/dataloader.py", 1275, "_try_get_data"),
+    (f"{TORCH}/utils/data/dataloader.py", 1482, "_next_data"),
+    (f"{TORCH}/utils/data/dataloader.py", 733, "__next__"),
+    user=(34, "train"),
+)
+WORKER = ChildProcess(
+    pid=4711,
+    kind="data loader worker",
+    state="S",
+    command="python train.py",
+    cpu_share=0.0,
+    stack=stack(user=(20, "__getitem__")),
+)
+
+SICK = (
+    Sick(
+        evidence=standstill(rank(), rank(NEXT, system_call="poll", children=(WORKER,))),
+        says="rank 1 in train (train.py:34) waits for its data loader; rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=standstill(rank(NEXT), rank(), rank(), seconds=None),
+        says="rank 0 in train (train.py:34) waits for its data loader; ranks 1-2 wait for it in backward",
+        ranks=(0,),
+    ),
+)
+HEALTHY = (standstill(rank(), rank()),)

@@ -1,0 +1,21 @@
+"""pdb, and input() on a terminal; healthy: all ranks wait for each other."""
+
+from tests.checks import Sick
+from tests.standstills import STDLIB, rank, stack, standstill
+
+PDB = stack((f"{STDLIB}/cmd.py", 126, "cmdloop"), (f"{STDLIB}/pdb.py", 420, "interaction"), user=(12, "train"))
+INPUT = stack(user=(12, "train"))
+
+SICK = (
+    Sick(
+        evidence=standstill(rank(), rank(), rank(PDB, system_call="read", waits_on="standard input")),
+        says="rank 2 in train (train.py:12) waits for a person at the keyboard; ranks 0-1 wait for it in backward for 6.1 s",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=standstill(rank(INPUT, system_call="read", waits_on="standard input"), rank()),
+        says="rank 0 in train (train.py:12) waits for a person at the keyboard; rank 1 waits for it in backward for 6.1 s",
+        ranks=(0,),
+    ),
+)
+HEALTHY = (standstill(rank(), rank()),)

@@ -1,0 +1,29 @@
+"""A read on a file system that is gone; healthy: all ranks wait for each other."""
+
+from tests.checks import Sick
+from tests.standstills import rank, stack, standstill
+
+SICK = (
+    Sick(
+        evidence=standstill(
+            rank(),
+            rank(
+                stack(user=(30, "load")),
+                state="D",
+                system_call="read",
+                waits_on="/mnt/nfs/train.bin",
+                kernel_function="folio_wait_bit_common",
+            ),
+            rank(),
+        ),
+        says="rank 1 in load (train.py:30) is in uninterruptible IO (read of /mnt/nfs/train.bin), in the kernel's "
+        "folio_wait_bit_common; ranks 0,2 wait for it in backward for 6.1 s",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=standstill(rank(stack(user=(30, "load")), state="D", system_call="openat"), rank()),
+        says="rank 0 in load (train.py:30) is in uninterruptible IO; rank 1 waits for it in backward for 6.1 s",
+        ranks=(0,),
+    ),
+)
+HEALTHY = (standstill(rank(), rank()),)

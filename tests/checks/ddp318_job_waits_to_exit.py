@@ -1,0 +1,27 @@
+"""A forgotten thread, and a teardown after an error; healthy: one rank is already leaving while the others still work."""
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.evidence.stacks import Thread
+from tests.checks import Sick
+from tests.standstills import STDLIB, TORCH, rank, stack, standstill
+
+SHUTDOWN = (Frame(file=f"{STDLIB}/threading.py", line=1590, function="_shutdown"),)
+UPLOADER = Thread(name="uploader", frames=stack(user=(8, "upload")), os_id=101)
+TEARDOWN = stack((f"{TORCH}/distributed/distributed_c10d.py", 2361, "destroy_process_group"), user=(99, "main"))
+FAILED = RankExit(exit_code=None, error=RankError(type="RuntimeError", message="a bad sample"))
+
+SICK = (
+    Sick(
+        evidence=standstill(rank(SHUTDOWN, others=(UPLOADER,), system_call="futex")),
+        says="rank 0 does not exit for 6.1 s: the main thread is in _shutdown, kept alive by upload (train.py:8)",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=standstill((*rank(TEARDOWN), FAILED), (*rank(TEARDOWN), FAILED), seconds=None),
+        says="ranks 0-1 do not exit after an error: the main thread is in destroy_process_group, kept alive by main "
+        "(train.py:99)",
+        ranks=(0, 1),
+    ),
+)
+HEALTHY = (standstill(rank(TEARDOWN), rank(stack(), active=True, moved=True, cpu_share=0.9)),)
