@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from ddpdoctor.cli.options import (
@@ -24,6 +26,9 @@ def register(app: typer.Typer) -> None:
 
 
 def env(
+    deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds to wait for the other ranks of a launch before they are named.")
+    ] = 60.0,
     format_: FormatOption = Format.TEXT,
     output: OutputOption = None,
     select: SelectOption = None,
@@ -33,28 +38,21 @@ def env(
     verbose: VerboseOption = False,
 ) -> None:
     """Judge this host; under torchrun, srun or mpirun every host of the launch, and what differs between ranks."""
-    import socket
-
+    from ddpdoctor.case import redact
     from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.this_host import collect
+    from ddpdoctor.collect.all_ranks import collect
     from ddpdoctor.collect.world import World
-    from ddpdoctor.evidence import Evidence, RankFacts
+    from ddpdoctor.render.facts import facts_of, short_facts_of
 
     options = report_options(
-        format_=format_,
-        output=output,
-        select=select,
-        ignore=ignore,
-        fail_on=fail_on,
-        case=case,
-        verbose=verbose,
+        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
         title="ddpdoctor env",
-    )
-    gathered = collect(World())
-    evidence = Evidence(
-        ranks=(RankFacts(rank=0, host=socket.gethostname(), facts=gathered.facts),),
-        missing=gathered.missing,
-        notes=gathered.notes,
-        launched=False,
-    )
-    conclude(evidence, options)
+    )  # fmt: skip
+    evidence = collect(World(), deadline_seconds=deadline)
+    if evidence is None:
+        raise typer.Exit
+    facts = facts_of(redact(evidence))
+    if options.format is Format.TEXT:
+        for name, value in facts if verbose else short_facts_of(facts):
+            typer.echo(f"{name:<9} {value}")
+    conclude(evidence, options, facts=facts, measured={"facts": dict(facts)})

@@ -13,8 +13,10 @@ from ddpdoctor.evidence import Missing
 
 COLLECTORS = (
     "torch_build",  # the slowest starts first
+    "gpus",
     "environment",
     "host",
+    "launcher",
     "packages",
     "limits",
     "network",

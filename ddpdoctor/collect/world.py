@@ -13,15 +13,10 @@ from typing import Any
 
 import msgspec
 
-from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence import Missing, kinds
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.program import Ended, run
 from ddpdoctor.launch.ranks import our_file
-
-
-class StoppedError(DdpdoctorError):
-    """The command was interrupted while a program ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +48,7 @@ class World:
 
     def run(self, command: Sequence[str], *, deadline_seconds: float) -> Ended:
         """Run a program that may hang; see `launch.program.run`."""
-        return run(command, deadline_seconds=deadline_seconds, poll=self._stop_if_asked)
+        return run(command, deadline_seconds=deadline_seconds, poll=self.stop.is_set)
 
     def ask_probe(self, name: str, *expected: type, deadline_seconds: float, subject: str) -> list[Any]:
         """The facts that the probe `name` prints, one JSON line `{kind: fields}` each, with `Missing` for the others.
@@ -75,10 +70,6 @@ class World:
                 reason = answers.get("missing", {}).get(kind.__name__) or silence
                 facts.append(Missing(kind=kind.__name__, reason=reason))
         return facts
-
-    def _stop_if_asked(self) -> None:
-        if self.stop.is_set():
-            raise StoppedError("interrupted")
 
 
 def _why_silent(ended: Ended, subject: str, deadline_seconds: float) -> str:

@@ -72,7 +72,26 @@ class Launch:
         )
 
 
-KINDS = (Launch,)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """One process that came to the meeting of all ranks, and the rank and world size that its launcher told it."""
+
+    rank: int
+    world_size: int
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankSet:
+    """Who came within `deadline_seconds`, in order of arrival; `world_size` is what the speaking rank 0 expects."""
+
+    world_size: int
+    deadline_seconds: float
+    arrivals: tuple[Arrival, ...]
+
+
+KINDS = (Launch, RankSet)
 
 # launcher, the variable that proves it, then rank, world size, local rank, local world size, node rank
 _LAUNCHERS = (

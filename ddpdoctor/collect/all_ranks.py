@@ -1,0 +1,136 @@
+"""What every rank of a launch knows, brought together on rank 0 over the rendezvous store."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ddpdoctor.collect import this_host
+from ddpdoctor.collect.world import World
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
+from ddpdoctor.evidence.host import Clock
+from ddpdoctor.evidence.launch import Arrival, Launch, RankSet
+from ddpdoctor.launch.meeting import Meeting, meeting_point
+from ddpdoctor.launch.program import Ended
+from ddpdoctor.launch.ranks import our_file
+from ddpdoctor.model import group_ranks
+
+LEAVING_SECONDS = 30.0  # after the deadline: comparing clocks, writing, and the import of torch before it
+
+
+def collect(world: World, *, deadline_seconds: float) -> Evidence | None:
+    """The evidence of this host, or of all ranks where a launcher started us: then None on ranks that do not speak.
+
+    A rank that does not come within the deadline is named among `undecided`.
+
+    Raises:
+        UndecidedError: this rank could not meet the others; the message says where it tried.
+    """
+    launch = world.launch
+    if launch is None or launch.world_size == 1:
+        return _alone(world, launch)
+    meeting = meeting_point(world.environ, launch)
+    with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as name, ThreadPoolExecutor(max_workers=1) as pool:
+        folder = Path(name)
+        meets = pool.submit(_meet, world, launch, meeting, folder, deadline_seconds)
+        try:
+            _publish(this_host.collect(world), folder)
+            ended = meets.result()
+        except BaseException:
+            world.stop.set()
+            raise
+        if ended.code != 0:
+            raise _not_met(ended, launch, meeting, deadline_seconds)
+        lines = _lines(folder / "gathered.jsonl")
+    return _evidence(lines, launch, deadline_seconds) if lines else None
+
+
+def _alone(world: World, launch: Launch | None) -> Evidence:
+    gathered = this_host.collect(world)
+    return Evidence(
+        ranks=(RankFacts(rank=0, host=socket.gethostname(), facts=gathered.facts),),
+        missing=(*gathered.missing, Missing(kind="RankSet", reason="there is one rank only")),
+        notes=gathered.notes,
+        launched=launch is not None,
+    )
+
+
+def _meet(world: World, launch: Launch, meeting: Meeting, folder: Path, deadline_seconds: float) -> Ended:
+    command = [
+        sys.executable, str(our_file("probes", "gather.py")),
+        "--rank", str(launch.rank), "--world-size", str(launch.world_size),
+        "--host", meeting.host, "--port", str(meeting.port), "--deadline", str(deadline_seconds),
+        "--facts", str(folder / "facts.json"), "--out", str(folder / "gathered.jsonl"),
+    ]  # fmt: skip
+    if meeting.hosted:
+        command.append("--hosted")
+    return world.run(command, deadline_seconds=deadline_seconds + LEAVING_SECONDS)
+
+
+def _publish(gathered: this_host.Gathered, folder: Path) -> None:
+    """Put the facts where the probe waits for them, complete from the first moment."""
+    document = {
+        "facts": {type(fact).__name__: msgspec.to_builtins(fact, str_keys=True) for fact in gathered.facts},
+        "missing": [msgspec.to_builtins(missing) for missing in gathered.missing],
+        "notes": list(gathered.notes),
+    }
+    unfinished = folder / "facts.unfinished"
+    unfinished.write_bytes(msgspec.json.encode(document))
+    unfinished.replace(folder / "facts.json")
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
+def _not_met(ended: Ended, launch: Launch, meeting: Meeting, deadline_seconds: float) -> UndecidedError:
+    said = next((line.strip() for line in reversed(ended.stderr.splitlines()) if line.strip()), "no reason given")
+    where = f"{meeting.host}:{meeting.port}"
+    return UndecidedError(
+        f"rank {launch.rank} did not meet the other ranks at {where} within {deadline_seconds:g} s: {said}",
+        hint="see that MASTER_ADDR is rank 0's host, and that nothing else uses MASTER_PORT",
+    )
+
+
+def _evidence(lines: list[dict[str, Any]], launch: Launch, deadline_seconds: float) -> Evidence:
+    ranks: dict[int, RankFacts] = {}
+    missing: list[Missing] = []
+    notes: list[str] = []
+    undecided: list[str] = []
+    arrivals = tuple(
+        Arrival(**{name: line["arrival"][name] for name in Arrival.__dataclass_fields__}) for line in lines
+    )
+    for who, line in zip(arrivals, lines, strict=True):
+        if line["facts"] is None:
+            undecided.append(f"rank {who.rank} on {who.host} came, but told nothing within {deadline_seconds:g} s")
+            continue
+        if who.rank in ranks:
+            continue
+        ranks[who.rank] = RankFacts(rank=who.rank, host=who.host, facts=_facts(line))
+        missing += [Missing(kind=one["kind"], reason=one["reason"], rank=who.rank) for one in line["facts"]["missing"]]
+        notes += [f"rank {who.rank}: {note}" for note in line["facts"]["notes"]]
+    absent = sorted({*range(launch.world_size)} - {who.rank for who in arrivals})
+    if absent:
+        undecided.append(f"{group_ranks(absent)} of {launch.world_size} did not come within {deadline_seconds:g} s")
+    return Evidence(
+        job=(RankSet(world_size=launch.world_size, deadline_seconds=deadline_seconds, arrivals=arrivals),),
+        ranks=tuple(ranks[rank] for rank in sorted(ranks)),
+        missing=tuple(missing),
+        notes=tuple(notes),
+        undecided=tuple(undecided),
+    )
+
+
+def _facts(line: dict[str, Any]) -> tuple[Any, ...]:
+    facts: list[Any] = [
+        msgspec.convert(fields, kinds()[kind], str_keys=True) for kind, fields in line["facts"]["facts"].items()
+    ]
+    return (*facts, Clock(**line["clock"])) if line["clock"] else tuple(facts)

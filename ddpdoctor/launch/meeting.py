@@ -1,0 +1,65 @@
+"""Where the ranks of a launch meet: the address and port of the store, where the launcher named none."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence.launch import Launch
+
+FIRST_PORT = 20000
+PORTS = 10000  # up to 29999: below Linux's ephemeral range, which begins at 32768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """The store's address. `hosted` is True where the launcher's agent serves the store already."""
+
+    host: str
+    port: int
+    hosted: bool
+
+
+def meeting_point(environ: Mapping[str, str], launch: Launch) -> Meeting:
+    """MASTER_ADDR and MASTER_PORT, or what every rank derives alike from Slurm's or Open MPI's variables.
+
+    Raises:
+        UndecidedError: ranks on several hosts, and nothing says which host they could meet on.
+    """
+    host = launch.master_addr or _first_slurm_node(environ) or _own_host(launch)
+    if host is None:
+        raise UndecidedError(
+            f"MASTER_ADDR is not set, and {launch.launcher} does not say which host rank 0 of {launch.world_size} is on",
+            hint="set it for every rank: `mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500 ...`",
+        )
+    return Meeting(
+        host=host,
+        port=launch.master_port or _port(environ),
+        hosted=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+    )
+
+
+def first_node(nodelist: str) -> str:
+    """The first name in Slurm's notation: `gpu01` for `gpu[01-04,07]`, `a` for `a,b`."""
+    bracket = re.match(r"([^,\[]*)\[(\w+)[^\]]*\]([^,]*)", nodelist)
+    return "".join(bracket.groups()) if bracket else nodelist.partition(",")[0]
+
+
+def _first_slurm_node(environ: Mapping[str, str]) -> str | None:
+    nodes = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST")
+    return first_node(nodes) if nodes else None
+
+
+def _own_host(launch: Launch) -> str | None:
+    """The loopback address where all ranks are on one host."""
+    return "127.0.0.1" if launch.local_world_size == launch.world_size else None
+
+
+def _port(environ: Mapping[str, str]) -> int:
+    """A port that all ranks of one job step derive alike, and neighbours on the host do not."""
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID")
+    identity = ".".join(environ.get(name, "") for name in names)
+    return FIRST_PORT + zlib.crc32(identity.encode()) % PORTS

@@ -1,0 +1,102 @@
+"""The facts about a host, or about every host of a launch, as names and values: what a bug report needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from ddpdoctor.evidence import Evidence, PerRank
+from ddpdoctor.evidence.gpus import Gpus
+from ddpdoctor.evidence.host import Environment, Host, PythonInstall
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.model import group_ranks
+
+T = TypeVar("T")
+GIB = 2**30
+SHORT = ("host", "python", "torch", "backends", "gpu", "launcher")
+
+
+def facts_of(evidence: Evidence) -> tuple[tuple[str, str], ...]:
+    """Each fact once; where ranks differ, every value with its ranks. Variables come last."""
+    rows = [("host", _said([((), host) for host in dict.fromkeys(facts.host for facts in evidence.ranks)]))]
+    rows += _rows(evidence.per_rank(Launch), launcher=_launcher)
+    rows += _rows(evidence.per_rank(PythonInstall), python=lambda python: python.version)
+    rows += _rows(
+        evidence.per_rank(TorchBuild),
+        torch=lambda torch: torch.version or torch.import_error,
+        torch_git=lambda torch: torch.git_version,
+        cuda=lambda torch: torch.cuda,
+        nccl=_nccl,
+        backends=lambda torch: ", ".join(torch.backends) or None,
+    )
+    rows += _rows(
+        evidence.per_rank(Gpus),
+        driver=lambda gpus: f"{gpus.driver} (CUDA {gpus.cuda_driver})",
+        gpu=_models,
+    )
+    if evidence.per_rank(Gpus) is None and (reason := evidence.why_missing("Gpus")):
+        rows.append(("gpu", reason.partition(":")[0]))
+    rows += _rows(
+        evidence.per_rank(Host),
+        os=lambda host: host.os,
+        kernel=lambda host: host.kernel,
+        libc=lambda host: host.libc,
+        cpu=lambda host: host.cpu_model,
+        cores=lambda host: f"{host.usable_cores} usable of {host.cores}",
+        memory=lambda host: f"{host.memory_bytes / GIB:.1f} GiB" if host.memory_bytes else None,
+    )
+    return tuple(rows) + tuple(_variables(evidence.per_rank(Environment)))
+
+
+def short_facts_of(facts: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """The few facts that say which machine and which torch were judged."""
+    return tuple(row for row in facts if row[0] in SHORT)
+
+
+def _rows(known: PerRank[T] | None, **read: Callable[[T], str | None]) -> list[tuple[str, str]]:
+    rows = []
+    for name, value_of in read.items():
+        groups: dict[str, list[int]] = {}
+        for entry in known or ():
+            value = value_of(entry.value)
+            if value is not None:
+                groups.setdefault(value, []).append(entry.rank)
+        if groups:
+            rows.append((name.replace("_", " "), _said([(ranks, value) for value, ranks in groups.items()])))
+    return rows
+
+
+def _variables(known: PerRank[Environment] | None) -> Iterator[tuple[str, str]]:
+    own = ("RANK", "LOCAL_RANK", "ROLE_RANK", "GROUP_RANK")  # one value a rank, and `launcher` says it
+    names = sorted({name for entry in known or () for name in entry.value.variables} - {*own})
+    for name in names:
+        groups: dict[str, list[int]] = {}
+        for entry in known or ():
+            groups.setdefault(entry.value.variables.get(name, "(not set)"), []).append(entry.rank)
+        yield name, _said([(ranks, value) for value, ranks in groups.items()])
+
+
+def _said(groups: Sequence[tuple[Sequence[int], str]]) -> str:
+    if len(groups) == 1:
+        return groups[0][1]
+    return "; ".join(f"{value} ({group_ranks(ranks)})" if ranks else value for ranks, value in groups)
+
+
+def _launcher(launch: Launch) -> str:
+    return f"{launch.launcher}, {launch.world_size} ranks"
+
+
+def _nccl(torch: TorchBuild) -> str | None:
+    if torch.nccl_loaded and torch.nccl_loaded != torch.nccl_compiled:
+        return f"{torch.nccl_loaded} loaded, {torch.nccl_compiled} compiled against"
+    return torch.nccl_loaded or torch.nccl_compiled
+
+
+def _models(gpus: Gpus) -> str:
+    counts: dict[str, int] = {}
+    for gpu in gpus.gpus:
+        memory = f" {gpu.memory_bytes / GIB:.0f} GiB" if gpu.memory_bytes else ""
+        model = f"{gpu.name or 'unknown'}{memory}"
+        counts[model] = counts.get(model, 0) + 1
+    return ", ".join(f"{count}x {model}" for model, count in counts.items()) or "none visible"

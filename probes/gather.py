@@ -1,0 +1,179 @@
+"""Brings what every rank knows to rank 0, over the rendezvous store alone: no process group, no collective.
+
+Each rank says first that it is there, then what it found, and answers a few pings from rank 0, which tell how far its
+clock is off. A rank that never comes costs the deadline, and is missing from the answer. A store's traffic is one
+message a rank; the pings take three round trips a host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from torch.distributed import DistError, PrefixStore
+from torch.distributed.distributed_c10d import Store
+from torch.distributed.rendezvous import TCPStore
+
+PINGS = 5
+CLOCK_SECONDS = 5.0
+LEAVE_SECONDS = 5.0
+POLL_SECONDS = 0.02
+
+
+def main() -> int:
+    """Returns 0, or 3 with the reason as the last line of stderr where the ranks could not meet."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--world-size", type=int, required=True)
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--hosted", action="store_true", help="the launcher's agent serves the store")
+    parser.add_argument("--deadline", type=float, required=True, help="seconds until the absent are given up")
+    parser.add_argument("--facts", type=Path, required=True, help="the file that this rank's facts will appear in")
+    parser.add_argument("--out", type=Path, required=True, help="where rank 0 writes a JSON line an arrival")
+    options = parser.parse_args()
+    end = time.monotonic() + options.deadline
+    try:
+        store = meet(options, end)
+        number = store.add("arrivals", 1)
+        store.set(f"arrival/{number}", json.dumps(arrival(options)))
+        store.set(f"facts/{number}", facts_of(options.facts, end))
+        if options.rank == 0 and store.add("speakers", 1) == 1:
+            listen(store, number, options, end)
+        else:
+            answer(store, number, end)
+    except (DistError, TimeoutError) as error:
+        sys.stderr.write(f"{first_line(error)}\n")
+        return 3
+    return 0
+
+
+def meet(options: argparse.Namespace, end: float) -> Store:
+    """The store that all ranks share; rank 0 serves it unless an agent does, or a process of the same rank already."""
+    timeout = timedelta(seconds=max(1.0, end - time.monotonic()))
+    serve = options.rank == 0 and not options.hosted
+    try:
+        store = TCPStore(options.host, options.port, None, serve, timeout, wait_for_workers=False)
+    except DistError:
+        if not serve:
+            raise
+        store = TCPStore(options.host, options.port, None, False, timedelta(seconds=5))
+        store.set_timeout(timeout)
+    return PrefixStore(f"ddpdoctor/env/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def arrival(options: argparse.Namespace) -> dict[str, Any]:
+    """Who this is: two processes that claim one rank are told apart by host and process id."""
+    return {
+        "rank": options.rank,
+        "world_size": options.world_size,
+        "host": socket.gethostname(),
+        "pid": os.getppid(),
+        "clock": clock_identity(),
+    }
+
+
+def clock_identity() -> str:
+    """The same on every process that shares one kernel, and so one clock."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return socket.gethostname()
+
+
+def facts_of(file: Path, end: float) -> str:
+    """The facts, once the process beside us has gathered them; it renames the complete file into place."""
+    while not file.exists():
+        if time.monotonic() > end:
+            raise TimeoutError(f"this rank's own facts did not come before the deadline ({file})")
+        time.sleep(POLL_SECONDS)
+    return file.read_text(encoding="utf-8")
+
+
+def listen(store: Store, own: int, options: argparse.Namespace, end: float) -> None:
+    """Rank 0: wait for everybody or the deadline, compare clocks, write it all down, let the others go."""
+    arrivals = dict(arriving(store, options.world_size, end))
+    arrivals.update(dict(latecomers(store, len(arrivals))))
+    clocks: dict[str, int] = {arrivals[own]["clock"]: own} if own in arrivals else {}
+    with options.out.open("w", encoding="utf-8") as file:
+        for number, who in arrivals.items():
+            known = clocks.setdefault(who["clock"], number) != number or number == own
+            clock = None if known else compare_clocks(store, number)
+            facts = json.loads(store.get(f"facts/{number}")) if store.check([f"facts/{number}"]) else None
+            file.write(json.dumps({"arrival": who, "facts": facts, "clock": clock}) + "\n")
+    for number in arrivals:
+        store.set(f"turn/{number}", "leave")
+    while store.add("left", 0) < len(arrivals) - 1 and time.monotonic() < end + LEAVE_SECONDS:
+        time.sleep(POLL_SECONDS)
+
+
+def arriving(store: Store, world_size: int, end: float) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each arrival with its facts delivered, until all ranks are there; at the deadline those without facts too."""
+    present: set[int] = set()
+    number = 0
+    while not present.issuperset(range(world_size)):
+        number += 1
+        try:
+            store.set_timeout(timedelta(seconds=max(0.01, end - time.monotonic())))
+            who = json.loads(store.get(f"arrival/{number}"))
+            present.add(who["rank"])
+            yield number, who
+            store.get(f"facts/{number}")
+        except DistError:
+            return
+
+
+def latecomers(store: Store, known: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Who came beyond those that were waited for: a rank claimed twice, or one outside the world."""
+    for number in range(known + 1, store.add("arrivals", 0) + 1):
+        if store.check([f"arrival/{number}"]):
+            yield number, json.loads(store.get(f"arrival/{number}"))
+
+
+def compare_clocks(store: Store, number: int) -> dict[str, float] | None:
+    """How far the other's clock is ahead of ours, from the quickest of a few round trips."""
+    store.set_timeout(timedelta(seconds=CLOCK_SECONDS))
+    store.set(f"turn/{number}", "clock")
+    try:
+        for ping in range(PINGS):
+            store.get(f"ping/{number}/{ping}")
+            store.set(f"pong/{number}/{ping}", repr(time.time()))
+        measured: dict[str, float] = json.loads(store.get(f"clock/{number}"))
+    except DistError:
+        return None
+    return measured
+
+
+def answer(store: Store, number: int, end: float) -> None:
+    """Every other rank: wait for its turn to compare clocks, then to leave."""
+    store.set_timeout(timedelta(seconds=max(1.0, end - time.monotonic()) + CLOCK_SECONDS))
+    if store.get(f"turn/{number}") == b"clock":
+        trips = []
+        for ping in range(PINGS):
+            sent = time.time()
+            store.set(f"ping/{number}/{ping}", "")
+            theirs = float(store.get(f"pong/{number}/{ping}"))
+            back = time.time()
+            trips.append((back - sent, (sent + back) / 2 - theirs))
+        took, ahead = min(trips)
+        store.set(f"clock/{number}", json.dumps({"ahead_seconds": ahead, "error_seconds": took / 2}))
+        while store.get(f"turn/{number}") != b"leave":
+            time.sleep(POLL_SECONDS)
+    store.add("left", 1)
+
+
+def first_line(error: BaseException) -> str:
+    """The error's own first line, without torch's C++ stack."""
+    return str(error).partition("\n")[0].partition(" Exception raised from")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
