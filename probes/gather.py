@@ -18,9 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from torch.distributed import DistError, PrefixStore
-from torch.distributed.distributed_c10d import Store
-from torch.distributed.rendezvous import TCPStore
+from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
 
 PINGS = 5
 CLOCK_SECONDS = 5.0

@@ -1,0 +1,37 @@
+"""DDP103: without torch.distributed and a backend no process group can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP103",
+    name="torch-cannot-distribute",
+    summary="torch cannot be imported, or lacks torch.distributed or a backend that this host needs",
+    severity=Severity.FAIL,
+    remedy="install a full Linux wheel: `pip install --force-reinstall torch`; it has gloo, and NCCL where it has CUDA",
+)
+
+
+def check(torches: PerRank[TorchBuild]) -> Iterator[Finding]:
+    """One finding a host: the import fails, or distributed, gloo, or (in a CUDA build) NCCL is missing."""
+    for host in torches.hosts():
+        wrong = _wrong(host.value)
+        if wrong:
+            yield RULE.finding(f"on {host.host} {wrong}", hosts=(host.host,), ranks=host.ranks)
+
+
+def _wrong(torch: TorchBuild) -> str:
+    if torch.import_error is not None:
+        return f"`import torch` fails: {torch.import_error}"
+    if torch.distributed is False:
+        return f"torch {torch.version} was built without torch.distributed"
+    if "gloo" not in torch.backends:
+        return f"torch {torch.version} was built without gloo"
+    if torch.cuda is not None and "nccl" not in torch.backends:
+        return f"torch {torch.version} for CUDA {torch.cuda} was built without NCCL"
+    return ""

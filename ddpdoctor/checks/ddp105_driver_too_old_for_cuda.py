@@ -1,0 +1,38 @@
+"""DDP105: the first call into CUDA fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.gpus import Gpus
+from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP105",
+    name="driver-too-old-for-cuda",
+    summary="the NVIDIA driver is older than torch's CUDA needs",
+    severity=Severity.FAIL,
+    remedy="upgrade the driver, or install a torch for an older CUDA",
+)
+
+MINIMUM_DRIVER = {11: 450, 12: 525, 13: 580}  # CUDA compatibility guide, minor version compatibility
+
+
+def check(torches: PerRank[TorchBuild], gpus: PerRank[Gpus]) -> Iterator[Finding]:
+    """One finding a host whose driver's branch is below the minimum of torch's CUDA major version."""
+    drivers = {host.host: host.value.driver for host in gpus.hosts()}
+    for host in torches.hosts():
+        cuda, driver = host.value.cuda, drivers.get(host.host)
+        if cuda is None or driver is None:
+            continue
+        needed = MINIMUM_DRIVER.get(int(cuda.partition(".")[0]))
+        if needed is not None and int(driver.partition(".")[0]) < needed:
+            yield RULE.finding(
+                f"the driver on {host.host} is {driver}; CUDA {cuda} of torch {host.value.version} needs {needed} or newer",
+                hosts=(host.host,),
+                ranks=host.ranks,
+                driver=driver,
+                needed=needed,
+            )

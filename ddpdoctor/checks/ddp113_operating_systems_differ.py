@@ -1,0 +1,31 @@
+"""DDP113: a host that was installed differently behaves differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.differences import difference
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.host import Host
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP113",
+    name="operating-systems-differ",
+    summary="hosts run different operating systems, kernels or C libraries",
+    severity=Severity.WARN,
+    remedy="bring the odd hosts to the image and kernel of the others",
+)
+
+
+def check(hosts: PerRank[Host]) -> Iterator[Finding]:
+    """One finding for each of distribution, kernel and C library that differs between hosts."""
+    for name, values in (
+        ("the operating system", {entry.rank: entry.value.os for entry in hosts}),
+        ("the kernel", {entry.rank: entry.value.kernel for entry in hosts}),
+        ("the C library", {entry.rank: entry.value.libc or "unknown" for entry in hosts}),
+    ):
+        found = difference(values.items())
+        if found is not None:
+            odd = [entry.host for entry in hosts if entry.rank in found.odd]
+            yield RULE.finding(f"{name} is {found.said}", ranks=found.odd, hosts=odd, values=found.values)

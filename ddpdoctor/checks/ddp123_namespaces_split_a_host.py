@@ -1,0 +1,44 @@
+"""DDP123: NCCL falls back from shared memory to the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import Entry, PerRank
+from ddpdoctor.evidence.host import Host
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+
+RULE = Rule(
+    code="DDP123",
+    name="namespaces-split-a-host",
+    summary="ranks on one machine are in different containers and cannot share memory",
+    severity=Severity.WARN,
+    remedy="start all ranks of a machine in one container, or share with `--ipc=host --network=host`",
+)
+
+MATTER = {"ipc": "IPC", "net": "network"}
+
+
+def check(hosts: PerRank[Host]) -> Iterator[Finding]:
+    """One finding a machine (by boot id) and namespace: its ranks do not all share it."""
+    machines: dict[str, list[Entry[Host]]] = {}
+    for entry in hosts:
+        if entry.value.boot_id is not None:
+            machines.setdefault(entry.value.boot_id, []).append(entry)
+    shared = [entries for entries in machines.values() if len(entries) > 1]
+    if not shared:
+        raise SkipCheck("no two ranks share a machine")
+    for entries in shared:
+        for kind, words in MATTER.items():
+            groups: dict[str, list[int]] = {}
+            for entry in entries:
+                if kind in entry.value.namespaces:
+                    groups.setdefault(entry.value.namespaces[kind], []).append(entry.rank)
+            if len(groups) > 1:
+                yield RULE.finding(
+                    f"{group_ranks([entry.rank for entry in entries])} share a machine but not its {words} namespace: "
+                    f"{', '.join(group_ranks(ranks) for ranks in groups.values())} apart",
+                    ranks=[entry.rank for entry in entries],
+                    hosts=[entry.host for entry in entries],
+                    namespaces={name: list(ranks) for name, ranks in groups.items()},
+                )

@@ -1,0 +1,63 @@
+"""DDP125: a GPU is lost, hidden, or never was there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.gpus import Gpus
+from ddpdoctor.evidence.host import Host
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP125",
+    name="gpus-missing",
+    summary="fewer GPUs are usable than the host has, or than its ranks need",
+    severity=Severity.FAIL,
+    remedy="start at most as many ranks as GPUs; for a lost GPU look for `Xid` in `dmesg`, then reset it or reboot",
+    explains=("DDP415",),
+)
+
+
+def check(
+    gpus: PerRank[Gpus],
+    hosts: PerRank[Host] | None,
+    torches: PerRank[TorchBuild] | None,
+    launches: PerRank[Launch] | None,
+) -> Iterator[Finding]:
+    """One finding a host and reason: a GPU does not answer, NVML or torch sees fewer, or there are more ranks."""
+    devices = {host.host: len(host.value.nvidia_devices) for host in hosts.hosts()} if hosts else {}
+    torch_of = {host.host: host.value for host in torches.hosts()} if torches else {}
+    needs = {host.host: host.value.local_world_size or 0 for host in launches.hosts()} if launches else {}
+    for host in gpus.hosts():
+        listed = host.value.gpus
+        lost = [gpu for gpu in listed if "handle" in gpu.unread]
+        usable = len(listed) - len(lost)
+        torch = torch_of.get(host.host)
+        for said in (
+            *(f"GPU {gpu.index} of {host.host} does not answer: {gpu.unread['handle']}" for gpu in lost),
+            *_fewer(
+                f"NVML on {host.host} sees", len(listed), devices.get(host.host, 0), "GPUs that have a device file"
+            ),
+            *_fewer(
+                f"{host.host} has",
+                usable,
+                needs.get(host.host, 0) if torch and torch.cuda else 0,
+                "GPUs that its ranks need",
+            ),
+        ):
+            yield RULE.finding(said, hosts=(host.host,), ranks=host.ranks, usable=usable)
+        if usable and torch is not None and torch.cuda and torch.cuda_devices == 0:
+            yield RULE.finding(
+                f"torch on {host.host} sees none of the {usable} GPUs",
+                hosts=(host.host,),
+                ranks=host.ranks,
+                usable=usable,
+                remedy="see `echo $CUDA_VISIBLE_DEVICES`; `python -c 'import torch; torch.cuda.init()'` says what fails",
+            )
+
+
+def _fewer(who: str, have: int, want: int, what: str) -> list[str]:
+    return [f"{who} {have} of the {want} {what}"] if have < want else []

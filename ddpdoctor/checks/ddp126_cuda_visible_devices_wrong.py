@@ -1,0 +1,59 @@
+"""DDP126: CUDA stops reading the list at the first name that it does not know, without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.gpus import Gpus
+from ddpdoctor.evidence.host import Environment
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+
+RULE = Rule(
+    code="DDP126",
+    name="cuda-visible-devices-wrong",
+    summary="CUDA_VISIBLE_DEVICES names a GPU twice, one that is not there, or none",
+    severity=Severity.FAIL,
+    remedy="list each GPU of the host once, such as `CUDA_VISIBLE_DEVICES=0,1,2,3`, or unset it",
+)
+
+NAME = "CUDA_VISIBLE_DEVICES"
+
+
+def check(environments: PerRank[Environment], gpus: PerRank[Gpus]) -> Iterator[Finding]:
+    """One finding a rank whose list is wrong; a list that hides every GPU is a warning, since it may be meant."""
+    counts = {host.host: host.value for host in gpus.hosts()}
+    if not any(NAME in entry.value.variables for entry in environments):
+        raise SkipCheck(f"{NAME} is not set")
+    for entry in environments:
+        value = entry.value.variables.get(NAME)
+        if value is None or entry.host not in counts:
+            continue
+        wrong, severity = _wrong(value, counts[entry.host])
+        if wrong:
+            ranks = (entry.rank,) if environments.launched else ()
+            yield RULE.finding(
+                f"{NAME}={value} on {entry.host} {wrong}",
+                severity=severity,
+                ranks=ranks,
+                hosts=(entry.host,),
+                value=value,
+            )
+
+
+def _wrong(value: str, gpus: Gpus) -> tuple[str, Severity]:
+    names = [name.strip() for name in value.split(",")]
+    if names in ([""], ["-1"], ["NoDevFiles"]):
+        return f"hides all {len(gpus.gpus)} GPUs", Severity.WARN
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        return f"names GPU {repeated} twice", Severity.FAIL
+    for name in names:
+        if name.startswith("MIG-"):
+            continue
+        known = name.isdigit() and int(name) < len(gpus.gpus)
+        if not known and not any(
+            gpu.uuid and name.startswith("GPU-") and gpu.uuid.startswith(name) for gpu in gpus.gpus
+        ):
+            return f"names {name}, but the host shows GPUs 0-{len(gpus.gpus) - 1}", Severity.FAIL
+    return "", Severity.FAIL

@@ -1,0 +1,33 @@
+"""DDP144: a rank sees one slice only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.gpu_values import readable
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.gpus import Gpus
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP144",
+    name="mig-enabled",
+    summary="a GPU is split by MIG, and NCCL cannot join its parts",
+    severity=Severity.WARN,
+    remedy="switch MIG off for the job: `nvidia-smi -i INDEX -mig 0` as root, with nothing running on the GPU",
+)
+
+
+def check(gpus: PerRank[Gpus], launches: PerRank[Launch] | None) -> Iterator[Finding]:
+    """One finding a GPU in MIG mode: fail where several ranks were launched, which need whole GPUs."""
+    several = launches is not None and any(entry.value.world_size > 1 for entry in launches)
+    for host, gpu, on in readable(gpus, "mig", lambda gpu: gpu.mig):
+        if on:
+            yield RULE.finding(
+                f"GPU {gpu.index} of {host.host} is in MIG mode",
+                severity=Severity.FAIL if several else Severity.WARN,
+                hosts=(host.host,),
+                ranks=host.ranks,
+                gpu=gpu.index,
+            )

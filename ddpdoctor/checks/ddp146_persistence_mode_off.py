@@ -1,0 +1,33 @@
+"""DDP146: the first CUDA call of every rank waits for the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.gpu_values import readable
+from ddpdoctor.evidence import HostEntry, PerRank
+from ddpdoctor.evidence.gpus import Gpus
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP146",
+    name="persistence-mode-off",
+    summary="the driver unloads between jobs, so that each start is slow and settings are lost",
+    severity=Severity.WARN,
+    remedy="switch it on as root: `systemctl enable --now nvidia-persistenced`, or `nvidia-smi -pm 1`",
+)
+
+
+def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
+    """One finding a host, with its GPUs that are without persistence."""
+    off: dict[HostEntry[Gpus], list[int]] = {}
+    for host, gpu, persistent in readable(gpus, "persistence", lambda gpu: gpu.persistence):
+        if not persistent:
+            off.setdefault(host, []).append(gpu.index)
+    for host, indices in off.items():
+        yield RULE.finding(
+            f"persistence mode is off on {len(indices)} of {len(host.value.gpus)} GPUs of {host.host}",
+            hosts=(host.host,),
+            ranks=host.ranks,
+            gpus=indices,
+        )

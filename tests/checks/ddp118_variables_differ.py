@@ -1,0 +1,30 @@
+"""DDP118 variables-differ."""
+
+from __future__ import annotations
+
+from ddpdoctor.evidence.host import Environment
+from tests.checks import Sick, ranks
+
+
+def environment(**variables: str) -> Environment:
+    return Environment(variables=variables)
+
+
+SICK = (
+    Sick(
+        evidence=ranks(environment(), environment(NCCL_IB_DISABLE="1"), environment()),
+        says="NCCL_IB_DISABLE is unset on ranks 0,2, 1 on rank 1",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=ranks(environment(OMP_NUM_THREADS="1"), environment(OMP_NUM_THREADS="8")),
+        says="OMP_NUM_THREADS is 1 on rank 0, 8 on rank 1; no majority tells which is right",
+        ranks=(0, 1),
+    ),
+)
+HEALTHY = (
+    ranks(
+        environment(RANK="0", NCCL_DEBUG_FILE="/tmp/nccl.0", CUDA_VISIBLE_DEVICES="0", NCCL_SOCKET_IFNAME="eth0"),
+        environment(RANK="1", NCCL_DEBUG_FILE="/tmp/nccl.1", CUDA_VISIBLE_DEVICES="1", NCCL_SOCKET_IFNAME="ens3"),
+    ),
+)
