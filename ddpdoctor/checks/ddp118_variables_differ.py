@@ -30,6 +30,8 @@ MAY_DIFFER = re.compile(
 
 def check(environments: PerRank[Environment]) -> Iterator[Finding]:
     """One finding a variable: fail where NCCL ranks would speak different protocols, else a warning."""
+    if len(environments) < 2:
+        raise SkipCheck("one rank alone has nothing to differ from: start it with torchrun, srun or mpirun")
     names = {name for entry in environments for name in entry.value.variables}
     for name in sorted(names):
         grave = bool(MUST_AGREE.fullmatch(name))
@@ -44,5 +46,3 @@ def check(environments: PerRank[Environment]) -> Iterator[Finding]:
                 variable=name,
                 values=found.values,
             )
-    if len(environments) < 2:
-        raise SkipCheck("one rank alone has nothing to differ from: start it with torchrun, srun or mpirun")

@@ -36,6 +36,7 @@ def check(
         lost = [gpu for gpu in listed if "handle" in gpu.unread]
         usable = len(listed) - len(lost)
         torch = torch_of.get(host.host)
+        needed = needs.get(host.host, 0) if torch is not None and torch.cuda else 0
         for said in (
             *(f"GPU {gpu.index} of {host.host} does not answer: {gpu.unread['handle']}" for gpu in lost),
             *_fewer(
@@ -44,7 +45,7 @@ def check(
             *_fewer(
                 f"{host.host} has",
                 usable,
-                needs.get(host.host, 0) if torch and torch.cuda else 0,
+                needed,
                 "GPUs that its ranks need",
             ),
         ):

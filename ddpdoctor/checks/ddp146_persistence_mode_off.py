@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.gpu_values import readable
-from ddpdoctor.evidence import HostEntry, PerRank
+from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -20,11 +20,14 @@ RULE = Rule(
 
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
     """One finding a host, with its GPUs that are without persistence."""
-    off: dict[HostEntry[Gpus], list[int]] = {}
+    off: dict[str, list[int]] = {}
     for host, gpu, persistent in readable(gpus, "persistence", lambda gpu: gpu.persistence):
         if not persistent:
-            off.setdefault(host, []).append(gpu.index)
-    for host, indices in off.items():
+            off.setdefault(host.host, []).append(gpu.index)
+    for host in gpus.hosts():
+        indices = off.get(host.host)
+        if indices is None:
+            continue
         yield RULE.finding(
             f"persistence mode is off on {len(indices)} of {len(host.value.gpus)} GPUs of {host.host}",
             hosts=(host.host,),

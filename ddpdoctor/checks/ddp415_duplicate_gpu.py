@@ -22,19 +22,21 @@ RULE = Rule(
 def check(launches: PerRank[Launch], environments: PerRank[Environment], gpus: PerRank[Gpus]) -> Iterator[Finding]:
     """One finding a GPU that several ranks of a host come to by their local rank and CUDA_VISIBLE_DEVICES."""
     users: dict[tuple[str, str], list[int]] = {}
+    boards = {entry.rank: entry.value for entry in gpus}
+    wishes = {entry.rank: entry.value.variables.get("CUDA_VISIBLE_DEVICES") for entry in environments}
     for entry in launches:
-        visible = _visible(environments[entry.rank].variables.get("CUDA_VISIBLE_DEVICES"), gpus[entry.rank])
+        visible = _visible(wishes.get(entry.rank), boards[entry.rank]) if entry.rank in boards else []
         local = 0 if len(visible) == 1 else entry.value.local_rank
         if local is not None and local < len(visible):
-            gpu = visible[local]
-            users.setdefault((entry.host, gpu.pci_bus_id or f"GPU {gpu.index}"), []).append(entry.rank)
-    for (host, gpu), ranks in users.items():
+            taken = visible[local]
+            users.setdefault((entry.host, taken.pci_bus_id or f"index {taken.index}"), []).append(entry.rank)
+    for (host, place), ranks in users.items():
         if len(ranks) > 1:
             yield RULE.finding(
-                f"{group_ranks(ranks)} on {host} would all use the GPU at {gpu}",
+                f"{group_ranks(ranks)} on {host} would all use the GPU at {place}",
                 ranks=ranks,
                 hosts=(host,),
-                pci_bus_id=gpu,
+                pci_bus_id=place,
             )
 
 
