@@ -30,8 +30,8 @@ def _wrong(torch: TorchBuild) -> str:
         return f"`import torch` fails: {torch.import_error}"
     if torch.distributed is False:
         return f"torch {torch.version} was built without torch.distributed"
-    if "gloo" not in torch.backends:
+    if torch.distributed and "gloo" not in torch.backends:
         return f"torch {torch.version} was built without gloo"
-    if torch.cuda is not None and "nccl" not in torch.backends:
+    if torch.distributed and torch.cuda is not None and "nccl" not in torch.backends:
         return f"torch {torch.version} for CUDA {torch.cuda} was built without NCCL"
     return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -19,8 +18,6 @@ from ddpdoctor.cli.options import (
     VerboseOption,
     report_options,
 )
-
-CODES = ("DDP1", "DDP2", "DDP411", "DDP413", "DDP414", "DDP415", "DDP603")  # what can be told without a job
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +48,6 @@ def env(
         format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
         title="ddpdoctor env",
     )  # fmt: skip
-    options = options if options.select else replace(options, select=CODES)
     evidence = collect(World(), deadline_seconds=deadline)
     if evidence is None:
         raise typer.Exit

@@ -101,7 +101,7 @@ def _not_met(ended: Ended, launch: Launch, meeting: Meeting, deadline_seconds: f
 
 
 def _evidence(lines: list[dict[str, Any]], launch: Launch, deadline_seconds: float) -> Evidence:
-    ranks: dict[int, RankFacts] = {}
+    ranks: list[RankFacts] = []
     missing: list[Missing] = []
     notes: list[str] = []
     undecided: list[str] = []
@@ -112,9 +112,7 @@ def _evidence(lines: list[dict[str, Any]], launch: Launch, deadline_seconds: flo
         if line["facts"] is None:
             undecided.append(f"rank {who.rank} on {who.host} came, but told nothing within {deadline_seconds:g} s")
             continue
-        if who.rank in ranks:
-            continue
-        ranks[who.rank] = RankFacts(rank=who.rank, host=who.host, facts=_facts(line))
+        ranks.append(RankFacts(rank=who.rank, host=who.host, facts=_facts(line)))
         missing += [Missing(kind=one["kind"], reason=one["reason"], rank=who.rank) for one in line["facts"]["missing"]]
         notes += [f"rank {who.rank}: {note}" for note in line["facts"]["notes"]]
     absent = sorted({*range(launch.world_size)} - {who.rank for who in arrivals})
@@ -122,7 +120,7 @@ def _evidence(lines: list[dict[str, Any]], launch: Launch, deadline_seconds: flo
         undecided.append(f"{group_ranks(absent)} of {launch.world_size} did not come within {deadline_seconds:g} s")
     return Evidence(
         job=(RankSet(world_size=launch.world_size, deadline_seconds=deadline_seconds, arrivals=arrivals),),
-        ranks=tuple(ranks[rank] for rank in sorted(ranks)),
+        ranks=tuple(sorted(ranks, key=lambda facts: facts.rank)),
         missing=tuple(missing),
         notes=tuple(notes),
         undecided=tuple(undecided),

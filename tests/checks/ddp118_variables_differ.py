@@ -12,8 +12,8 @@ def environment(**variables: str) -> Environment:
 
 SICK = (
     Sick(
-        evidence=ranks(environment(), environment(NCCL_IB_DISABLE="1"), environment()),
-        says="NCCL_IB_DISABLE is unset on ranks 0,2, 1 on rank 1",
+        evidence=ranks(environment(), environment(NCCL_NET="Socket"), environment()),
+        says="NCCL_NET is unset on ranks 0,2, Socket on rank 1",
         ranks=(1,),
     ),
     Sick(
@@ -24,7 +24,7 @@ SICK = (
 )
 HEALTHY = (
     ranks(
-        environment(RANK="0", NCCL_DEBUG_FILE="/tmp/nccl.0", CUDA_VISIBLE_DEVICES="0", NCCL_SOCKET_IFNAME="eth0"),
-        environment(RANK="1", NCCL_DEBUG_FILE="/tmp/nccl.1", CUDA_VISIBLE_DEVICES="1", NCCL_SOCKET_IFNAME="ens3"),
+        environment(NCCL_DEBUG_FILE="/tmp/nccl.0", CUDA_VISIBLE_DEVICES="0", NCCL_SOCKET_IFNAME="eth0"),
+        environment(NCCL_DEBUG_FILE="/tmp/nccl.1", CUDA_VISIBLE_DEVICES="1", NCCL_SOCKET_IFNAME="ens3"),
     ),
 )

@@ -11,9 +11,9 @@ SICK = (
         says="NCCL_ASYNC_ERROR_HANDLING is deprecated and is now called TORCH_NCCL_ASYNC_ERROR_HANDLING",
     ),
     Sick(
-        evidence=ranks((variables(), TORCH), (variables(NCCL_MAX_NCHANNELS="4"), TORCH)),
-        says="NCCL_MAX_NCHANNELS is deprecated and is now called NCCL_MAX_CTAS (rank 1)",
-        ranks=(1,),
+        evidence=ranks(*2 * [(variables(NCCL_MAX_NCHANNELS="4"), TORCH)]),
+        says="NCCL_MAX_NCHANNELS is deprecated and is now called NCCL_MAX_CTAS (ranks 0-1)",
+        ranks=(0, 1),
     ),
 )
 HEALTHY = (one_host(variables(TORCH_NCCL_ASYNC_ERROR_HANDLING="1", NCCL_MAX_CTAS="4"), TORCH),)

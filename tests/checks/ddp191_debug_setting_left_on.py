@@ -7,9 +7,9 @@ SICK = (
         says="CUDA_LAUNCH_BLOCKING=1 is set: every kernel launch waits for its end",
     ),
     Sick(
-        evidence=ranks(variables(), variables(NCCL_IB_DISABLE="1")),
-        says="NCCL_IB_DISABLE=1 is set (rank 1): InfiniBand and RoCE are not used, TCP is",
-        ranks=(1,),
+        evidence=ranks(*2 * [variables(NCCL_IB_DISABLE="1")]),
+        says="NCCL_IB_DISABLE=1 is set (ranks 0-1): InfiniBand and RoCE are not used, TCP is",
+        ranks=(0, 1),
     ),
 )
 HEALTHY = (

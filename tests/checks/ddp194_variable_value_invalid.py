@@ -7,7 +7,7 @@ SICK = (
         says="TORCH_DISTRIBUTED_DEBUG='VERBOSE' is set; accepted is OFF, INFO or DETAIL",
     ),
     Sick(
-        evidence=ranks(variables(OMP_NUM_THREADS="4"), variables(OMP_NUM_THREADS="$(nproc)")),
+        evidence=ranks(variables(OMP_NUM_THREADS="$(nproc)"), variables(OMP_NUM_THREADS="$(nproc)")),
         says="OMP_NUM_THREADS='$(nproc)' is set (ranks 0-1); accepted is a number from 1",
         ranks=(0, 1),
     ),

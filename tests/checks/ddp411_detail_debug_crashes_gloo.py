@@ -4,7 +4,7 @@ from tests.checks import Sick, one_host, ranks
 from tests.checks.hosts import variables
 
 DETAIL = variables(TORCH_DISTRIBUTED_DEBUG="DETAIL")
-CPU = TorchBuild(version="2.13.0+cpu", cuda_devices=0)
+CPU = TorchBuild(version="2.13.0+cpu", cuda_devices=0, distributed=True, backends=("gloo",))
 
 SICK = (
     Sick(
