@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.telling import BACKWARD, Activity, joins_a_thread, told_by_stack
+from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.process import ProcessState
@@ -14,6 +15,8 @@ BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's
 MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more, one that waits does none
 
 
+# `work.wait()` of an asynchronous collective, and CUDA's spinning in `loss.item()`, leave no frame above the user's line
+_MAY_BE_A_WAIT = frozenset({Activity.COMPUTING, Activity.LOCK, Activity.UNKNOWN})
 _ABOUT_SOMETHING = frozenset({Activity.FILE, Activity.SOCKET, Activity.LOCK, Activity.UNINTERRUPTIBLE})
 WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.RENDEZVOUS})
 
@@ -23,7 +26,7 @@ class Doing:
     """One rank's activity. `operation` is the call that it sits in, `place` the innermost line of the user's own code.
 
     `native` is the C function on top, where it was asked for. `moves` is True where it used a CPU, did IO or was elsewhere
-    at a second look; None where nobody looked twice.
+    at a second look; None where nobody looked twice. `moved` is the last of these alone.
     """
 
     rank: int
@@ -31,6 +34,7 @@ class Doing:
     operation: str
     place: Frame | None
     moves: bool | None
+    moved: bool
     process: ProcessState | None
     native: str = ""
 
@@ -38,6 +42,8 @@ class Doing:
     def told(self) -> str:
         """What it does, in words: `sleeps`, `waits for a file (read of /mnt/data/x)`."""
         state = self.process
+        if self.activity is Activity.FILE and state is not None and state.waits_on == "a pipe":
+            return f"waits for a pipe ({state.system_call})"
         if self.activity in _ABOUT_SOMETHING and state is not None and state.waits_on:
             return f"{self.activity.value} ({state.system_call} of {state.waits_on})"
         return self.activity.value
@@ -69,25 +75,39 @@ class Doings:
         return tuple(doing for doing in self.each if doing.activity in activities)
 
 
-def derive(processes: PerRank[ProcessState], stacks: PerRank[Stacks] | None) -> Doings:
+def derive(processes: PerRank[ProcessState], stacks: PerRank[Stacks] | None, timeline: Timeline | None) -> Doings:
     """Each rank's activity; a rank of which only one of the two is known is judged by that one."""
     by_rank = {entry.rank: entry.value for entry in stacks or ()}
     states = {entry.rank: entry.value for entry in processes}
     return Doings(
-        each=tuple(_doing(rank, by_rank.get(rank), states.get(rank)) for rank in sorted(by_rank.keys() | states.keys()))
+        each=tuple(
+            _doing(rank, by_rank.get(rank), states.get(rank), _open_call(timeline, rank))
+            for rank in sorted(by_rank.keys() | states.keys())
+        )
     )
 
 
-def _doing(rank: int, stacks: Stacks | None, process: ProcessState | None) -> Doing:
+def _open_call(timeline: Timeline | None, rank: int) -> str | None:
+    """The collective that the recorder shows this rank waiting in, unless it is a rank that others wait for."""
+    if timeline is None or any(rank in group.behind for group in timeline.groups):
+        return None
+    made = timeline.waiting(rank)
+    return made.op if made is not None else None
+
+
+def _doing(rank: int, stacks: Stacks | None, process: ProcessState | None, open_call: str | None) -> Doing:
     thread = _thread_that_matters(stacks)
     frames = thread.frames if thread else ()
     activity, operation = _activity(stacks, thread, process)
+    if open_call is not None and activity in _MAY_BE_A_WAIT and told_by_stack(frames) is None:
+        activity, operation = Activity.COLLECTIVE, open_call
     return Doing(
         rank=rank,
         activity=activity,
         operation=operation,
         place=users_frame(frames),
         moves=_moves(stacks, thread, process),
+        moved=stacks is not None and stacks.moved is True,
         process=process,
         native=thread.native[0] if thread and thread.native else "",
     )

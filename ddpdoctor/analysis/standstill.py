@@ -60,6 +60,11 @@ def derive(doings: Doings, stall: Stall | None) -> Standstill:
     """
     if not doings.waiting:
         raise SkipCheck("no rank waits for another one")
+    moving = [doing.rank for doing in doings.waiting if doing.moved]
+    if stall is None and moving:
+        raise SkipCheck(
+            f"the job goes on: {group_ranks(moving)} came out of the wait and was elsewhere at a second look"
+        )
     return Standstill(
         waiting=doings.waiting, elsewhere=doings.elsewhere, seconds=stall.seconds if stall is not None else None
     )

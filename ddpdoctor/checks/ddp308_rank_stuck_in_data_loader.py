@@ -49,9 +49,12 @@ def _is_worker(child: ChildProcess) -> bool:
 
 
 def _told(worker: ChildProcess) -> str:
-    place = users_frame(worker.stack)
-    spot = f" in {place.function} ({place.file}:{place.line})" if place is not None else ""
+    loop = next((place for place, frame in enumerate(worker.stack) if frame.function == "_worker_loop"), None)
+    place = users_frame(worker.stack[:loop])
     cpu = f", on CPU {100 * worker.cpu_share:.0f} %" if worker.cpu_share is not None else ""
+    if place is None and loop is not None and worker.state == "S":
+        return f"its worker process {worker.pid} waits for work{cpu}"
+    spot = f" in {place.function} ({place.file}:{place.line})" if place is not None else ""
     return f"its worker process {worker.pid} {STATES.get(worker.state, worker.state)}{spot}{cpu}"
 
 

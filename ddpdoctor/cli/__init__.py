@@ -17,6 +17,7 @@ COMMANDS = (
     "diagnose",
     "env",
     "explain",
+    "hang",
     "smoke",
     "train",
     "verify_sync",

@@ -35,10 +35,12 @@ class Target:
     agent: RankProcess | None = None
 
 
-def examine(targets: Sequence[Target], *, host: str) -> tuple[tuple[RankFacts, ...], tuple[Missing, ...]]:
-    """What each rank is doing, with the reasons for what could not be learnt."""
+def examine(
+    targets: Sequence[Target], *, host: str, seconds: float = LOOK_SECONDS
+) -> tuple[tuple[RankFacts, ...], tuple[Missing, ...]]:
+    """What each rank is doing, seen twice `seconds` apart, with the reasons for what could not be learnt."""
     with ThreadPoolExecutor(max_workers=max(1, min(MOST_AT_ONCE, len(targets)))) as pool:
-        looks = list(pool.map(_look, targets))
+        looks = list(pool.map(lambda target: _look(target, seconds), targets))
     facts, missing = [], []
     for target, look in zip(targets, looks, strict=True):
         found: list[Any] = []
@@ -69,7 +71,7 @@ class _Dump:
     interpreter_answered: bool
 
 
-def _look(target: Target) -> _Look:
+def _look(target: Target, seconds: float) -> _Look:
     before = processes.sample(target.pid)
     if before is None:
         gone = f"process {target.pid} has ended"
@@ -78,7 +80,7 @@ def _look(target: Target) -> _Look:
     began = time.monotonic()
     first = _stacks(target, stopped=stopped)
     dump = _dump(target.agent, stopped=stopped)
-    time.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - began)))
+    time.sleep(max(0.0, seconds - (time.monotonic() - began)))
     second = first if isinstance(first, str) else _stacks(target, stopped=stopped)
     after = processes.sample(target.pid)
     return _Look(

@@ -100,7 +100,7 @@ class Watch:
     def _look(self, ranks: tuple[RankProcess, ...], quiet: float) -> Iterator[Event]:
         evidence = self._evidence(ranks, quiet)
         processes = evidence.per_rank(ProcessState)
-        doings = doings_of(processes, evidence.per_rank(Stacks)) if processes is not None else Doings(each=())
+        doings = doings_of(processes, evidence.per_rank(Stacks), None) if processes is not None else Doings(each=())
         working = [doing for doing in doings.elsewhere if doing.moves]
         if not doings.waiting and not any(doing.moves is False for doing in doings.elsewhere):
             self._next_look = quiet + self.rhythm.patience()

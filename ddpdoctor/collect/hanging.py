@@ -1,0 +1,129 @@
+"""A job that is stuck right now and that nobody prepared: looked at from outside, with what it wrote itself."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ddpdoctor.analysis.doing import Doing
+from ddpdoctor.analysis.doing import derive as doings_of
+from ddpdoctor.collect.dumps import read_dump
+from ddpdoctor.collect.jobs import Job
+from ddpdoctor.collect.live import examine
+from ddpdoctor.collect.processes import started_at
+from ddpdoctor.collect.source import source_of
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.model import group_ranks
+
+LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
+DUMP_PREFIX = "/tmp/nccl_trace_rank_"  # noqa: S108 - PyTorch's own default for TORCH_FR_DUMP_TEMP_FILE
+RAS_ADDRESS = "localhost:28028"
+RAS_SECONDS = 5.0
+MOST_RAS_BYTES = 1 << 20
+
+
+def look(job: Job) -> Evidence:
+    """What every rank of `job` on this host is doing."""
+    host = socket.gethostname()
+    facts, missing = examine(job.targets, host=host, seconds=LOOK_SECONDS)
+    facts = tuple(_with_dump(found, job) for found in facts)
+    having = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
+    frames = [
+        frame
+        for found in facts
+        for fact in found.facts
+        if isinstance(fact, Stacks)
+        for thread in fact.threads
+        for frame in thread.frames
+    ]
+    source = source_of(frames)
+    evidence = Evidence(
+        job=(source,) if source is not None else (),
+        ranks=facts,
+        missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
+        about_job=True,
+    )
+    return replace(evidence, notes=(*_activities(evidence), *_not_here(job), *_unread(missing), *_ras(job)))
+
+
+def _activities(evidence: Evidence) -> Iterator[str]:
+    """`ranks 0-1,3 wait in backward at /job/train.py:61, on CPU 0 %`: ranks together that do the same."""
+    processes = evidence.per_rank(ProcessState)
+    if processes is None:
+        return
+    groups: dict[str, list[Doing]] = {}
+    for doing in doings_of(processes, evidence.per_rank(Stacks), None).each:
+        operation = f" ({doing.operation})" if doing.operation and doing.waits_for_peers else ""
+        place = f" at {doing.place.file}:{doing.place.line} in {doing.place.function}" if doing.place else ""
+        groups.setdefault(f"{doing.told}{operation}{place}", []).append(doing)
+    for text, doings in groups.items():
+        shares = [share for doing in doings if doing.process and (share := doing.process.cpu_share) is not None]
+        cpu = f", on CPU {100 * max(shares):.0f} %" if shares else ""
+        pids = ", ".join(str(doing.process.pid) for doing in doings[:8] if doing.process)
+        yield f"{group_ranks([doing.rank for doing in doings])} {text}{cpu} (process {pids})"
+
+
+def _not_here(job: Job) -> Iterator[str]:
+    absent = {*range(job.world_size)} - {target.rank for target in job.targets}
+    if absent:
+        yield f"{group_ranks([*absent])} of {job.world_size} do not run on this host: run `ddpdoctor hang` where they do"
+    if job.guessed:
+        yield "the ranks are numbered by the age of their processes, as mp.spawn starts them in order"
+
+
+def _unread(missing: tuple[Missing, ...]) -> Iterator[str]:
+    reasons: dict[str, list[int]] = {}
+    for lost in missing:
+        if lost.kind == Stacks.__name__ and lost.rank is not None:
+            reasons.setdefault(lost.reason, []).append(lost.rank)
+    for reason, ranks in reasons.items():
+        yield f"no stacks of {group_ranks(ranks)}: {reason}"
+
+
+def _with_dump(found: RankFacts, job: Job) -> RankFacts:
+    """The rank's facts with the flight recorder that its own watchdog has dumped, where it is of this run."""
+    if any(isinstance(fact, FlightRecord) for fact in found.facts):
+        return found
+    prefix = job.environ.get("TORCH_FR_DUMP_TEMP_FILE") or job.environ.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+    path = Path(f"{prefix or DUMP_PREFIX}{found.rank}")
+    pid = next(target.pid for target in job.targets if target.rank == found.rank)
+    try:
+        if path.stat().st_mtime < (started_at(pid) or 0):
+            return found
+        return replace(found, facts=(*found.facts, read_dump(path).record))
+    except (OSError, UndecidedError):
+        return found
+
+
+def _ras(job: Job) -> Iterator[str]:
+    """What NCCL's RAS thread says, where it is there: it knows which ranks of which communicator do not answer."""
+    try:
+        if "/libnccl" not in Path(f"/proc/{job.targets[0].pid}/maps").read_text(errors="replace"):
+            return
+    except OSError:
+        return
+    host, _, port = (job.environ.get("NCCL_RAS_ADDR") or RAS_ADDRESS).rpartition(":")
+    answer = _ask(host.strip("[]"), port)
+    for line in answer.splitlines():
+        if re.search(r"MISMATCH|INCOMPLETE|ERROR|WARNING|missing|did not respond|dead", line):
+            yield f"NCCL RAS: {line.strip()}"
+
+
+def _ask(host: str, port: str) -> str:
+    try:
+        with socket.create_connection((host, int(port)), timeout=RAS_SECONDS) as connection:
+            connection.settimeout(RAS_SECONDS)
+            connection.sendall(b"verbose status\n")
+            answer = b""
+            while len(answer) < MOST_RAS_BYTES and (part := connection.recv(65536)):
+                answer += part
+    except (OSError, ValueError):
+        return ""
+    return answer.decode(errors="replace")

@@ -1,0 +1,185 @@
+"""The jobs that run on this host: their ranks, found by the environment that a launcher gave them and by who started whom."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from ddpdoctor.agent import DIRECTORY
+from ddpdoctor.collect import processes
+from ddpdoctor.collect.agents import find_ranks
+from ddpdoctor.collect.live import Target
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.model import group_ranks
+
+_SPAWNED = re.compile(r"from multiprocessing\.spawn import spawn_main")
+_LAUNCHER = re.compile(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate|deepspeed|mpirun|srun)\b")
+_PYTHON = re.compile(r"(^|/)(python|pypy)[\d.]*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job's ranks on this host. `guessed` is True where the ranks are numbered by age, as `mp.spawn` leaves no mark."""
+
+    name: str
+    world_size: int
+    targets: tuple[Target, ...]
+    command: str
+    environ: Mapping[str, str]
+    guessed: bool = False
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes of its ranks."""
+        return tuple(target.pid for target in self.targets)
+
+    @property
+    def told(self) -> str:
+        """`ranks 0-3 of 4, python train.py`, for a list of jobs."""
+        return f"{group_ranks([target.rank for target in self.targets])} of {self.world_size}, {self.command[:100]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The jobs on this host, and the users whose processes may hold more of them but may not be looked into."""
+
+    jobs: tuple[Job, ...]
+    forbidden: Mapping[str, tuple[int, ...]]
+
+
+def find_jobs() -> Found:
+    """Look through /proc once."""
+    environs: dict[int, dict[str, str]] = {}
+    forbidden: dict[str, list[int]] = {}
+    parents = _parents()
+    for pid in parents:
+        environ = processes.environ(pid)
+        if environ is not None:
+            environs[pid] = environ
+        elif _LAUNCHER.search(processes.command(pid)) or _LAUNCHER.search(processes.command(parents[pid])):
+            forbidden.setdefault(_owner(pid), []).append(pid)
+    launched = _launched(environs, parents)
+    jobs = [*_launched_jobs(launched, environs), *_spawned_jobs(parents, environs, {*launched})]
+    return Found(jobs=tuple(jobs), forbidden={user: tuple(pids) for user, pids in forbidden.items()})
+
+
+def jobs_of(jobs: Iterable[Job], pid: int) -> list[Job]:
+    """The jobs of which `pid` is a rank, a launcher, or a process below a rank."""
+    parents = _parents()
+
+    def belongs(job: Job) -> bool:
+        above = {ancestor for rank in job.pids for ancestor in _ancestors(rank, parents)}
+        return pid in job.pids or pid in above or bool({*_ancestors(pid, parents)} & {*job.pids})
+
+    return [job for job in jobs if belongs(job)]
+
+
+def _launched(environs: Mapping[int, Mapping[str, str]], parents: Mapping[int, int]) -> dict[int, Launch]:
+    """The process of each rank that a launcher marked: the outermost Python with this rank; workers inherit the mark."""
+    marked = {
+        pid: launch
+        for pid, environ in environs.items()
+        if (launch := Launch.from_environ(environ)) is not None and _is_python(pid)
+    }
+    ranks = {}
+    for pid, launch in marked.items():
+        above = [marked[ancestor] for ancestor in _ancestors(pid, parents) if ancestor in marked]
+        if not any((other.rank, other.launcher) == (launch.rank, launch.launcher) for other in above):
+            ranks[pid] = launch
+    starts = {ancestor for pid in ranks for ancestor in _ancestors(pid, parents)}
+    return {pid: launch for pid, launch in ranks.items() if pid not in starts}  # torchrun under srun is no rank
+
+
+def _launched_jobs(launched: Mapping[int, Launch], environs: Mapping[int, Mapping[str, str]]) -> Iterator[Job]:
+    by_job: dict[tuple[object, ...], list[int]] = {}
+    for pid, launch in launched.items():
+        by_job.setdefault((launch.run_id, launch.master_addr, launch.master_port, launch.world_size), []).append(pid)
+    for (run_id, addr, port, world_size), pids in by_job.items():
+        agents = {
+            agent.rank: agent
+            for directory in {environs[pid].get(DIRECTORY, "") for pid in pids} - {""}
+            for agent in find_ranks(Path(directory))
+        }
+        targets = sorted(
+            (
+                Target(
+                    rank=launched[pid].rank,
+                    pid=pid,
+                    agent=agent if (agent := agents.get(launched[pid].rank)) and agent.pid == pid else None,
+                )
+                for pid in pids
+            ),
+            key=lambda target: target.rank,
+        )
+        yield Job(
+            name=f"{run_id or 'job'} at {addr}:{port}",
+            world_size=int(str(world_size)),
+            targets=tuple(targets),
+            command=processes.command(targets[0].pid),
+            environ=environs[targets[0].pid],
+        )
+
+
+def _spawned_jobs(
+    parents: Mapping[int, int], environs: Mapping[int, Mapping[str, str]], known: set[int]
+) -> Iterator[Job]:
+    """`mp.spawn` gives its children no variable; they are siblings that one Python started, and two or more."""
+    siblings: dict[int, list[int]] = {}
+    for pid in environs:
+        if _SPAWNED.search(processes.command(pid)) and not {pid, *_ancestors(pid, parents)} & known and _has_torch(pid):
+            siblings.setdefault(parents[pid], []).append(pid)
+    for parent, pids in siblings.items():
+        if len(pids) > 1:
+            directory = environs[pids[0]].get(DIRECTORY, "")
+            agents = {agent.pid: agent for agent in find_ranks(Path(directory))} if directory else {}
+            oldest_first = sorted(pids, key=lambda pid: (processes.started_at(pid) or 0, pid))
+            yield Job(
+                name=f"spawned by process {parent}",
+                world_size=len(pids),
+                targets=tuple(
+                    Target(rank=agents[pid].rank if pid in agents else place, pid=pid, agent=agents.get(pid))
+                    for place, pid in enumerate(oldest_first)
+                ),
+                command=processes.command(parent),
+                environ=environs[pids[0]],
+                guessed=not agents,
+            )
+
+
+def _is_python(pid: int) -> bool:
+    words = processes.command(pid).split()
+    return bool(words) and (bool(_PYTHON.search(words[0])) or _has_torch(pid))
+
+
+def _has_torch(pid: int) -> bool:
+    try:
+        return "/libtorch" in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except OSError:
+        return False
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for pid in processes.all_pids():
+        with contextlib.suppress(psutil.Error):
+            found[pid] = psutil.Process(pid).ppid()
+    return found
+
+
+def _ancestors(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
+    seen = {pid}
+    while (pid := parents.get(pid, 0)) and pid not in seen:
+        seen.add(pid)
+        yield pid
+
+
+def _owner(pid: int) -> str:
+    try:
+        return psutil.Process(pid).username()
+    except (psutil.Error, KeyError):
+        return "another user"
