@@ -83,8 +83,8 @@ def load(path: Path) -> Evidence:
     return _from_builtins(document, source=str(file))
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader sees all of it or nothing; directories are made.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write `content` to `path` so that a reader sees all of it or nothing; directories are made.
 
     Raises:
         DdpdoctorError: the place is read-only, full or not a directory; nothing half-written stays behind.
@@ -93,8 +93,8 @@ def write_atomically(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o644)

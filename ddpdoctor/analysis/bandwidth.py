@@ -1,0 +1,57 @@
+"""Bandwidths and spread of one measured size, by the formulas of nccl-tests (its doc/PERFORMANCE.md)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from ddpdoctor.evidence.bench import CollectiveBench, SizeTiming
+
+
+def algorithm_bandwidth(size: SizeTiming) -> float:
+    """The algbw in bytes a second: the size over the mean time."""
+    return size.size_bytes / mean_seconds(size) if size.seconds and size.size_bytes else 0.0
+
+
+def bus_bandwidth(bench: CollectiveBench, size: SizeTiming) -> float:
+    """The busbw in bytes a second: what the slowest link carries, comparable over numbers of ranks and with hardware."""
+    return algorithm_bandwidth(size) * bus_factor(bench.collective, len(bench.ranks))
+
+
+def bus_factor(collective: str, ranks: int) -> float:
+    """The quotient of busbw and algbw."""
+    match collective:
+        case "all_reduce":
+            return 2 * (ranks - 1) / ranks
+        case "all_gather" | "reduce_scatter" | "all_to_all":
+            return (ranks - 1) / ranks
+        case _:
+            return 1.0
+
+
+def mean_seconds(size: SizeTiming) -> float:
+    """The mean over the iterations: the `time` of nccl-tests."""
+    return statistics.fmean(size.seconds)
+
+
+def quantile(sorted_values: Sequence[float], share: float) -> float:
+    """The quantile of values in ascending order, between neighbours by proportion."""
+    place = share * (len(sorted_values) - 1)
+    low = int(place)
+    high = min(low + 1, len(sorted_values) - 1)
+    return sorted_values[low] + (place - low) * (sorted_values[high] - sorted_values[low])
+
+
+def median_seconds(size: SizeTiming) -> float:
+    """The median over the iterations: what a busy machine disturbs least."""
+    return statistics.median(size.seconds)
+
+
+def variation(size: SizeTiming) -> float:
+    """The coefficient of variation: standard deviation over mean."""
+    return statistics.pstdev(size.seconds) / mean_seconds(size)
+
+
+def last_to_finish(size: SizeTiming) -> int:
+    """The rank that is the last to finish in most iterations."""
+    return max(range(len(size.ranks)), key=lambda rank: size.ranks[rank].finished_last)

@@ -1,0 +1,244 @@
+"""`ddpdoctor allreduce-bench`: how fast a collective is here, and whether its values are right."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from ddpdoctor.cli.options import (
+    CaseOption,
+    FailOn,
+    FailOnOption,
+    Format,
+    FormatOption,
+    IgnoreOption,
+    OutputOption,
+    SelectOption,
+    VerboseOption,
+    report_options,
+)
+from ddpdoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from ddpdoctor.evidence.bench import CollectiveBench, EarlierBench
+
+JUDGED_BY = ("DDP221", "DDP606", "DDP607")  # the rules about what a benchmark shows
+
+
+class Collective(Enum):
+    """What can be measured."""
+
+    ALL_REDUCE = "all_reduce"
+    ALL_GATHER = "all_gather"
+    REDUCE_SCATTER = "reduce_scatter"
+    BROADCAST = "broadcast"
+    REDUCE = "reduce"
+    ALL_TO_ALL = "all_to_all"
+    SEND_RECV = "send_recv"
+
+
+REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
+
+
+class Dtype(Enum):
+    """The elements."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT32 = "int32"
+    INT64 = "int64"
+
+
+class Operator(Enum):
+    """The reduction."""
+
+    SUM = "sum"
+    PROD = "prod"
+    MIN = "min"
+    MAX = "max"
+    AVG = "avg"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("allreduce-bench")(allreduce_bench)
+
+
+def allreduce_bench(
+    nproc: Annotated[
+        Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        typer.Option("--nproc", "-n", help="Start this many ranks here; leave it out under a launcher."),
+    ] = None,
+    collective: Annotated[Collective, typer.Option("--collective", help="What to measure.")] = Collective.ALL_REDUCE,
+    sizes: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--sizes", metavar="SIZES", help="A range in steps of four (1K..64M), or sizes by commas."),
+    ] = None,
+    dtype: Annotated[Dtype, typer.Option("--dtype", help="The elements.")] = Dtype.FLOAT32,
+    op: Annotated[
+        Optional[Operator],  # noqa: UP045
+        typer.Option("--op", help="The reduction, where the collective reduces.  [default: sum]"),
+    ] = None,
+    iters: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            "--iters", min=1, max=100_000, help="Timed iterations a size.  [default: 5 to 500, by the budget]"
+        ),
+    ] = None,
+    warmup: Annotated[int, typer.Option("--warmup", min=1, max=10_000, help="Untimed iterations a size.")] = 5,
+    time_budget: Annotated[
+        float,
+        typer.Option(
+            "--time-budget", min=1, max=86_400, metavar="SECONDS", help="Sizes not begun by then are left out."
+        ),
+    ] = 30.0,
+    save: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--save", metavar="FILE", help="Keep every iteration in FILE, for --compare."),
+    ] = None,
+    compare: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--compare", metavar="FILE", help="Name what is slower than in this saved run, beyond noise."),
+    ] = None,
+    plot: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--plot", metavar="FILE", help="Draw bandwidth over size: a .png or .svg (needs matplotlib)."),
+    ] = None,
+    format_: FormatOption = Format.TEXT,
+    output: OutputOption = None,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    fail_on: FailOnOption = FailOn.FAIL,
+    case: CaseOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Time a collective over a range of sizes, and check every value: gloo on CPUs, NCCL on GPUs."""
+    options = report_options(
+        format_=format_, output=output, select=select or list(JUDGED_BY), ignore=ignore, fail_on=fail_on, case=case,
+        verbose=verbose, title="ddpdoctor allreduce-bench",
+    )  # fmt: skip
+    from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.cli.sizes import parse_sizes
+    from ddpdoctor.collect.bench import BenchPlan, load_bench, run_bench, save_bench
+    from ddpdoctor.evidence import Missing
+    from ddpdoctor.evidence.bench import CollectiveBench
+    from ddpdoctor.render import bench as screen
+
+    plan = BenchPlan(
+        collective=collective.value,
+        sizes=parse_sizes(sizes) if sizes is not None else None,
+        dtype=dtype.value,
+        op=operator(collective, dtype, op),
+        iterations=iters,
+        warmup=warmup,
+        budget_seconds=time_budget,
+    )
+    check_ranks(nproc, collective)
+    check_plot(plot)
+    earlier = load_bench(compare) if compare is not None else None
+    with progress() as on_event:
+        evidence, speaks = run_bench(plan, nproc=nproc, on_event=on_event)
+    if not speaks:
+        for reason in evidence.undecided:
+            typer.echo(f"ddpdoctor: {reason}", err=True)
+        raise typer.Exit(3 if evidence.undecided else 0)
+    bench = evidence.one(CollectiveBench)
+    if bench is None:
+        conclude(evidence, options)
+    if save is not None:
+        save_bench(bench, save)
+    if plot is not None:
+        draw(bench, earlier, plot)
+    if earlier is not None:
+        evidence = replace(evidence, job=(*evidence.job, earlier))
+    else:
+        absent = Missing(kind="EarlierBench", reason="no --compare names a saved run")
+        evidence = replace(evidence, missing=(*evidence.missing, absent))
+    if options.format is Format.TEXT:
+        typer.echo(screen.render(bench))
+    facts = (("benchmark", screen.title(bench)), ("values", screen.values_line(bench)), *screen.facts(bench))
+    conclude(evidence, options, facts=facts, measured={"bench": screen.measured(bench)})
+
+
+def operator(collective: Collective, dtype: Dtype, op: Operator | None) -> str | None:
+    """The reduction by name, or None where there is none.
+
+    Raises:
+        UsageError: the collective does not reduce, or the mean of integers is asked for.
+    """
+    if collective not in REDUCING:
+        if op is not None:
+            raise UsageError(
+                f"--op {op.value} was given, but {collective.value} does not reduce", hint="leave --op out"
+            )
+        return None
+    if op is Operator.AVG and "int" in dtype.value:
+        raise UsageError(f"--op avg is not defined for {dtype.value}", hint="use a floating dtype, or --op sum")
+    return (op or Operator.SUM).value
+
+
+def check_ranks(nproc: int | None, collective: Collective) -> None:
+    """Refuse numbers of ranks that cannot run the collective, before any rank is started.
+
+    Raises:
+        UsageError: there is one rank, and it cannot send to another.
+    """
+    from ddpdoctor.launch.ranks import checked_nproc, current_launch
+
+    launch = current_launch()
+    ranks = launch.world_size if launch is not None else checked_nproc(nproc)
+    if ranks == 1 and collective is Collective.SEND_RECV:
+        raise UsageError("send_recv needs two ranks; there is 1", hint="try `--nproc 2`")
+
+
+def check_plot(plot: Path | None) -> None:
+    """Refuse a picture that cannot be drawn, before anything is measured.
+
+    Raises:
+        UsageError: neither .png nor .svg, or matplotlib is missing.
+    """
+    if plot is None:
+        return
+    if plot.suffix not in (".png", ".svg"):
+        raise UsageError(
+            f"--plot {plot} is neither a .png nor a .svg file", hint=f"try `--plot {plot.with_suffix('.svg')}`"
+        )
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UsageError("--plot needs matplotlib, which is not installed", hint="pip install 'ddpdoctor[plot]'")
+
+
+def draw(bench: CollectiveBench, earlier: EarlierBench | None, path: Path) -> None:
+    """Draw the run, and the one it is compared with, to `path`."""
+    from ddpdoctor.case import write_atomically
+    from ddpdoctor.render import bench_plot
+
+    benches = [("this run", bench), *([(earlier.source, earlier.bench)] if earlier is not None else [])]
+    write_atomically(path, bench_plot.render(benches, file_format=path.suffix[1:]))
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """What is being measured, on stderr where that is a terminal; yields what wants the events."""
+    from rich.console import Console
+
+    from ddpdoctor.render.bench import short
+
+    with Console(stderr=True, quiet=not sys.stderr.isatty()).status("starting the ranks") as status:
+
+        def on_event(event: Mapping[str, Any]) -> None:
+            if event["event"] == "trying":
+                status.update(f"measuring {short(event['size_bytes'])}")
+
+        yield on_event

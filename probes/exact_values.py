@@ -1,0 +1,55 @@
+"""Inputs for a collective whose results are known without rounding, for every rank and element, in every dtype.
+
+Each rank's input repeats a table of small integers, shifted by the rank, so that a value that is lost, doubled, moved or
+taken from another rank shows. What a reduction must give repeats a table as well, so that it costs no reduction to know.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+PERIOD = 113  # a prime, so that no chunk, ring step or alignment has the same period; every entry is exact in int8
+RANK_SHIFT = 31
+LARGEST_EXACT = {torch.float16: 2**11, torch.bfloat16: 2**8, torch.int8: 127, torch.uint8: 255}
+LARGEST_ANYWHERE = 2**20
+
+
+@dataclass(frozen=True)
+class Values:
+    """Integer inputs for `ranks` ranks, and what their reduction by `op` gives (`op` is None where nothing is reduced)."""
+
+    op: str | None
+    dtype: torch.dtype
+    ranks: int
+
+    def sent(self, rank: int, elements: int, start: int = 0) -> torch.Tensor:
+        """The input of one rank, from element `start` on."""
+        return self._repeated(self._table(), elements, start + (0 if self.op == "avg" else RANK_SHIFT * rank))
+
+    def reduced(self, elements: int, start: int = 0) -> torch.Tensor:
+        """What the reduction over all ranks gives, from element `start` on."""
+        return self._repeated([self._reduce(place) for place in range(PERIOD)], elements, start)
+
+    def _table(self) -> list[int]:
+        if self.op in ("sum", "avg"):
+            most = LARGEST_EXACT.get(self.dtype, LARGEST_ANYWHERE) // self.ranks
+            return [place % (most + 1) if most else int(place == 0) for place in range(PERIOD)]
+        if self.op == "prod":  # signs alone cannot overflow, whatever the number of ranks
+            return [(1, 1, -1)[place % 3] for place in range(PERIOD)]
+        return [place * 37 % PERIOD for place in range(PERIOD)]
+
+    def _reduce(self, place: int) -> int:
+        table = self._table()
+        if self.op == "avg":
+            return table[place]
+        values = [table[(place + RANK_SHIFT * rank) % PERIOD] for rank in range(self.ranks)]
+        return {"sum": sum, "prod": math.prod, "min": min, "max": max}[str(self.op)](values)  # type: ignore[operator,no-any-return]
+
+    def _repeated(self, table: list[int], elements: int, start: int) -> torch.Tensor:
+        table = table[start % PERIOD :] + table[: start % PERIOD]
+        if self.dtype is torch.uint8:
+            table = [value % 256 for value in table]
+        return torch.tensor(table, dtype=self.dtype).repeat(-(-elements // PERIOD))[:elements]
