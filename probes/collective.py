@@ -26,6 +26,7 @@ from torch import Tensor
 DEFAULT_SIZES = {"gloo": [1 << power for power in range(10, 27, 2)], "nccl": [1 << power for power in range(10, 33, 2)]}
 MEMORY_SHARE = 0.5  # of what is free for each rank
 BUFFERS = 6  # sent, received, expected, and what comparing them needs
+SMALL_COUNTS = (0, 1, 7)  # compared whatever the sizes
 FEWEST, MOST = 5, 500  # iterations a size, where the time budget decides
 
 
@@ -48,7 +49,7 @@ def bench(plan: dict[str, Any], device: torch.device) -> None:
     report({"event": "start", "backend": dist.get_backend(), "torch": torch.__version__, "ranks": ranks})
     cap = int(min(gathered(memory_for_each(ranks, device), control)) * MEMORY_SHARE / BUFFERS)
     clock = clock_offset(ranks, control)
-    for count in (0, 1, 7):
+    for count in SMALL_COUNTS:
         check(collective, count, device, control)
     sizes = plan["sizes"] or DEFAULT_SIZES[dist.get_backend()]
     for done, size in enumerate(sizes):
@@ -61,7 +62,7 @@ def bench(plan: dict[str, Any], device: torch.device) -> None:
             continue
         report({"event": "trying", "size_bytes": size})
         count = collective.count(size)
-        for checked in sorted({count, count - 1} if count > 7 else {count}):
+        for checked in (count - 1, count) if count > max(SMALL_COUNTS) else ():
             check(collective, checked, device, control)
         share = left / (len(sizes) - done)
         measure(collective, count, plan, share, clock, device, control)

@@ -27,7 +27,10 @@ class Values:
 
     def sent(self, rank: int, elements: int, start: int = 0) -> torch.Tensor:
         """The input of one rank, from element `start` on."""
-        return self._repeated(self._table(), elements, start + (0 if self.op == "avg" else RANK_SHIFT * rank))
+        table = self._table()
+        if self.op == "avg":  # the mean of equal values, or of pairs that cancel, needs no rounding
+            return self._repeated([value * self._sign(rank) for value in table], elements, start)
+        return self._repeated(table, elements, start + RANK_SHIFT * rank)
 
     def reduced(self, elements: int, start: int = 0) -> torch.Tensor:
         """What the reduction over all ranks gives, from element `start` on."""
@@ -35,7 +38,7 @@ class Values:
 
     def _table(self) -> list[int]:
         if self.op in ("sum", "avg"):
-            most = LARGEST_EXACT.get(self.dtype, LARGEST_ANYWHERE) // self.ranks
+            most = self._most()
             return [place % (most + 1) if most else int(place == 0) for place in range(PERIOD)]
         if self.op == "prod":  # signs alone cannot overflow, whatever the number of ranks
             return [(1, 1, -1)[place % 3] for place in range(PERIOD)]
@@ -44,9 +47,18 @@ class Values:
     def _reduce(self, place: int) -> int:
         table = self._table()
         if self.op == "avg":
-            return table[place]
+            return table[place] if self._most() else 0
         values = [table[(place + RANK_SHIFT * rank) % PERIOD] for rank in range(self.ranks)]
         return {"sum": sum, "prod": math.prod, "min": min, "max": max}[str(self.op)](values)  # type: ignore[operator,no-any-return]
+
+    def _most(self) -> int:
+        """The largest value that every rank can add without rounding; 0 where there are too many ranks for any."""
+        return LARGEST_EXACT.get(self.dtype, LARGEST_ANYWHERE) // self.ranks
+
+    def _sign(self, rank: int) -> int:
+        if self._most():
+            return 1
+        return 0 if rank == self.ranks - 1 and self.ranks % 2 else (-1) ** rank
 
     def _repeated(self, table: list[int], elements: int, start: int) -> torch.Tensor:
         table = table[start % PERIOD :] + table[: start % PERIOD]

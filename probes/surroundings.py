@@ -29,9 +29,10 @@ def about_this_rank(device: torch.device) -> dict[str, Any]:
 def memory_for_each(ranks: list[dict[str, Any]], device: torch.device) -> int:
     """The free bytes of this rank's GPU, or its share of what is free on the host."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(free)
     here = sum(rank["boot"] == ranks[dist.get_rank()]["boot"] for rank in ranks)
-    return int(min(psutil.virtual_memory().available, *cgroup_room())) // here
+    return int(min(psutil.virtual_memory().available, *cgroup_room()) // here)
 
 
 def cgroup_room() -> Iterator[int]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
 from ddpdoctor.evidence.bench import CollectiveBench, SizeTiming
 
 
 def algorithm_bandwidth(size: SizeTiming) -> float:
-    """The algbw in bytes a second: the size over the mean time."""
-    return size.size_bytes / mean_seconds(size) if size.seconds and size.size_bytes else 0.0
+    """The algbw in bytes a second: the size over the mean time, as in nccl-tests."""
+    return size.size_bytes / size.mean_seconds if size.size_bytes else 0.0
 
 
 def bus_bandwidth(bench: CollectiveBench, size: SizeTiming) -> float:
@@ -29,11 +28,6 @@ def bus_factor(collective: str, ranks: int) -> float:
             return 1.0
 
 
-def mean_seconds(size: SizeTiming) -> float:
-    """The mean over the iterations: the `time` of nccl-tests."""
-    return statistics.fmean(size.seconds)
-
-
 def quantile(sorted_values: Sequence[float], share: float) -> float:
     """The quantile of values in ascending order, between neighbours by proportion."""
     place = share * (len(sorted_values) - 1)
@@ -43,13 +37,13 @@ def quantile(sorted_values: Sequence[float], share: float) -> float:
 
 
 def median_seconds(size: SizeTiming) -> float:
-    """The median over the iterations: what a busy machine disturbs least."""
-    return statistics.median(size.seconds)
+    """The median over all iterations of all ranks: what a busy machine disturbs least."""
+    return quantile(size.seconds, 0.5)
 
 
 def variation(size: SizeTiming) -> float:
     """The coefficient of variation: standard deviation over mean."""
-    return statistics.pstdev(size.seconds) / mean_seconds(size)
+    return size.deviation_seconds / size.mean_seconds
 
 
 def last_to_finish(size: SizeTiming) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.bandwidth import quantile
+from ddpdoctor.analysis.bandwidth import median_seconds, quantile
 from ddpdoctor.evidence.bench import CollectiveBench, EarlierBench, SizeTiming
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
@@ -60,9 +60,8 @@ def check(bench: CollectiveBench, earlier: EarlierBench) -> Iterator[Finding]:
 
 
 def _slower(then: SizeTiming, now: SizeTiming) -> Slower | None:
-    old, new = sorted(then.seconds), sorted(now.seconds)
-    before, after = quantile(old, 0.5), quantile(new, 0.5)
-    width = sum(quantile(times, 0.75) - quantile(times, 0.25) for times in (old, new))
+    before, after = median_seconds(then), median_seconds(now)
+    width = sum(quantile(size.seconds, 0.75) - quantile(size.seconds, 0.25) for size in (then, now))
     if after > LEAST_GROWTH * before and after - before > width:
         return Slower(now.size_bytes, before, after)
     return None

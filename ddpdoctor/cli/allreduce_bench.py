@@ -106,7 +106,7 @@ def allreduce_bench(
     ] = 30.0,
     save: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--save", metavar="FILE", help="Keep every iteration in FILE, for --compare."),
+        typer.Option("--save", metavar="FILE", help="Keep the measurements in FILE, for --compare."),
     ] = None,
     compare: Annotated[
         Optional[Path],  # noqa: UP045
@@ -157,6 +157,8 @@ def allreduce_bench(
     bench = evidence.one(CollectiveBench)
     if bench is None:
         conclude(evidence, options)
+    if options.format is Format.TEXT:
+        typer.echo(screen.render(bench))
     if save is not None:
         save_bench(bench, save)
     if plot is not None:
@@ -166,8 +168,6 @@ def allreduce_bench(
     else:
         absent = Missing(kind="EarlierBench", reason="no --compare names a saved run")
         evidence = replace(evidence, missing=(*evidence.missing, absent))
-    if options.format is Format.TEXT:
-        typer.echo(screen.render(bench))
     facts = (("benchmark", screen.title(bench)), ("values", screen.values_line(bench)), *screen.facts(bench))
     conclude(evidence, options, facts=facts, measured={"bench": screen.measured(bench)})
 

@@ -1,4 +1,4 @@
-"""Run probes/collective.py on every rank, and keep every iteration that it timed; save such runs and read them again."""
+"""Run probes/collective.py on every rank, and keep what it timed; save such runs and read them again."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ddpdoctor.analysis.bandwidth import quantile
 from ddpdoctor.case import write_atomically
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
@@ -129,11 +130,15 @@ def size_timing(event: Mapping[str, Any]) -> SizeTiming:
         [start + duration for start, duration in zip(*rank, strict=True)]
         for rank in zip(starts, durations, strict=True)
     ]
+    everything = sorted(duration for rank in durations for duration in rank)
     last = [max(iteration) for iteration in zip(*ends, strict=True)]
     return SizeTiming(
         size_bytes=event["size_bytes"],
         count=event["count"],
-        seconds=tuple(round(statistics.fmean(iteration), 9) for iteration in zip(*durations, strict=True)),
+        iterations=len(first),
+        mean_seconds=statistics.fmean(everything),
+        deviation_seconds=statistics.pstdev(everything),
+        seconds=tuple(round(seconds, 9) for seconds in thinned(everything)),
         ranks=tuple(
             RankTiming(
                 median_seconds=round(statistics.median(durations[rank]), 9),
@@ -165,6 +170,13 @@ def _bench(plan: BenchPlan, started: Mapping[str, Any], events: Sequence[Mapping
             f"{event['size_bytes']} bytes, because {event['why']}" for event in events if event["event"] == "left_out"
         ),
     )
+
+
+def thinned(ascending: Sequence[float], most: int = 1001) -> Sequence[float]:
+    """At most so many of the values, the least and the greatest among them, at equal distances in rank."""
+    if len(ascending) <= most:
+        return ascending
+    return [quantile(ascending, place / (most - 1)) for place in range(most)]
 
 
 def _differences(values: Sequence[float], others: Sequence[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""What a benchmark of one collective measured: every iteration of every size, and whether the values were right."""
+"""What a benchmark of one collective measured: how long it took at each size, and whether the values were right."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ class RankTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeTiming:
-    """One size: `seconds` holds the time of each iteration, averaged over the ranks; `ranks` one entry a rank.
+    """One size. `seconds` holds the times of all iterations of all ranks in ascending order, thinned to 1,001 quantiles.
 
-    `size_bytes` and `count` are what nccl-tests calls size and count.
+    `size_bytes` and `count` are what nccl-tests calls size and count; mean and deviation are those of all times.
     """
 
     size_bytes: int
     count: int
+    iterations: int
+    mean_seconds: float
+    deviation_seconds: float
     seconds: tuple[float, ...]
     ranks: tuple[RankTiming, ...]
 

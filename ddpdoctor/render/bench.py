@@ -9,7 +9,6 @@ from ddpdoctor.analysis.bandwidth import (
     algorithm_bandwidth,
     bus_bandwidth,
     last_to_finish,
-    mean_seconds,
     quantile,
     variation,
 )
@@ -83,7 +82,7 @@ def facts(bench: CollectiveBench) -> tuple[tuple[str, str], ...]:
     return tuple(
         (
             short(size.size_bytes),
-            f"{_us(mean_seconds(size))} us, busbw {_gb(bus_bandwidth(bench, size))} GB/s, {_wrong(bench, size)} wrong",
+            f"{_us(size.mean_seconds)} us, busbw {_gb(bus_bandwidth(bench, size))} GB/s, {_wrong(bench, size)} wrong",
         )
         for size in bench.sizes
     )
@@ -151,18 +150,17 @@ def short(size_bytes: int) -> str:
 
 
 def _row(bench: CollectiveBench, size: SizeTiming) -> Sequence[str]:
-    times = sorted(size.seconds)
     last = last_to_finish(size)
     return (
         str(size.size_bytes),
         str(size.count),
         bench.dtype,
         bench.op or "-",
-        _us(mean_seconds(size)),
+        _us(size.mean_seconds),
         _gb(algorithm_bandwidth(size)),
         _gb(bus_bandwidth(bench, size)),
         str(_wrong(bench, size)),
-        *(_us(quantile(times, share)) for share in (0, 0.5, 0.95, 1)),
+        *(_us(quantile(size.seconds, share)) for share in (0, 0.5, 0.95, 1)),
         _percent(variation(size)),
         f"r{last} {_percent(size.ranks[last].finished_last)}",
         _us(max(rank.late_seconds for rank in size.ranks)),
@@ -170,16 +168,15 @@ def _row(bench: CollectiveBench, size: SizeTiming) -> Sequence[str]:
 
 
 def _numbers(bench: CollectiveBench, size: SizeTiming) -> dict[str, Measure]:
-    times = sorted(size.seconds)
     return {
         "bytes": size.size_bytes,
         "count": size.count,
-        "iterations": len(times),
-        "mean": mean_seconds(size),
-        "min": times[0],
-        "p50": quantile(times, 0.5),
-        "p95": quantile(times, 0.95),
-        "max": times[-1],
+        "iterations": size.iterations,
+        "mean": size.mean_seconds,
+        "min": size.seconds[0],
+        "p50": quantile(size.seconds, 0.5),
+        "p95": quantile(size.seconds, 0.95),
+        "max": size.seconds[-1],
         "cv": variation(size),
         "algbw": algorithm_bandwidth(size),
         "busbw": bus_bandwidth(bench, size),

@@ -23,7 +23,7 @@ def render(benches: Sequence[tuple[str, CollectiveBench]], *, file_format: str) 
         sizes = [size for size in bench.sizes if size.size_bytes]
         at = [size.size_bytes for size in sizes]
         bandwidths.plot(at, [bus_bandwidth(bench, size) / 1e9 for size in sizes], marker="o", label=label)
-        spread = [sorted(size.seconds) for size in sizes]
+        spread = [size.seconds for size in sizes]
         (line,) = times.plot(at, [quantile(each, 0.5) * 1e6 for each in spread], marker="o", label=label)
         times.fill_between(
             at,

@@ -21,8 +21,7 @@ from ddpdoctor.collect.bench import size_timing
 ROOT = Path(__file__).parents[2]
 WITHIN = 0.05
 SIZES = (1 << 20, 1 << 22, 1 << 24)
-TURNS = 150
-CALLS = 3  # a turn: short enough that both loops meet the same load of the machine
+TURNS = 500  # of one call each: both loops meet the same load of the machine
 
 RANK = """
 import json, statistics, sys, time
@@ -42,16 +41,14 @@ for size in json.loads(sys.argv[2]):
     timed(call, 5, device)
     for turn in range(int(sys.argv[3])):
         for loop in ("ours", "bare") if turn % 2 else ("bare", "ours"):
-            dist.barrier()
             if loop == "ours":
-                timing = timed(call, int(sys.argv[4]), device)
+                timing = timed(call, 1, device)
                 starts += timing[0]
                 durations += timing[1]
             else:
-                for _ in range(int(sys.argv[4])):
-                    begin = time.perf_counter()
-                    dist.all_reduce(tensor)
-                    bare.append(time.perf_counter() - begin)
+                begin = time.perf_counter()
+                dist.all_reduce(tensor)
+                bare.append(time.perf_counter() - begin)
     ours = gathered((starts, durations), dist.group.WORLD)
     report({"size_bytes": size, "count": size // 4, "ranks": ours, "bare": statistics.median(bare)})
 dist.destroy_process_group()
@@ -76,7 +73,7 @@ def measured() -> list[tuple[int, float, float]]:
         program, results = Path(folder) / "bare_and_ours.py", Path(folder) / "results.jsonl"
         program.write_text(RANK)
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-        arguments = [program, ROOT / "probes", json.dumps(SIZES), str(TURNS), str(CALLS)]
+        arguments = [program, ROOT / "probes", json.dumps(SIZES), str(TURNS)]
         env = {**os.environ, "DDPDOCTOR_RESULTS": str(results), "OMP_NUM_THREADS": "1"}
         subprocess.run([*launcher, *arguments], env=env, check=True, timeout=240)
         events = [json.loads(line) for line in results.read_text().splitlines()]

@@ -18,7 +18,17 @@ def h100(busbw: float) -> Evidence:
             backend="nccl",
             torch="2.13.0",
             ranks=(BenchRank(host="host-a", cores=96, device="NVIDIA H100 80GB HBM3"),) * 8,
-            sizes=(SizeTiming(size_bytes=size, count=size // 4, seconds=(seconds,) * 5, ranks=(rank,) * 8),),
+            sizes=(
+                SizeTiming(
+                    size_bytes=size,
+                    count=size // 4,
+                    iterations=5,
+                    mean_seconds=seconds,
+                    deviation_seconds=0.0,
+                    seconds=(seconds,) * 5,
+                    ranks=(rank,) * 8,
+                ),
+            ),
         )
     )
 
