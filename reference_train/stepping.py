@@ -58,7 +58,9 @@ class Stepper:
         """The sum of this rank's losses, once all gradients are those of the mean over everyone's samples."""
         total = torch.zeros((), device=self.device, dtype=torch.float64)
         pieces = min(self.accumulate, max(1, len(images)))
-        for piece, (part, wanted) in enumerate(zip(images.chunk(pieces), labels.chunk(pieces), strict=True)):
+        # tensor_split gives as many pieces as asked for; chunk may give fewer, and the last one would never be reduced.
+        parts = zip(images.tensor_split(pieces), labels.tensor_split(pieces), strict=True)
+        for piece, (part, wanted) in enumerate(parts):
             # no_sync holds for the forward *and* the backward: DDP decides in the forward whether it will reduce.
             with nullcontext() if piece == pieces - 1 else self.model.no_sync():
                 with self.phases("forward"):

@@ -1,0 +1,90 @@
+"""A checkpoint is whole or is not there, and belongs to its job."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+from checkpoint import clear_leftovers, read, save
+from train import BadInput
+
+from tests.reference_train.launching import ended, start_ranks
+
+JOB = {"model": "digitnet", "world_size": 2}
+
+
+def test_what_was_saved_is_read(tmp_path: Path) -> None:
+    save(tmp_path / "new" / "last.pt", {"job": JOB, "model": {"w": torch.arange(5)}})
+    assert read(tmp_path / "new" / "last.pt", JOB)["model"]["w"].tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        ({"model": "resnet9", "world_size": 2}, "is of another job: model 'digitnet' instead of 'resnet9'"),
+        ({"model": "digitnet", "world_size": 4}, "is of another job: world_size 2 instead of 4"),
+    ],
+)
+def test_a_checkpoint_of_another_job_is_refused(tmp_path: Path, job: dict[str, object], says: str) -> None:
+    save(tmp_path / "last.pt", {"job": JOB})
+    with pytest.raises(BadInput, match=says):
+        read(tmp_path / "last.pt", job)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return print, ("executed",)
+
+
+def test_damaged_and_hostile_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "last.pt"
+    save(path, {"job": JOB, "model": {"w": torch.zeros(100)}})
+    whole = path.read_bytes()
+    for content in (b"", b"x" * 50, whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(BadInput, match=rf"last\.pt \({len(content)} bytes\) is not a checkpoint of this job"):
+            read(path, JOB)
+    torch.save(Evil(), path)
+    with pytest.raises(BadInput, match="is not a checkpoint of this job"):
+        read(path, JOB)
+    assert "executed" not in capsys.readouterr().out
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match=r"cannot write the checkpoint .*last\.pt: .*File exists"):
+        save(tmp_path / "file" / "last.pt", {"job": JOB})
+
+
+def test_what_a_killed_job_left_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / ".last.pt.123").write_bytes(b"half")
+    (tmp_path / "last.pt").write_bytes(b"whole")
+    clear_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
+
+
+def test_no_space_for_a_checkpoint_ends_all_ranks_with_one_clear_error(tmp_path: Path) -> None:
+    def little_space() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))  # a checkpoint has 1.7 MB
+
+    log = tmp_path / "log.jsonl"
+    options = (
+        "--max-steps",
+        "3",
+        "--batch-size",
+        "8",
+        "--checkpoint-dir",
+        str(tmp_path / "kept"),
+        "--json-lines",
+        str(log),
+    )
+    first, second = ended(start_ranks("recipe.py", *options, ranks=2, prepare=little_space), seconds=100)
+
+    assert (first[0], second[0]) == (2, 2)
+    refused = next(event for line in log.read_text().splitlines() if (event := json.loads(line))["event"] == "refused")
+    assert refused["reason"].startswith(f"cannot write the checkpoint {tmp_path / 'kept'}/best.pt: ")
+    assert "Traceback" not in first[2] + second[2]
+    assert list((tmp_path / "kept").iterdir()) == []
