@@ -48,7 +48,9 @@ def test_the_smallest_mistake_fails_and_is_named(tmp_path: Path) -> None:
     assert code == 1
     (finding,) = report["findings"]
     assert finding["code"] == "DDP523"
-    assert finding["message"].startswith("2 ranks over gloo part from one process: plain: gradient of the uneven step: ")
+    assert finding["message"].startswith(
+        "2 ranks over gloo part from one process: plain: gradient of the uneven step: "
+    )
     assert finding["details"][0].startswith("it looks like uneven-batches: each rank averages over its own batch")
 
 
