@@ -19,8 +19,10 @@ def parity(ranks: int, tmp_path: Path, *arguments: str, steps: str = AN_EPOCH) -
     """The exit code and the report of `ddpdoctor train --parity`."""
     report = tmp_path / "report.json"
     ended = subprocess.run(
-        [sys.executable, "-m", "ddpdoctor", "train", "--parity", "--nproc", str(ranks), "--steps", steps]
-        + ["--format", "json", "--output", str(report), *arguments],
+        [
+            *(sys.executable, "-m", "ddpdoctor", "train", "--parity", "--nproc", str(ranks), "--steps", steps),
+            *("--format", "json", "--output", str(report), *arguments),
+        ],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
