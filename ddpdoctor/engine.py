@@ -142,12 +142,14 @@ class _Resolver:
 
 
 def _run(check: Check, resolver: _Resolver) -> Outcome:
+    given: list[Any] = []
     try:
-        return Ran(check.rule, tuple(check.function(*(resolver(kind) for kind in check.inputs))))
+        given.extend(resolver(kind) for kind in check.inputs)
+        return Ran(check.rule, tuple(check.function(*given)))
     except _Absent as absent:
         return Skipped(check.rule, absent.reason, absent.tried)
     except SkipCheck as skip:
-        return Skipped(check.rule, str(skip))
+        return Skipped(check.rule, str(skip), tried=any(value is not None for value in given))
     except Exception as error:  # noqa: BLE001 - a broken check must not silence the others
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Crashed(check.rule, f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})")
