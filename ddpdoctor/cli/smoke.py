@@ -26,10 +26,13 @@ from ddpdoctor.cli.options import (
 )
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, merged
+from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.evidence.training import TrainingRun
 from ddpdoctor.model import Measure, Report
 
+BENCH_SIZES = (1 << 10, 1 << 16, 1 << 20)  # a small message, one as DDP's smallest bucket, one as most of its buckets
+BENCH_SECONDS = 4.0
 DEADLINE_SECONDS = 120.0  # for one stage; all of them together take under 60 s on two idle cores
 
 
@@ -114,6 +117,27 @@ def _train(nproc: int) -> Stage:
     return Stage(evidence=evidence, outcome=outcome, measured=in_numbers(evidence))
 
 
+def _env(_nproc: int) -> Stage:
+    from ddpdoctor.collect.all_ranks import collect
+    from ddpdoctor.collect.world import World
+
+    evidence = collect(World(), deadline_seconds=DEADLINE_SECONDS)
+    assert evidence is not None, "only a rank that a launcher started leaves the talking to rank 0"
+    return Stage(evidence=evidence, outcome=f"{sum(len(facts.facts) for facts in evidence.ranks)} kinds of facts read")
+
+
+def _bench(nproc: int) -> Stage:
+    from ddpdoctor.collect.bench import BenchPlan, run_bench
+    from ddpdoctor.render import bench as words
+
+    evidence, _ = run_bench(BenchPlan(sizes=BENCH_SIZES, budget_seconds=BENCH_SECONDS), nproc=nproc)
+    bench = evidence.one(CollectiveBench)
+    if bench is None or not bench.sizes:
+        return Stage(evidence=evidence, outcome="could not be judged")
+    size, speed = words.facts(bench)[-1]
+    return Stage(evidence=evidence, outcome=f"{bench.collective} of {size}: {speed}", measured=words.measured(bench))
+
+
 def _verify_sync(nproc: int) -> Stage:
     from ddpdoctor.cli.verify_sync import said
     from ddpdoctor.collect.replicas import compare_reference
@@ -125,7 +149,12 @@ def _verify_sync(nproc: int) -> Stage:
     return Stage(evidence=evidence, outcome="; ".join(words for _, words in said(replicas)))
 
 
-STAGES: Mapping[str, Callable[[int], Stage]] = {"verify-sync": _verify_sync, "train": _train}
+STAGES: Mapping[str, Callable[[int], Stage]] = {
+    "env": _env,
+    "bench": _bench,
+    "verify-sync": _verify_sync,
+    "train": _train,
+}
 
 
 def _summarise(report: Report, facts: Sequence[tuple[str, str]]) -> None:
