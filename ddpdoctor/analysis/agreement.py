@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from math import prod
-from typing import TypeVar
 
 from ddpdoctor.evidence.recorder import Call
-
-H = TypeVar("H", bound=Hashable)
 
 SAME_NAMES = {
     "all_gather_single": "_all_gather_base",
@@ -38,24 +33,6 @@ class Disagreement(Enum):
     OPERATION = "operation"
     SHAPE = "shape"
     DTYPE = "dtype"
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """Who is on which side: `odd` are the ranks in the minority. `tied` where no side is a majority; then odd is all."""
-
-    odd: tuple[int, ...]
-    usual: tuple[int, ...]
-    tied: bool
-
-
-def sides_of(value_of: Mapping[int, H]) -> Sides:
-    """The ranks by majority over all of them: a side is usual when more than half of the ranks are on it."""
-    ((value, count),) = Counter(value_of.values()).most_common(1)
-    if 2 * count <= len(value_of):
-        return Sides(odd=tuple(sorted(value_of)), usual=(), tied=True)
-    usual = tuple(sorted(rank for rank, held in value_of.items() if held == value))
-    return Sides(odd=tuple(sorted(value_of.keys() - {*usual})), usual=usual, tied=False)
 
 
 def operation(calls: Sequence[Call]) -> str:

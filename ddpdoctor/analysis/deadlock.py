@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from ddpdoctor.analysis.agreement import Sides, sides_of
+from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.analysis.timeline import GroupTimeline, Made, Timeline
 
 
@@ -15,7 +15,7 @@ class Deadlock:
     """The ranks of one cycle and the call that each waits in; `sides` by the group that they are in first."""
 
     waits: Mapping[int, Made]
-    sides: Sides
+    sides: Vote
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def derive(timeline: Timeline) -> Deadlocks:
 
 
 def _deadlock(waits: Mapping[int, Made]) -> Deadlock:
-    return Deadlock(waits=waits, sides=sides_of({rank: made.group for rank, made in waits.items()}))
+    return Deadlock(waits=waits, sides=vote({rank: made.group for rank, made in waits.items()}))
 
 
 def _cycle(timeline: Timeline) -> dict[int, Made]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ddpdoctor.analysis.agreement import Disagreement, sides_of
+from ddpdoctor.analysis.agreement import Disagreement
 from ddpdoctor.analysis.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.shift import Shift, shift_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Made, Timeline
 from ddpdoctor.evidence import PerRank
@@ -111,7 +112,7 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, Made]) -
 
 
 def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: SourceCode | None) -> Desync:
-    sides = sides_of({rank: made.op for rank, made in clash.made.items()})
+    sides = vote({rank: made.op for rank, made in clash.made.items()})
     usual = sides.usual
     odd = sides.odd
     if sides.tied:

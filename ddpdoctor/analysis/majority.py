@@ -20,6 +20,11 @@ class Vote:
     tied: bool
     odd: tuple[int, ...]
 
+    @property
+    def usual(self) -> tuple[int, ...]:
+        """The ranks that have what the largest side has; nobody where it is tied."""
+        return () if self.tied else self.sides[0]
+
 
 def vote(values: Mapping[int, V]) -> Vote:
     """The vote of ranks over their values."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.agreement import Disagreement, shape, sides_of
+from ddpdoctor.analysis.agreement import Disagreement, shape
+from ddpdoctor.analysis.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.known_errors import Echo
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.analysis.wording import unplaced, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP302",
@@ -19,14 +23,43 @@ RULE = Rule(
 )
 SHOWN_TENSORS = 3
 
+_SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
 
-def check(timeline: Timeline) -> Iterator[Finding]:
-    """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed."""
+
+def check(timeline: Timeline | None, failures: Failures | None) -> Iterator[Finding]:
+    """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
+
+    Without recorders, gloo's own words: the ranks that received another amount than they expected.
+    """
+    if timeline is not None:
+        yield from _by_recorder(timeline)
+    elif failures is not None:
+        yield from _by_words(failures)
+    else:
+        raise SkipCheck("no FlightRecord, and nobody saw a rank end")
+
+
+def _by_words(failures: Failures) -> Iterator[Finding]:
+    found = [failure for failure in failures.all if failure.echo is Echo.MISMATCHED]
+    told = next((sizes for failure in found if (sizes := _SIZES.search(failure.words))), None)
+    if found and told is not None:
+        yield RULE.finding(
+            f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
+            "the collectives themselves differ between ranks",
+            ranks=unique_ranks(found),
+            where=[where for failure in found for where in failure.where()],
+            remedy="run it again under `ddpdoctor watch`, or give the flight recorders to `ddpdoctor diagnose`",
+            received_bytes=int(told["got"]),
+            expected_bytes=int(told["wanted"]),
+        )
+
+
+def _by_recorder(timeline: Timeline) -> Iterator[Finding]:
     for group in timeline.groups:
         clash = group.clashes.get(Disagreement.SHAPE)
         if clash is None:
             continue
-        sides = sides_of({rank: shape(made.calls) for rank, made in clash.made.items()})
+        sides = vote({rank: shape(made.calls) for rank, made in clash.made.items()})
         by_shape: dict[str, list[int]] = {}
         for rank in (*sides.odd, *sides.usual):
             by_shape.setdefault(_spoken(shape(clash.made[rank].calls)), []).append(rank)

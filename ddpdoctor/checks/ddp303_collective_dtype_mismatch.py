@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.agreement import Disagreement, dtypes, sides_of
+from ddpdoctor.analysis.agreement import Disagreement, dtypes
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.analysis.wording import unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
@@ -26,7 +27,7 @@ def check(timeline: Timeline) -> Iterator[Finding]:
         if clash is None:
             continue
         held = {rank: "/".join(dtypes(made.calls)) for rank, made in clash.made.items() if dtypes(made.calls)}
-        sides = sides_of(held)
+        sides = vote(held)
         by_dtype: dict[str, list[int]] = {}
         for rank in (*sides.odd, *sides.usual):
             by_dtype.setdefault(held[rank], []).append(rank)

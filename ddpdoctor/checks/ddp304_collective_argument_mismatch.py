@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from ddpdoctor.analysis.agreement import sides_of
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
@@ -43,7 +43,7 @@ def _compare(argument: Argument, by_rank: dict[int, CollectiveCall]) -> Iterator
     passed = {rank: value for rank, call in by_rank.items() if (value := getattr(call, argument)) is not None}
     if len(set(passed.values())) < 2:
         return
-    sides = sides_of(passed)
+    sides = vote(passed)
     by_value: dict[object, list[int]] = {}
     for rank in (*sides.odd, *sides.usual):
         by_value.setdefault(passed[rank], []).append(rank)

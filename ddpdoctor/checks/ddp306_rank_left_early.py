@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import StepCount
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP306",
@@ -21,10 +23,13 @@ RULE = Rule(
 )
 
 
-def check(desyncs: Desyncs, steps: PerRank[StepCount] | None) -> Iterator[Finding]:
+def check(desyncs: Desyncs | None, failures: Failures | None, steps: PerRank[StepCount] | None) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made."""
+    if desyncs is None and failures is None:
+        raise SkipCheck("no FlightRecord, and nobody saw a rank end")
     made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
-    for desync in desyncs.of(Cause.LEFT):
+    left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
+    for desync in left:
         everyone = (*desync.odd, *desync.usual)
         yield RULE.finding(
             _said(desync, made_steps),
@@ -36,9 +41,28 @@ def check(desyncs: Desyncs, steps: PerRank[StepCount] | None) -> Iterator[Findin
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
             steps={str(rank): made_steps[rank] for rank in sorted(made_steps)},
         )
+    if failures is not None and not left:
+        yield from _by_exits(failures, made_steps)
 
 
-def _said(desync: Desync, steps: dict[int, int]) -> str:
+def _by_exits(failures: Failures, steps: Mapping[int, int]) -> Iterator[Finding]:
+    """Ranks that ended with 0 where all that failed says only that a peer was gone."""
+    lost = [failure for failure in failures.all if failure.echo is Echo.PEER_GONE]
+    theirs = [failure for failure in failures.all if failure.echo is None and not failure.exit.ended_by_launcher]
+    if failures.finished and lost and not theirs:
+        after, still = _steps(failures.finished, steps), _steps(unique_ranks(lost), steps)
+        made = f" after {after}" if after else ""
+        comparison = f", after {still}" if still else ""
+        yield RULE.finding(
+            f"{group_ranks(failures.finished)} ended with exit code 0{made}, and {who(lost)} lost "
+            f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}",
+            ranks=failures.finished,
+            where=[where for failure in lost for where in failure.where("lost its peer here")],
+            steps={str(rank): count for rank, count in sorted(steps.items())},
+        )
+
+
+def _said(desync: Desync, steps: Mapping[int, int]) -> str:
     odd, usual = group_ranks(desync.odd), group_ranks(desync.usual)
     after, still = _steps(desync.odd, steps), _steps(desync.usual, steps)
     there = f"{usual} {verb(desync.usual, 'waits', 'wait')} in {names(desync.made, desync.usual)}"
@@ -51,7 +75,7 @@ def _said(desync: Desync, steps: dict[int, int]) -> str:
     )
 
 
-def _steps(ranks: Sequence[int], steps: dict[int, int]) -> str:
+def _steps(ranks: Sequence[int], steps: Mapping[int, int]) -> str:
     counts = sorted({steps[rank] for rank in ranks if rank in steps})
     if not counts:
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.agreement import sides_of
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.analysis.wording import verb, witnesses
 from ddpdoctor.evidence import PerRank
@@ -31,7 +31,7 @@ def check(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterato
     most = max(counts.values())
     inside = {entry.rank: entry.value.new_groups[-1] for entry in calls if counts[entry.rank] == most}
     outside = sorted(counts.keys() - inside.keys())
-    sides = sides_of({rank: rank in inside for rank in counts})
+    sides = vote({rank: rank in inside for rank in counts})
     members = group_ranks(next(iter(inside.values())).ranks)
     did = f"{group_ranks([*inside])} {verb([*inside], 'waits', 'wait')} in new_group number {most} (of {members})"
     yield RULE.finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ddpdoctor.analysis.agreement import sides_of
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.analysis.wording import witnesses
 from ddpdoctor.evidence import PerRank
@@ -35,7 +35,7 @@ def check(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterato
 
 
 def _finding(iteration: int, seq: Mapping[int, int], timeline: Timeline | None) -> Finding:
-    sides = sides_of(seq)
+    sides = vote(seq)
     by_count: dict[int, list[int]] = {}
     for rank in (*sides.odd, *sides.usual):
         by_count.setdefault(seq[rank], []).append(rank)

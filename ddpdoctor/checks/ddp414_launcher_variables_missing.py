@@ -1,10 +1,12 @@
 """Some of the variables that `init_process_group` reads are set, and others are not."""
 
+import re
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.failures import Failures, unique_ranks, who
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP414",
@@ -12,13 +14,44 @@ RULE = Rule(
     summary="RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set in part",
     severity=Severity.FAIL,
     remedy="start the job with `torchrun --nproc-per-node N SCRIPT`, which sets all four; `unset RANK WORLD_SIZE` to run alone",
+    explains=("DDP318", "DDP401", "DDP408"),
 )
 
+_EXPECTED = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 OTHERS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")  # a script then takes what is missing from these
 
 
-def check(environment: PerRank[Environment]) -> Iterator[Finding]:
+def check(environment: PerRank[Environment] | None, failures: Failures | None) -> Iterator[Finding]:
+    """One finding for each set of missing names, from the environment or from what a rank died of."""
+    if environment is None and failures is None:
+        raise SkipCheck("no Environment, and nobody saw a rank end")
+    found = [*_by_environment(environment)] if environment is not None else []
+    yield from found or (_by_words(failures) if failures is not None else ())
+
+
+def _by_words(failures: Failures) -> Iterator[Finding]:
+    found = failures.of("DDP414")
+    if not found:
+        return
+    words, where = found[0].words, [where for failure in found[:1] for where in failure.where()]
+    if variable := _EXPECTED.search(words):
+        yield RULE.finding(
+            f"{variable['name']} was not set on {who(found)}, and init_process_group needs it",
+            ranks=unique_ranks(found),
+            where=where,
+            missing=[variable["name"]],
+        )
+    else:
+        yield RULE.finding(
+            f"the script of {who(found)} does not know --local-rank, which the launcher passed",
+            ranks=unique_ranks(found),
+            where=where,
+            remedy="start it with `torchrun`, and read the local rank from the environment: int(os.environ['LOCAL_RANK'])",
+        )
+
+
+def _by_environment(environment: PerRank[Environment]) -> Iterator[Finding]:
     """One finding for each set of missing names. MASTER_ADDR and MASTER_PORT alone are no job yet."""
     missing: dict[tuple[str, ...], list[int]] = {}
     for entry in environment:

@@ -1,14 +1,16 @@
-"""DDP415: NCCL refuses with "Duplicate GPU detected"."""
+"""Two ranks of one host use the same GPU, or would: NCCL refuses with "Duplicate GPU detected"."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.failures import Failures, unique_ranks
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpu, Gpus
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP415",
@@ -16,11 +18,44 @@ RULE = Rule(
     summary="two ranks would use one GPU",
     severity=Severity.FAIL,
     remedy='call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`, and give each rank all GPUs or one of its own',
+    explains=("DDP307", "DDP318", "DDP401", "DDP408", "DDP418"),
+)
+
+_TOLD = re.compile(
+    r"Duplicate GPU detected\s*:\s*rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device (?P<bus>[0-9a-fA-F:.]+)"
 )
 
 
-def check(launches: PerRank[Launch], environments: PerRank[Environment], gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a GPU that several ranks of a host come to by their local rank and CUDA_VISIBLE_DEVICES."""
+def check(
+    launches: PerRank[Launch] | None,
+    environments: PerRank[Environment] | None,
+    gpus: PerRank[Gpus] | None,
+    failures: Failures | None,
+) -> Iterator[Finding]:
+    """One finding a GPU that several ranks of a host come to, by NCCL's own words or by what the ranks would choose."""
+    if failures is not None and failures.of("DDP415"):
+        yield from _by_words(failures)
+    elif launches is not None and environments is not None and gpus is not None:
+        yield from _by_choice(launches, environments, gpus)
+    elif failures is None:
+        raise SkipCheck("no Gpus of launched ranks, and nobody saw a rank end")
+
+
+def _by_words(failures: Failures) -> Iterator[Finding]:
+    found = failures.of("DDP415")
+    sharing: dict[str, set[int]] = {}
+    for failure in found:
+        for told in _TOLD.finditer("\n".join((failure.words, *failure.exit.tail))):
+            sharing.setdefault(told["bus"], set()).update((int(told["one"]), int(told["other"])))
+    for bus, ranks in sorted(sharing.items()):
+        yield RULE.finding(
+            f"{group_ranks([*ranks])} use the same GPU, the one with PCI bus id {bus}", ranks=[*ranks], pci_bus_id=bus
+        )
+    if not sharing:
+        yield RULE.finding("two ranks use the same GPU; the message does not say which", ranks=unique_ranks(found))
+
+
+def _by_choice(launches: PerRank[Launch], environments: PerRank[Environment], gpus: PerRank[Gpus]) -> Iterator[Finding]:
     users: dict[tuple[str, str], list[int]] = {}
     boards = {entry.rank: entry.value for entry in gpus}
     wishes = {entry.rank: entry.value.variables.get("CUDA_VISIBLE_DEVICES") for entry in environments}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor import case
 from ddpdoctor.collect.dumps import Dump, looks_like_dump, read_dump
+from ddpdoctor.collect.joblog import read_logs
+from ddpdoctor.collect.log_lines import rank_of_log
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
@@ -42,6 +45,7 @@ def gather(paths: Sequence[Path]) -> Evidence:
     complaints = [f"{path}: it is neither a dump, a log nor a case" for path in found.others if path in paths]
     parts = [part for file in found.cases for part in _case(file, complaints)]
     parts += _records(found.dumps, complaints)
+    parts += _logs(found.logs, complaints)
     if not parts:
         raise UndecidedError(
             "nothing here can be diagnosed" + "".join(f"\n  {line}" for line in _shortened(complaints)),
@@ -140,6 +144,17 @@ def _records(files: Iterable[Path], complaints: list[str]) -> list[Evidence]:
         return []
     ranks = (RankFacts(rank=rank, host="", facts=(dump.record,)) for rank, dump in sorted(best.items()))
     return [Evidence(ranks=tuple(ranks))]
+
+
+def _logs(files: Sequence[Path], complaints: list[str]) -> list[Evidence]:
+    """What the logs say, those of one file each first: a rank's own file tells more than the launcher's."""
+    readable = []
+    for file in files:
+        if os.access(file, os.R_OK):
+            readable.append(file)
+        else:
+            complaints.append(f"{file}: it cannot be read")
+    return [read_logs(sorted(readable, key=lambda file: rank_of_log(file) is None))] if readable else []
 
 
 def _worth(record: FlightRecord) -> tuple[bool, int]:

@@ -17,7 +17,7 @@ SICK = (
         says="rank 1 died of SIGSEGV with TORCH_DISTRIBUTED_DEBUG=DETAIL set, "
         "as DistributedDataParallel(...) on gloo does",
         ranks=(1,),
-        also=("DDP191",),
+        also=("DDP191", "DDP403"),
     ),
 )
 HEALTHY = (

@@ -1,5 +1,6 @@
 from tests.checks import Sick, one_host, ranks
 from tests.checks.hosts import variables
+from tests.endings import ended, raised
 
 ALL = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
 
@@ -12,6 +13,15 @@ SICK = (
         evidence=ranks(variables(**ALL), variables(WORLD_SIZE="2")),
         says="WORLD_SIZE is set on rank 1, but not RANK, MASTER_ADDR, MASTER_PORT",
         ranks=(1,),
+    ),
+    Sick(
+        evidence=ended(
+            raised(
+                "Error initializing torch.distributed using env:// rendezvous: environment variable RANK expected, but not set"
+            )
+        ),
+        says="RANK was not set on rank 0, and init_process_group needs it",
+        ranks=(0,),
     ),
 )
 HEALTHY = (

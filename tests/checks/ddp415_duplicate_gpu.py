@@ -7,6 +7,7 @@ from ddpdoctor.evidence.gpus import Gpu, Gpus
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.launch import Launch
 from tests.checks import Sick, ranks
+from tests.endings import FINE, ended, raised
 
 BOARD = Gpus(
     driver="580.65.06", gpus=tuple(Gpu(index=index, pci_bus_id=f"00000000:{index}B:00.0") for index in range(2))
@@ -27,7 +28,14 @@ def two_ranks(*visible: str | None) -> Evidence:
     )
 
 
+WORDS = "ncclInvalidUsage\nLast error:\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"
+
 SICK = (
+    Sick(
+        evidence=ended(raised(WORDS, "DistBackendError"), raised(WORDS, "DistBackendError")),
+        says="ranks 0-1 use the same GPU, the one with PCI bus id 1000",
+        ranks=(0, 1),
+    ),
     Sick(
         evidence=two_ranks("0", "0"),
         says="ranks 0-1 on host-a would all use the GPU at 00000000:0B:00.0",
@@ -35,4 +43,10 @@ SICK = (
         hosts=("host-a",),
     ),
 )
-HEALTHY = (two_ranks("0", "1"), two_ranks(None, None), two_ranks("0,1", "0,1"), two_ranks("1,0", "1,0"))
+HEALTHY = (
+    ended(FINE, FINE),
+    two_ranks("0", "1"),
+    two_ranks(None, None),
+    two_ranks("0,1", "0,1"),
+    two_ranks("1,0", "1,0"),
+)

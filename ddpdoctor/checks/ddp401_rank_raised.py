@@ -1,0 +1,67 @@
+"""A rank raised an exception of its own; what its peers say about closed connections is an echo of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.failures import Failure, Failures, spoken, unique_ranks, who
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP401",
+    name="rank-raised",
+    summary="a rank raised an exception, and its peers lost it",
+    severity=Severity.FAIL,
+    remedy="fix the error at this line; what the other ranks print about closed connections and timeouts comes from it",
+    explains=("DDP305", "DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP408", "DDP418"),
+)
+SHOWN_OTHERS = 3
+OF_A_WORKER = (
+    "find out who killed the worker, most often the kernel for memory (`dmesg | grep -i oom`): use fewer workers, a smaller "
+    "prefetch_factor, and no large Python lists in the data set, which every worker copies"
+)
+
+_WORKER_KILLED = re.compile(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)")
+
+
+def check(failures: Failures) -> Iterator[Finding]:
+    """The first exception that is no echo, the ranks that raised it, and the line of the user's own code."""
+    own = failures.own
+    if not own:
+        yield from _wordless(failures)
+        return
+    first = own[0]
+    same = [failure for failure in own if _key(failure) == _key(first)]
+    later = [failure for failure in own if _key(failure) != _key(first)]
+    assert first.error is not None
+    ranks = unique_ranks(same)
+    yield RULE.finding(
+        f"{who(same)} raised {spoken(first.error)}",
+        ranks=ranks,
+        where=[where for failure in same for where in failure.where("raised here")],
+        details=[
+            f"later {failure.who} raised {spoken(failure.error)}" for failure in later[:SHOWN_OTHERS] if failure.error
+        ],
+        remedy=OF_A_WORKER if _WORKER_KILLED.search(first.error.message) else None,
+        type=first.error.type,
+        error=first.error.message,
+        exit_code=first.exit.exit_code,
+    )
+
+
+def _wordless(failures: Failures) -> Iterator[Finding]:
+    """Ranks that failed while nothing that they said is at hand."""
+    found = failures.wordless
+    if found:
+        yield RULE.finding(
+            f"{who(found)} ended with exit code {found[0].exit.exit_code}, and nothing that explains it is in the logs given",
+            ranks=unique_ranks(found),
+            remedy="give what these ranks wrote to stderr as well: torchrun keeps it with `--log-dir DIR --redirects 3`",
+            exit_code=found[0].exit.exit_code,
+        )
+
+
+def _key(failure: Failure) -> tuple[str, object]:
+    """What makes two failures one bug: the type of the exception and the line."""
+    return (failure.error.type if failure.error is not None else "", failure.place)

@@ -1,0 +1,63 @@
+"""A signal ended a rank, and its launcher did not send it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+
+from ddpdoctor.analysis.failures import Failure, Failures, unique_ranks
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+USUAL_SENDERS = {
+    "SIGKILL": "most often the kernel, for memory (`dmesg | grep -i oom`, the cgroup's memory.events), else a scheduler or a "
+    "person; nothing in the process can say more",
+    "SIGTERM": "a scheduler that preempts the job or ends it at its time limit, or a person: see the scheduler's log",
+    "SIGINT": "Ctrl-C, or a launcher that passes it on",
+    "SIGSEGV": "a bug in native code: run it again with PYTHONFAULTHANDLER=1 to see the Python line, and compare the versions "
+    "of torch, the driver and the extensions with those of a host where it works",
+    "SIGABRT": "an assertion in native code: its last words stand in the log just before",
+    "SIGBUS": "memory-mapped data that is gone, or a full /dev/shm: `df /dev/shm`",
+    "SIGFPE": "a division by zero in native code",
+    "SIGILL": "an instruction that this processor does not have: the build of torch or of an extension does not fit the host",
+    "SIGHUP": "a terminal or ssh session that was closed: start it under a scheduler, tmux or nohup",
+    "SIGXCPU": "a limit on CPU time: `ulimit -t`",
+}
+RULE = Rule(
+    code="DDP403",
+    name="rank-killed-by-signal",
+    summary="a signal ended a rank, and its peers lost it",
+    severity=Severity.FAIL,
+    remedy="find out who sent the signal: the scheduler, the kernel, a person",
+    explains=("DDP305", "DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+)
+
+
+def check(failures: Failures) -> Iterator[Finding]:
+    """The ranks by the signal that ended them, with what usually sends it and the rank's last words."""
+    by_signal: dict[str, list[Failure]] = {}
+    for failure in failures.killed:
+        if not (failure.exit.signal == signal.SIGKILL and (failure.exit.oom_kills or failure.exit.kernel_said)):
+            by_signal.setdefault(_name(failure), []).append(failure)
+    ended_by = failures.log.ended_by if failures.log is not None else None
+    for name, killed in by_signal.items():
+        ranks = unique_ranks(killed)
+        yield RULE.finding(
+            f"{group_ranks(ranks)} died of {name}" + (f": {ended_by}" if ended_by else ""),
+            ranks=ranks,
+            details=_last_words(killed),
+            remedy=f"it was {USUAL_SENDERS[name]}" if name in USUAL_SENDERS else None,
+            signal=name,
+            exit_code=killed[0].exit.exit_code,
+        )
+
+
+def _name(failure: Failure) -> str:
+    number = failure.exit.signal or 0
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last_words(killed: Sequence[Failure]) -> list[str]:
+    return [f"{failure.who} last said: {failure.exit.tail[-1]}" for failure in killed[:3] if failure.exit.tail]

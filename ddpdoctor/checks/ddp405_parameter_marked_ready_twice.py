@@ -1,0 +1,39 @@
+"""A parameter's gradient was ready twice in one step: checkpointed twice, or pre-marked behind an opaque output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.failures import Failures, unique_ranks
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP405",
+    name="parameter-marked-ready-twice",
+    summary="a parameter's gradient was ready twice in one step",
+    severity=Severity.FAIL,
+    remedy="use checkpoint(..., use_reentrant=False); with find_unused_parameters=True return tensors, dicts, tuples or "
+    "dataclasses from forward, since DDP cannot look into other objects; do not use a parameter outside of forward",
+    explains=("DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+)
+
+_WHICH = re.compile(r"Parameter at index (?P<index>\d+)(?: with name (?P<name>\S+))? has been marked as ready twice")
+
+
+def check(failures: Failures) -> Iterator[Finding]:
+    """The parameter, by name where the message has it, and the ranks."""
+    found = failures.of("DDP405")
+    if not found:
+        return
+    which = next((match for failure in found if (match := _WHICH.search(failure.words))), None)
+    parameter = (which["name"] or f"number {which['index']}") if which is not None else "that the message does not name"
+    ranks = unique_ranks(found)
+    who = f" on {group_ranks(ranks)}" if ranks else ""
+    yield RULE.finding(
+        f"the gradient of parameter {parameter} was ready twice in one step{who}",
+        ranks=ranks,
+        where=[where for failure in found for where in failure.where("backward")],
+        parameter=which["name"] if which is not None else None,
+        index=int(which["index"]) if which is not None else None,
+    )

@@ -1,0 +1,75 @@
+"""Ranks wrapped models with different parameters: another number of them, or other shapes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.failures import Failure, Failures, unique_ranks, who
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP406",
+    name="replicas-not-the-same-model",
+    summary="ranks wrapped models that are not the same",
+    severity=Severity.FAIL,
+    remedy="build the model from the same code and configuration on every rank: no layer that depends on the rank, on local data "
+    "(the number of classes found in local files) or on the order of a set",
+    explains=("DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+)
+
+_COUNTS = re.compile(
+    r"Rank (?P<one>\d+) has (?P<has>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<differs>\d+)"
+)
+_SHAPE = re.compile(r"params\[(?P<index>\d+)\] in this process with sizes \[(?P<sizes>[^\]]*)\]")
+
+
+def check(failures: Failures) -> Iterator[Finding]:
+    """The ranks against the majority, with the number of parameters of each, or the first parameter that differs."""
+    found = failures.of("DDP406")
+    if not found:
+        return
+    counts = {rank: count for failure in found for rank, count in _counts(failure)}
+    where = [where for failure in found for where in failure.where("wraps its model here")]
+    if len(set(counts.values())) > 1:
+        sides = vote(counts)
+        by_count: dict[int, list[int]] = {}
+        for rank in (*sides.odd, *sides.usual):
+            by_count.setdefault(counts[rank], []).append(rank)
+        (count, ranks), *others = by_count.items()
+        rest = " and ".join(f"{group_ranks(others_ranks)} {other}" for other, others_ranks in others)
+        yield RULE.finding(
+            f"the model of {group_ranks(ranks)} has {count} parameters, that of {rest}",
+            ranks=sides.odd,
+            where=sorted(where, key=lambda one: one.rank not in sides.odd),
+            parameters={str(rank): count for rank, count in sorted(counts.items())},
+        )
+        return
+    yield from _by_shape(failures, found)
+
+
+def _counts(failure: Failure) -> Iterator[tuple[int, int]]:
+    for told in _COUNTS.finditer(failure.words):
+        yield int(told["one"]), int(told["has"])
+        yield int(told["other"]), int(told["differs"])
+
+
+def _by_shape(failures: Failures, found: tuple[Failure, ...]) -> Iterator[Finding]:
+    """Each rank compares itself with rank 0 alone: where most ranks differ from it, rank 0 is the odd one."""
+    differ = unique_ranks(found)
+    known = {rank for failure in failures.all for rank in failure.ranks} | {*failures.finished, 0}
+    sides = vote({rank: rank in differ for rank in known})
+    told = next((match for failure in found if (match := _SHAPE.search(failure.words))), None)
+    what = (
+        f"parameter {told['index']} has shape [{told['sizes']}]"
+        if told is not None
+        else "a parameter has another shape"
+    )
+
+    yield RULE.finding(
+        f"{what} on {who(found)}, and another one on rank 0",
+        ranks=sides.odd if differ else (),
+        where=[where for failure in found for where in failure.where("wraps its model here")],
+        index=int(told["index"]) if told is not None else None,
+    )

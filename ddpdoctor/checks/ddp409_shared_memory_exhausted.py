@@ -1,0 +1,39 @@
+"""Shared memory (/dev/shm) was full: DataLoader workers hand batches over through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.failures import Failures, unique_ranks, who
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.limits import SharedMemory
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP409",
+    name="shared-memory-exhausted",
+    summary="shared memory (/dev/shm) was full, through which DataLoader workers and NCCL hand over data",
+    severity=Severity.FAIL,
+    remedy="give the container a larger one (`docker run --shm-size=16g`, or `--ipc=host`; in Kubernetes an emptyDir of medium "
+    "Memory at /dev/shm), or use fewer workers and a smaller prefetch_factor",
+    explains=("DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP401", "DDP403", "DDP408", "DDP418"),
+)
+GIB = 1 << 30
+
+
+def check(failures: Failures, memory: PerRank[SharedMemory] | None) -> Iterator[Finding]:
+    """The ranks whose shared memory ran out, and the size of /dev/shm where it is known."""
+    found = failures.of("DDP409")
+    if not found:
+        return
+    ranks = unique_ranks(found)
+    sizes = {entry.rank: entry.value.size_bytes for entry in memory or ()}
+    size = next((sizes[rank] for rank in ranks if rank in sizes), None) or next(iter(sizes.values()), None)
+    told = f", {size / GIB:.2g} GiB" if size is not None else ""
+    words = found[0].words.partition("\n")[0].strip()
+    yield RULE.finding(
+        f"shared memory (/dev/shm{told}) was full on {who(found)}: {words}",
+        ranks=ranks,
+        where=[where for failure in found for where in failure.where()],
+        size_bytes=size,
+    )

@@ -1,0 +1,38 @@
+"""DDP's constructor read a number of parameters from a peer that no model has: the exchange failed, not the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.failures import Failures, who
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP416",
+    name="parameter-exchange-failed",
+    summary="the exchange of parameter counts failed; the models need not differ",
+    severity=Severity.FAIL,
+    remedy="do not look for a difference between the models: look at the launch (two ranks on one GPU, a wrong number of "
+    "processes, ranks that disagree about WORLD_SIZE) and at the other ranks' first error; `ddpdoctor net` tries the links",
+    explains=("DDP307", "DDP318", "DDP401", "DDP406", "DDP408", "DDP418"),
+)
+
+_COUNTS = re.compile(
+    r"Rank (?P<one>\d+) has (?P<has>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<differs>\d+)"
+)
+
+
+def check(failures: Failures) -> Iterator[Finding]:
+    """The peer whose answer cannot be true, and the answer."""
+    found = failures.of("DDP416")
+    told = next((match for failure in found if (match := _COUNTS.search(failure.words))), None)
+    if told is not None:
+        yield RULE.finding(
+            f"{who(found)} read from rank {told['other']} that its "
+            f"model has {told['differs']} parameters, which no model has; it has {told['has']} itself",
+            ranks=(int(told["other"]),),
+            where=[where for failure in found for where in failure.where("wraps its model here")],
+            has=int(told["has"]),
+            read=int(told["differs"]),
+        )

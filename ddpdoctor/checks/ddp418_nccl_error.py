@@ -1,0 +1,87 @@
+"""NCCL failed, and its words tell on which side: the network, a device, its own set-up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.failures import Failures, unique_ranks
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP418",
+    name="nccl-error",
+    summary="NCCL failed: the network, a device or its set-up",
+    severity=Severity.FAIL,
+    remedy="run it again with NCCL_DEBUG=WARN: the line before the error tells the call that failed, and on which host",
+    explains=("DDP318", "DDP408"),
+)
+
+# what the words mean, and what to do; the first that matches decides
+_MEANINGS = (
+    (
+        r"no socket interface found",
+        "NCCL found no network interface",
+        "set NCCL_SOCKET_IFNAME to the interface that leads to the other hosts; `ddpdoctor env` lists them",
+    ),
+    (
+        r"Got completion from peer .*(?:error|status=)\s*12|vendor err(?:or)? 129",
+        "InfiniBand gave up on a peer after its retries (completion status 12)",
+        "the NICs cannot reach each other: on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of show_gids; check the cables",
+    ),
+    (
+        r"Got completion from peer",
+        "InfiniBand reported a failed transfer",
+        "look at the port counters (`perfquery`, `ddpdoctor env` on that host) and at the cable",
+    ),
+    (
+        r"Message truncated|Mismatched collective detected",
+        "a rank sent another amount than its peer expected",
+        "the ranks are in different collectives, or have different versions of NCCL: compare `ddpdoctor env` of the hosts",
+    ),
+    (
+        r"ncclRemoteError|remote process exited",
+        "a peer's process ended, or the network to it broke",
+        "look for the rank that failed first; if none failed, test the link with `ddpdoctor net`",
+    ),
+    (
+        r"ncclUnhandledCudaError|unhandled cuda error",
+        "a CUDA call inside NCCL failed",
+        "the line before tells which; after an illegal memory access run with CUDA_LAUNCH_BLOCKING=1; see `dmesg | grep Xid`",
+    ),
+    (
+        r"ncclSystemError|unhandled system error|Call to \w+ (?:failed|returned)",
+        "a system call inside NCCL failed: a socket, shared memory, or a device file",
+        "the line before tells which: /dev/shm too small, a firewall between the hosts, locked memory limited (`ulimit -l`)",
+    ),
+    (
+        r"ncclInvalidUsage|invalid usage",
+        "NCCL was used in a way that it does not allow",
+        "most often two ranks on one GPU, or a communicator used after it was aborted",
+    ),
+    (
+        r"ncclInternalError|internal error",
+        "NCCL failed inside itself",
+        "compare NCCL's version on all hosts (`ddpdoctor env`)",
+    ),
+)
+
+
+def check(failures: Failures) -> Iterator[Finding]:
+    """What NCCL's words mean, on which ranks; said only of ranks that do not merely echo a peer."""
+    found = failures.of("DDP418")
+    if not found:
+        return
+    words = next((failure.words for failure in found if failure.words), "")
+    lines = "\n".join(line for failure in found for line in (failure.words, *failure.exit.tail))
+    meaning, remedy = next(
+        ((said, do) for pattern, said, do in _MEANINGS if re.search(pattern, lines)), ("NCCL failed", None)
+    )
+    ranks = unique_ranks(found)
+    yield RULE.finding(
+        f"{meaning}{f' on {group_ranks(ranks)}' if ranks else ''}",
+        ranks=ranks,
+        where=[where for failure in found for where in failure.where()],
+        details=[f"its words: {words.partition(chr(10))[0].strip()[:300]}"] if words else (),
+        remedy=remedy,
+    )

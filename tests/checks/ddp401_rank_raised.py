@@ -1,0 +1,40 @@
+"""An exception of one rank's own, of a DataLoader worker, of nobody knows whom; peers that only lost it."""
+
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from tests.checks import Sick
+from tests.endings import CLOSED, FINE, LOST_PEER, PLACE, ended, logged, raised
+
+INNER = RankError(type="ValueError", message="bad sample 9", stack=(PLACE,))
+OUTER = RankError(type="ValueError", message="Caught ValueError in DataLoader worker process 0.", cause=INNER)
+
+SICK = (
+    Sick(
+        evidence=ended(LOST_PEER, raised("'label 17'", "KeyError"), LOST_PEER),
+        says="rank 1 raised KeyError: 'label 17'",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=ended(raised("no such file", "OSError", order=3), raised("no such file", "OSError", order=1)),
+        says="ranks 0-1 raised OSError: no such file",
+        ranks=(0, 1),
+    ),
+    Sick(
+        evidence=ended(RankExit(exit_code=1, error=OUTER), LOST_PEER),
+        says="rank 0 raised ValueError: bad sample 9",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=ended(
+            LOST_PEER, RankExit(exit_code=1, error=RankError(type="RuntimeError", message=CLOSED, cause=INNER), order=0)
+        ),
+        says="rank 1 raised ValueError: bad sample 9",
+        ranks=(1,),
+    ),
+    Sick(evidence=logged(INNER), says="a rank that the log does not name raised ValueError: bad sample 9"),
+    Sick(
+        evidence=ended(RankExit(exit_code=-15, ended_by_launcher=True), RankExit(exit_code=1)),
+        says="rank 1 ended with exit code 1, and nothing that explains it is in the logs given",
+        ranks=(1,),
+    ),
+)
+HEALTHY = (ended(FINE, FINE),)

@@ -1,0 +1,26 @@
+"""Signals that nobody here sent; one that the launcher sent."""
+
+from dataclasses import replace
+
+from ddpdoctor.evidence.joblog import JobLog
+from ddpdoctor.evidence.ranks import RankExit
+from tests.checks import Sick
+from tests.endings import FINE, LOST_PEER, ended
+
+TIME_LIMIT = "slurmstepd: error: *** STEP 42.0 ON node1 CANCELLED AT 2026-11-21T04:45:53 DUE TO TIME LIMIT ***"
+
+SICK = (
+    Sick(
+        evidence=ended(LOST_PEER, LOST_PEER, RankExit(exit_code=-11)),
+        says="rank 2 died of SIGSEGV",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=ended(
+            RankExit(exit_code=-15), RankExit(exit_code=-15), job=(JobLog(files=(), lines=1, ended_by=TIME_LIMIT),)
+        ),
+        says=f"ranks 0-1 died of SIGTERM: {TIME_LIMIT}",
+        ranks=(0, 1),
+    ),
+)
+HEALTHY = (ended(FINE, RankExit(exit_code=-15, ended_by_launcher=True)), ended(FINE, replace(FINE, oom_kills=0)))

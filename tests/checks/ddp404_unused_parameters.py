@@ -1,0 +1,24 @@
+"""DDP's own words about parameters without a gradient, by index and by name."""
+
+from tests.checks import Sick
+from tests.endings import FINE, LOST_PEER, ended, raised
+
+FINISHED = (
+    "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates ..."
+)
+BY_INDEX = f"{FINISHED}\nParameter indices which did not receive grad for rank 1: 2 3\n In addition, you can set ..."
+BY_NAME = f"{FINISHED}\nParameters which did not receive grad for rank 0: b.weight, b.bias\nParameter indices ..."
+
+SICK = (
+    Sick(
+        evidence=ended(LOST_PEER, raised(BY_INDEX), LOST_PEER),
+        says="rank 1 had no gradient of parameters #2, #3 from the step before",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=ended(raised(BY_NAME), raised(BY_NAME)),
+        says="ranks 0-1 had no gradient of parameters b.weight, b.bias from the step before",
+        ranks=(0, 1),
+    ),
+)
+HEALTHY = (ended(FINE, FINE),)

@@ -1,0 +1,35 @@
+"""Another number of parameters and another shape, on a middle rank and on rank 0."""
+
+from tests.checks import Sick
+from tests.endings import FINE, LOST_PEER, ended, raised
+
+
+def counts(one: int, has: int, other: int, differs: int) -> str:
+    return (
+        f"DDP expects same model across all ranks, but Rank {one} has {has} params, "
+        f"while rank {other} has inconsistent {differs} params."
+    )
+
+
+def shape(rank: int) -> str:
+    return f"[{rank}]: params[3] in this process with sizes [16, 8] appears not to match sizes of the same param in process 0."
+
+
+SICK = (
+    Sick(
+        evidence=ended(raised(counts(0, 10, 1, 12)), raised(counts(1, 12, 0, 10)), raised(counts(2, 10, 1, 12))),
+        says="the model of rank 1 has 12 parameters, that of ranks 0,2 10",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=ended(LOST_PEER, raised(shape(1)), LOST_PEER),
+        says="parameter 3 has shape [16, 8] on rank 1, and another one on rank 0",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=ended(LOST_PEER, raised(shape(1)), raised(shape(2))),
+        says="parameter 3 has shape [16, 8] on ranks 1-2, and another one on rank 0",
+        ranks=(0,),
+    ),
+)
+HEALTHY = (ended(FINE, FINE),)

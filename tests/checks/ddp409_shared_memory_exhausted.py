@@ -1,0 +1,26 @@
+"""A full /dev/shm in the words of a DataLoader worker."""
+
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.limits import SharedMemory
+from tests.checks import Sick
+from tests.endings import FINE, ended, raised
+
+FULL = "unable to allocate shared memory(shm) for file </torch_1234_5>: No space left on device (28)"
+
+SICK = (
+    Sick(
+        evidence=ended(FINE, raised(FULL)),
+        says=f"shared memory (/dev/shm) was full on rank 1: RuntimeError: {FULL}",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=Evidence(
+            ranks=(
+                RankFacts(rank=0, host="a", facts=(raised(FULL), SharedMemory(size_bytes=1 << 40, free_bytes=1 << 39))),
+            )
+        ),
+        says=f"shared memory (/dev/shm, 1e+03 GiB) was full on rank 0: RuntimeError: {FULL}",
+        ranks=(0,),
+    ),
+)
+HEALTHY = (ended(FINE, FINE),)

@@ -1,0 +1,20 @@
+"""NCCL asked of a build for the CPU."""
+
+from ddpdoctor.evidence.ranks import RankError
+from tests.checks import Sick
+from tests.endings import FINE, ended, logged, raised
+
+WORDS = "Distributed package doesn't have NCCL built in"
+
+SICK = (
+    Sick(
+        evidence=ended(raised(WORDS), raised(WORDS)),
+        says="torch was built without NCCL, which the job asked for on ranks 0-1",
+        ranks=(0, 1),
+    ),
+    Sick(
+        evidence=logged(RankError(type="RuntimeError", message=WORDS)),
+        says="torch was built without NCCL, which the job asked for",
+    ),
+)
+HEALTHY = (ended(FINE, FINE),)

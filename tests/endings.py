@@ -1,0 +1,43 @@
+"""Ends of ranks as logs and watching show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.joblog import JobLog
+from ddpdoctor.evidence.ranks import RankError, RankExit
+
+PLACE = Frame(file="/home/me/job/train.py", line=48, function="train")
+TORCH = Frame(
+    file="/opt/venv/lib/python3.11/site-packages/torch/autograd/graph.py", line=979, function="_engine_run_backward"
+)
+CLOSED = (
+    "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:10130. This is "
+    "typically caused by a remote worker crashing. Check the logs of the remote worker before reporting an error."
+)
+
+
+def raised(message: str, kind: str = "RuntimeError", *, order: int = 0, code: int = 1, **more: Any) -> RankExit:
+    """A rank that ended with this exception, raised at line 48 of train.py."""
+    return RankExit(
+        exit_code=code, error=RankError(type=kind, message=message, stack=(TORCH, PLACE)), order=order, **more
+    )
+
+
+LOST_PEER = raised(CLOSED, order=9)
+FINE = RankExit(exit_code=0)
+
+
+def ended(*each: RankExit | None, job: tuple[Any, ...] = ()) -> Evidence:
+    """A job whose rank N ended as `each[N]`; None for a rank of which nothing is known."""
+    facts = (RankFacts(rank=rank, host="host-a", facts=(one,)) for rank, one in enumerate(each) if one is not None)
+    return Evidence(job=job, ranks=tuple(facts), about_job=True)
+
+
+def logged(*errors: RankError, said: tuple[str, ...] = (), ended_by: str | None = None) -> Evidence:
+    """A log that tells these things without saying of which rank."""
+    return Evidence(
+        job=(JobLog(files=("job.log",), lines=9, errors=errors, said=said, ended_by=ended_by),), about_job=True
+    )
