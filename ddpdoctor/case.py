@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,11 @@ _SECRETS = (
     re.compile(r"(?P<keep>\b)(?P<secret>AKIA[0-9A-Z]{16})\b"),
 )
 REDACTED = "<redacted>"
+_SECRET_NAME = re.compile(f"(?i)^{_SENSITIVE}$")
+_HARMLESS = {int, float, bool, type(None)}
 
 
+@lru_cache(maxsize=1 << 16)  # the same few file names and dtypes stand in the records of thousands of ranks
 def redact_text(text: str) -> str:
     """`text` with everything that looks like a password, token or key replaced by `<redacted>`."""
     for pattern in _SECRETS:
@@ -177,11 +181,15 @@ def _redacted(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, dict):
-        secret_name = re.compile(f"(?i)^{_SENSITIVE}$")
         return {
-            key: REDACTED if isinstance(item, str) and secret_name.match(key) else _redacted(item)
+            key: REDACTED if isinstance(item, str) and _names_a_secret(key) else _redacted(item)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_redacted(item) for item in value]
+        return value if set(map(type, value)) <= _HARMLESS else [_redacted(item) for item in value]
     return value
+
+
+@lru_cache(maxsize=1 << 12)
+def _names_a_secret(key: str) -> bool:
+    return _SECRET_NAME.match(key) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.agreement import sides_of
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.model import SkipCheck, group_ranks
 
 
@@ -35,7 +35,7 @@ def difference(value_of: Iterable[tuple[int, str | None]]) -> Difference | None:
         raise SkipCheck("one rank alone has nothing to differ from: start it with torchrun, srun or mpirun")
     if len({*known.values()}) == 1:
         return None
-    sides = sides_of(known)
+    sides = vote(known)
     values = {
         value: tuple(rank for rank in sorted(known) if known[rank] == value) for value in dict.fromkeys(known.values())
     }
