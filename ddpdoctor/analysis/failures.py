@@ -12,6 +12,7 @@ from ddpdoctor.evidence.joblog import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
+SIGABRT = 6  # with it native code ends itself: where its last words are an echo, so is the end
 NEVER = 1 << 60  # the order of an end that nobody saw
 
 
@@ -98,7 +99,7 @@ class Failures:
             if failure.exit.signal is not None
             and not failure.exit.ended_by_launcher
             and (failure.error is None or failure.echo is not None)
-            and failure.echo is not Echo.MISMATCHED
+            and not (failure.exit.signal == SIGABRT and failure.echo is not None)
         )
 
 

@@ -9,7 +9,9 @@ from tests.standstills import STDLIB, TORCH, rank, stack, standstill
 SHUTDOWN = (Frame(file=f"{STDLIB}/threading.py", line=1590, function="_shutdown"),)
 UPLOADER = Thread(name="uploader", frames=stack(user=(8, "upload")), os_id=101)
 TEARDOWN = stack((f"{TORCH}/distributed/distributed_c10d.py", 2361, "destroy_process_group"), user=(99, "main"))
-FAILED = RankExit(exit_code=None, error=RankError(type="RuntimeError", message="a bad sample"))
+FAILED = RankExit(
+    exit_code=None, error=RankError(type="RuntimeError", message="Application timeout caused pair closure")
+)
 
 SICK = (
     Sick(
