@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import signal
 import socket
 import sys
 import time
@@ -23,6 +25,7 @@ from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: i
 PINGS = 5
 CLOCK_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
+SAME_RANK_SECONDS = 4.0
 POLL_SECONDS = 0.02
 
 
@@ -56,16 +59,24 @@ def main() -> int:
 
 def meet(options: argparse.Namespace, end: float) -> Store:
     """The store that all ranks share; rank 0 serves it unless an agent does, or a process of the same rank already."""
-    timeout = timedelta(seconds=max(1.0, end - time.monotonic()))
+    seconds = max(1.0, end - time.monotonic())
     serve = options.rank == 0 and not options.hosted
+    last_words(f"nothing at {options.host}:{options.port} answers as a store", seconds)
     try:
-        store = TCPStore(options.host, options.port, None, serve, timeout, wait_for_workers=False)
+        store = TCPStore(options.host, options.port, None, serve, timedelta(seconds=seconds), wait_for_workers=False)
     except DistError:
         if not serve:
             raise
-        store = TCPStore(options.host, options.port, None, False, timedelta(seconds=5))
-        store.set_timeout(timeout)
+        last_words(f"rank 0 cannot listen on {options.host}:{options.port}: another program does", SAME_RANK_SECONDS)
+        store = TCPStore(options.host, options.port, None, False, timedelta(seconds=seconds))
+    signal.alarm(0)
     return PrefixStore(f"ddpdoctor/env/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def last_words(reason: str, seconds: float) -> None:
+    """Say why this process may be about to end: a program that is no store keeps torch's client beyond any timeout."""
+    sys.stderr.write(f"{reason}\n")
+    signal.alarm(math.ceil(seconds) + 1)
 
 
 def arrival(options: argparse.Namespace) -> dict[str, Any]:

@@ -53,6 +53,9 @@ def env(
         raise typer.Exit
     facts = facts_of(redact(evidence))
     if options.format is Format.TEXT:
-        for name, value in facts if verbose else short_facts_of(facts):
-            typer.echo(f"{name:<9} {value}")
+        shown = facts if verbose else short_facts_of(facts)
+        widest = max(len(name) for name, _ in shown)
+        for name, value in shown:
+            typer.echo(f"{name:<{widest}}  {value}")
+        typer.echo()
     conclude(evidence, options, facts=facts, measured={"facts": dict(facts)})

@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,35 +30,44 @@ LEAVING_SECONDS = 30.0  # after the deadline: comparing clocks, writing, and the
 def collect(world: World, *, deadline_seconds: float) -> Evidence | None:
     """The evidence of this host, or of all ranks where a launcher started us: then None on ranks that do not speak.
 
-    A rank that does not come within the deadline is named among `undecided`.
+    A rank that does not come within the deadline is named among `undecided`. So is the reason why rank 0 met nobody; its
+    evidence is then that of its own host, which may hold the cause.
 
     Raises:
-        UndecidedError: this rank could not meet the others; the message says where it tried.
+        UndecidedError: a rank other than 0 could not meet the others; the message says where it tried.
     """
     launch = world.launch
     if launch is None or launch.world_size == 1:
-        return _alone(world, launch)
+        return _alone(this_host.collect(world), launch)
     meeting = meeting_point(world.environ, launch)
     with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as name, ThreadPoolExecutor(max_workers=1) as pool:
         folder = Path(name)
         meets = pool.submit(_meet, world, launch, meeting, folder, deadline_seconds)
         try:
-            _publish(this_host.collect(world), folder)
+            gathered = this_host.collect(world)
+            _publish(gathered, folder)
             ended = meets.result()
         except BaseException:
             world.stop.set()
             raise
         if ended.code != 0:
-            raise _not_met(ended, launch, meeting, deadline_seconds)
+            reason = _not_met(ended, launch, meeting, deadline_seconds)
+            if launch.rank != 0:
+                raise reason
+            return replace(_alone(gathered, launch), undecided=(reason.message,))
         lines = _lines(folder / "gathered.jsonl")
     return _evidence(lines, launch, deadline_seconds) if lines else None
 
 
-def _alone(world: World, launch: Launch | None) -> Evidence:
-    gathered = this_host.collect(world)
+def _alone(gathered: this_host.Gathered, launch: Launch | None) -> Evidence:
+    """What this process knows by itself: there is no launch, or rank 0 met nobody."""
     return Evidence(
-        ranks=(RankFacts(rank=0, host=socket.gethostname(), facts=gathered.facts),),
-        missing=(*gathered.missing, Missing(kind="RankSet", reason="there is one rank only")),
+        ranks=(RankFacts(rank=launch.rank if launch else 0, host=socket.gethostname(), facts=gathered.facts),),
+        missing=(
+            *gathered.missing,
+            Missing(kind="RankSet", reason="no other rank was met"),
+            Missing(kind="Clock", reason="no other rank was met"),
+        ),
         notes=gathered.notes,
         launched=launch is not None,
     )
@@ -92,7 +102,10 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 
 def _not_met(ended: Ended, launch: Launch, meeting: Meeting, deadline_seconds: float) -> UndecidedError:
-    said = next((line.strip() for line in reversed(ended.stderr.splitlines()) if line.strip()), "no reason given")
+    said = next(
+        (line.strip() for line in reversed(ended.stderr.splitlines()) if line.strip()),
+        "no reason given",
+    )
     where = f"{meeting.host}:{meeting.port}"
     return UndecidedError(
         f"rank {launch.rank} did not meet the other ranks at {where} within {deadline_seconds:g} s: {said}",
@@ -118,6 +131,8 @@ def _evidence(lines: list[dict[str, Any]], launch: Launch, deadline_seconds: flo
     absent = sorted({*range(launch.world_size)} - {who.rank for who in arrivals})
     if absent:
         undecided.append(f"{group_ranks(absent)} of {launch.world_size} did not come within {deadline_seconds:g} s")
+    if not any(line["clock"] for line in lines):
+        missing.append(Missing(kind="Clock", reason="all ranks share one machine, and so its clock"))
     return Evidence(
         job=(RankSet(world_size=launch.world_size, deadline_seconds=deadline_seconds, arrivals=arrivals),),
         ranks=tuple(sorted(ranks, key=lambda facts: facts.rank)),
