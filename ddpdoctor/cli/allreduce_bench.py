@@ -30,8 +30,6 @@ from ddpdoctor.errors import UsageError
 if TYPE_CHECKING:
     from ddpdoctor.evidence.bench import CollectiveBench, EarlierBench
 
-JUDGED_BY = ("DDP221", "DDP606", "DDP607")  # the rules about what a benchmark shows
-
 
 class Collective(Enum):
     """What can be measured."""
@@ -126,13 +124,12 @@ def allreduce_bench(
 ) -> None:
     """Time a collective over a range of sizes, and check every value: gloo on CPUs, NCCL on GPUs."""
     options = report_options(
-        format_=format_, output=output, select=select or list(JUDGED_BY), ignore=ignore, fail_on=fail_on, case=case,
+        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case,
         verbose=verbose, title="ddpdoctor allreduce-bench",
     )  # fmt: skip
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.cli.sizes import parse_sizes
     from ddpdoctor.collect.bench import BenchPlan, load_bench, run_bench, save_bench
-    from ddpdoctor.evidence import Missing
     from ddpdoctor.evidence.bench import CollectiveBench
     from ddpdoctor.render import bench as screen
 
@@ -165,9 +162,6 @@ def allreduce_bench(
         draw(bench, earlier, plot)
     if earlier is not None:
         evidence = replace(evidence, job=(*evidence.job, earlier))
-    else:
-        absent = Missing(kind="EarlierBench", reason="no --compare names a saved run")
-        evidence = replace(evidence, missing=(*evidence.missing, absent))
     facts = (("benchmark", screen.title(bench)), ("values", screen.values_line(bench)), *screen.facts(bench))
     conclude(evidence, options, facts=facts, measured={"bench": screen.measured(bench)})
 
