@@ -17,17 +17,9 @@ RESULTS = "DDPDOCTOR_RESULTS"
 def join(backend: str | None = None, *, timeout_seconds: float = 60.0) -> torch.device:
     """Join the default process group of the launcher's job; returns the device that this rank computes on.
 
-    `backend` is `gloo`, `nccl`, or None for NCCL where GPUs are usable and gloo elsewhere. Slurm's and Open MPI's variables
-    stand in for RANK and WORLD_SIZE where a launcher sets only those.
+    `backend` is `gloo`, `nccl`, or None for NCCL where GPUs are usable and gloo elsewhere. RANK, WORLD_SIZE, MASTER_ADDR and
+    MASTER_PORT are set, by the launcher or by ddpdoctor.launch.meeting.
     """
-    for name, stand_ins in (
-        ("RANK", ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")),
-        ("WORLD_SIZE", ("SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")),
-        ("LOCAL_RANK", ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")),
-    ):
-        value = next((os.environ[other] for other in stand_ins if other in os.environ), None)
-        if value is not None:
-            os.environ.setdefault(name, value)
     if backend is None:
         backend = "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     device = torch.device("cpu")

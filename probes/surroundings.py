@@ -21,7 +21,7 @@ def about_this_rank(device: torch.device) -> dict[str, Any]:
     return {
         "host": os.uname().nodename,
         "boot": boot.read_text().strip() if boot.exists() else os.uname().nodename,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": sorted(os.sched_getaffinity(0)),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
     }
 

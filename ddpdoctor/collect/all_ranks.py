@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 import tempfile
@@ -102,10 +103,8 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 
 def _not_met(ended: Ended, launch: Launch, meeting: Meeting, deadline_seconds: float) -> UndecidedError:
-    said = next(
-        (line.strip() for line in reversed(ended.stderr.splitlines()) if line.strip()),
-        "no reason given",
-    )
+    reasons = [line.strip() for line in ended.stderr.splitlines() if re.match(r"\s*(?!frame #|\[W)\S", line)]
+    said = reasons[-1] if reasons else "no reason given"
     where = f"{meeting.host}:{meeting.port}"
     return UndecidedError(
         f"rank {launch.rank} did not meet the other ranks at {where} within {deadline_seconds:g} s: {said}",

@@ -154,6 +154,9 @@ def size_timing(event: Mapping[str, Any]) -> SizeTiming:
 
 def _bench(plan: BenchPlan, started: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> CollectiveBench:
     checks = [event for event in events if event["event"] == "checked"]
+    cores: dict[str, set[int]] = {}
+    for rank in started["ranks"]:
+        cores.setdefault(rank["boot"], set()).update(rank["cores"])
     return CollectiveBench(
         collective=plan.collective,
         dtype=plan.dtype,
@@ -161,7 +164,8 @@ def _bench(plan: BenchPlan, started: Mapping[str, Any], events: Sequence[Mapping
         backend=started["backend"],
         torch=started["torch"],
         ranks=tuple(
-            BenchRank(host=rank["host"], cores=rank["cores"], device=rank["device"]) for rank in started["ranks"]
+            BenchRank(host=rank["host"], cores=len(cores[rank["boot"]]), device=rank["device"])
+            for rank in started["ranks"]
         ),
         sizes=tuple(size_timing(event) for event in events if event["event"] == "size"),
         checked=tuple(check["count"] for check in checks),

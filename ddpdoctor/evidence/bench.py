@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRank:
-    """Where one rank ran: `cores` are those that it may use, `device` is `cpu` or the name of its GPU."""
+    """Where one rank ran: `cores` are those that the ranks on its host may use together; `device` is `cpu` or its GPU's name."""
 
     host: str
     cores: int

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import socket
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.launch.program import run
 
 FIRST_PORT = 20000
 PORTS = 10000  # up to 29999: below Linux's ephemeral range, which begins at 32768
+SCONTROL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,23 @@ def meeting_point(environ: Mapping[str, str], launch: Launch) -> Meeting:
     )
 
 
+def rank_variables(environ: Mapping[str, str], launch: Launch) -> dict[str, str]:
+    """What `init_process_group` reads and the launcher did not set, so that a program of ours joins under any launcher.
+
+    Raises:
+        UndecidedError: nothing says where the ranks could meet.
+    """
+    meeting = meeting_point(environ, launch)
+    wanted = {
+        "RANK": str(launch.rank),
+        "WORLD_SIZE": str(launch.world_size),
+        "LOCAL_RANK": str(launch.local_rank or 0),
+        "MASTER_ADDR": meeting.host,
+        "MASTER_PORT": str(meeting.port),
+    }
+    return {name: value for name, value in wanted.items() if name not in environ}
+
+
 def first_node(nodelist: str) -> str:
     """The first name in Slurm's notation: `gpu01` for `gpu[01-04,07]`, `a` for `a,b`."""
     bracket = re.match(r"([^,\[]*)\[(\w+)[^\]]*\]([^,]*)", nodelist)
@@ -50,7 +70,18 @@ def first_node(nodelist: str) -> str:
 
 def _first_slurm_node(environ: Mapping[str, str]) -> str | None:
     nodes = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST")
-    return first_node(nodes) if nodes else None
+    return _address(first_node(nodes)) if nodes else None
+
+
+def _address(node: str) -> str:
+    """The node's name where it resolves, else the address that Slurm itself reaches it by."""
+    try:
+        socket.getaddrinfo(node, None)
+    except socket.gaierror:
+        said = run(["scontrol", "show", "node", "--oneliner", node], deadline_seconds=SCONTROL_SECONDS)
+        known = re.search(r"\bNodeAddr=(\S+)", said.stdout)
+        return known[1] if known else node
+    return node
 
 
 def _own_host(launch: Launch) -> str | None:

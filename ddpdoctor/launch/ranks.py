@@ -21,6 +21,7 @@ from typing import Any
 import ddpdoctor
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.launch.meeting import rank_variables
 from ddpdoctor.launch.program import Ended, run
 
 RESULTS = "DDPDOCTOR_RESULTS"
@@ -91,6 +92,7 @@ def ranks_command(
 
     Raises:
         UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
+        UndecidedError: the launcher does not say where its ranks could meet.
     """
     launch = current_launch()
     if launch is not None:
@@ -100,7 +102,7 @@ def ranks_command(
                 f"{launch.world_size}",
                 hint="leave --nproc out under a launcher",
             )
-        return [sys.executable, str(program), *arguments], {}
+        return [sys.executable, str(program), *arguments], rank_variables(os.environ, launch)
     nproc = checked_nproc(nproc)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc)]
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // nproc)))

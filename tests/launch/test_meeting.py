@@ -6,7 +6,7 @@ import pytest
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.launch.meeting import first_node, meeting_point
+from ddpdoctor.launch.meeting import first_node, meeting_point, rank_variables
 
 
 def meets(**environ: str):
@@ -57,3 +57,20 @@ def test_open_mpi_on_one_host_meets_there_and_on_several_must_be_told() -> None:
         meets(**{**local, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"})
     assert "Open MPI does not say which host rank 0 of 2 is on" in error.value.message
     assert "mpirun -x MASTER_ADDR=HOST" in error.value.hint
+
+
+def test_a_rank_gets_the_variables_that_its_launcher_did_not_set() -> None:
+    """`init_process_group` reads these five, whoever started the rank."""
+    slurm = {
+        "SLURM_PROCID": "3",
+        "SLURM_NTASKS": "4",
+        "SLURM_LOCALID": "1",
+        "SLURM_STEP_NODELIST": "localhost,gpu[02-04]",
+    }
+    launch = Launch.from_environ(slurm)
+    assert launch is not None
+    added = rank_variables(slurm, launch)
+    assert added == {
+        "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": added["MASTER_PORT"],
+    }  # fmt: skip
+    assert rank_variables({**slurm, **added}, launch) == {}

@@ -1,0 +1,76 @@
+"""ddpdoctor under a real Slurm: as the tasks of srun, under torchrun inside srun, in a batch job, and made wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.clusters.conftest import Slurm
+
+pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(240)]
+TORCHRUN = 'torchrun --nnodes "$SLURM_NNODES" --node-rank "$SLURM_NODEID" --nproc-per-node 2 --master-addr 127.0.0.1 '
+
+
+def findings(stdout: str) -> dict[str, str]:
+    return {finding["code"]: finding["message"] for finding in json.loads(stdout)["findings"]}
+
+
+def test_env_gathers_the_tasks_of_srun_though_their_names_do_not_resolve(slurm: Slurm) -> None:
+    ended = slurm.run("srun", "-N4", "ddpdoctor", "env", "--format", "json", "--select", "DDP2")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    ran = {outcome["code"] for outcome in report["outcomes"] if outcome["outcome"] == "ran"}
+    assert {"DDP205", "DDP206", "DDP207", "DDP217", "DDP218"} <= ran
+    assert {finding["severity"] for finding in report["findings"]} <= {"info"}
+
+
+def test_the_benchmark_joins_the_tasks_of_srun(slurm: Slurm) -> None:
+    ended = slurm.run("srun", "-N4", "ddpdoctor", "allreduce-bench", "--sizes", "1K", "--iters", "5")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("all_reduce over gloo, 4 ranks") == 1
+    assert "5 counts compared on fresh buffers, 3 of them odd, 0 included: 0 wrong" in ended.stdout
+
+
+def test_training_joins_the_tasks_of_srun(slurm: Slurm) -> None:
+    ended = slurm.run("srun", "-N2", "ddpdoctor", "train", "--epochs", "1", "--format", "json", "--select", "DDP524")
+    assert ended.returncode == 0, ended.stderr
+    training = json.loads(ended.stdout)["measured"]["training"]
+    assert (training["world_size"], len(set(training["weights"]))) == (2, 1)
+
+
+def test_replicas_are_compared_over_the_tasks_of_srun(slurm: Slurm) -> None:
+    ended = slurm.run("srun", "-N2", "ddpdoctor", "verify-sync")
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    assert "no findings" in ended.stdout
+
+
+def test_torchrun_inside_srun_is_one_job(slurm: Slurm) -> None:
+    command = f"{TORCHRUN} --master-port 29517 -m ddpdoctor env --format json"
+    ended = slurm.run("srun", "-N2", "--ntasks-per-node=1", "bash", "-c", command)
+    assert not {"DDP205", "DDP206", "DDP207", "DDP217", "DDP218"} & findings(ended.stdout).keys()
+
+
+def test_a_torchrun_per_task_that_counts_nodes_is_named(slurm: Slurm) -> None:
+    """Two tasks a node, and each starts a torchrun as if it were the node's only one."""
+    command = f"{TORCHRUN} --master-port 29518 -m ddpdoctor env --format json --deadline 20"
+    ended = slurm.run("srun", "-N2", "--ntasks-per-node=2", "bash", "-c", command)
+    assert "DDP217" in ended.stdout
+
+
+def test_standalone_in_every_task_is_named_as_independent_jobs(slurm: Slurm) -> None:
+    command = "torchrun --standalone --nproc-per-node 2 -m ddpdoctor env --format json"
+    ended = slurm.run("srun", "-N2", "bash", "-c", command)
+    assert "2 independent jobs" in ended.stdout
+
+
+def test_procid_as_rank_inside_torchrun_is_named(slurm: Slurm) -> None:
+    program = (
+        "import os, runpy, sys; os.environ.update(RANK=os.environ['SLURM_PROCID'], WORLD_SIZE=os.environ['SLURM_NTASKS']); "
+        "sys.argv[1:] = ['env', '--format', 'json', '--deadline', '20']; runpy.run_module('ddpdoctor', run_name='__main__')"
+    )
+    wrapper = 'printf "%s" "$PROGRAM" > "$TMPDIR/wrong_rank.py"; '
+    command = f'TMPDIR=$(mktemp -d); {wrapper} {TORCHRUN} --master-port 29519 "$TMPDIR/wrong_rank.py"; rm -r "$TMPDIR"'
+    ended = slurm.run("srun", "-N2", "bash", "-c", command, PROGRAM=program)
+    assert "DDP217" in ended.stdout
+    assert "which is what Slurm says" in ended.stdout
