@@ -1,0 +1,195 @@
+"""`ddpdoctor env` for real: alone, under torchrun, with a rank that never comes, with a broken torch, interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ddpdoctor import case
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.host import Host, PythonInstall
+from ddpdoctor.evidence.torch_build import TorchBuild
+
+ENV = (sys.executable, "-m", "ddpdoctor", "env")
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+
+
+def clean(**added: str) -> dict[str, str]:
+    return {**{name: value for name, value in os.environ.items() if name not in LAUNCHERS}, **added}
+
+
+def env(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ENV, *arguments], env=clean(**variables), capture_output=True, text=True, timeout=110, check=False
+    )
+
+
+def free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+def codes(document: dict, severity: str = "") -> set[str]:
+    return {one["code"] for one in document["findings"] if severity in {"", one["severity"]}}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory):
+    """One run on this host with a secret in its environment: the JSON document, and the case that it saved."""
+    saved = tmp_path_factory.mktemp("case") / "host.json"
+    variables = {"NCCL_DEBUG": "WARN", "TORCH_HUB_TOKEN": "hunter2hunter2", "HF_TOKEN": "hunter2hunter2"}
+    ended = env("--format", "json", "--case", str(saved), **variables)
+    return ended, json.loads(ended.stdout), saved
+
+
+def test_a_host_without_gpus_is_not_sick(alone) -> None:
+    ended, document, _ = alone
+    assert ended.returncode == 0, ended.stdout
+    assert not codes(document, "fail")
+    skipped = {one["code"]: one["reason"] for one in document["outcomes"] if one["outcome"] == "skipped"}
+    assert "no NVIDIA GPU" in skipped["DDP127"]
+
+
+def test_stdout_is_json_and_nothing_else_is_said(alone) -> None:
+    ended, document, _ = alone
+    assert document["schema"] == "ddpdoctor.report/1"
+    assert document["measured"]["facts"]["torch"]
+    assert ended.stderr == ""
+
+
+def test_the_case_is_judged_alike_again_and_keeps_no_secret(alone) -> None:
+    _, document, saved = alone
+    again = diagnose(case.load(saved))
+    assert [finding.message for finding in again.findings] == [one["message"] for one in document["findings"]]
+    assert "hunter2" not in saved.read_text()
+    assert "hunter2" not in json.dumps(document)
+
+
+def test_the_case_holds_what_a_host_is(alone) -> None:
+    evidence = case.load(alone[2])
+    for kind in (Host, PythonInstall, TorchBuild):
+        assert evidence.per_rank(kind), kind
+
+
+def test_markdown_is_a_bug_report_in_itself(tmp_path: Path) -> None:
+    report = tmp_path / "report.md"
+    ended = env("--format", "markdown", "--output", str(report), NCCL_DEBUG="WARN")
+    assert ended.returncode == 0
+    for row in ("| python |", "| torch |", "| torch git |", "| kernel |", "| memory |", "| NCCL_DEBUG | WARN |"):
+        assert row in report.read_text()
+    assert "checks ran" in ended.stdout
+
+
+def test_a_torch_that_cannot_be_imported_is_the_finding(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('libcudart.so.13: cannot open shared object file')")
+    ended = env("--format", "json", PYTHONPATH=str(tmp_path))
+    assert ended.returncode == 1
+    first = json.loads(ended.stdout)["findings"][0]
+    assert first["code"] == "DDP103"
+    assert "ImportError: libcudart.so.13: cannot open shared object file" in first["message"]
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory):
+    """Two ranks under torchrun, the second with a variable of its own."""
+    odd = '[ "$RANK" = 1 ] && export NCCL_IB_DISABLE=1; exec "$@"'
+    saved = tmp_path_factory.mktemp("case") / "launch.json"
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python",
+        "bash", "-c", odd, "bash", *ENV, "--format", "json", "--case", str(saved), "--output", f"{saved}.report",
+    ]  # fmt: skip
+    ended = subprocess.run(command, env=clean(), capture_output=True, text=True, timeout=110, check=False)
+    return ended, json.loads(Path(f"{saved}.report").read_text()), saved
+
+
+def test_ranks_of_a_launch_are_compared_and_the_odd_one_is_named(launched) -> None:
+    ended, document, _ = launched
+    (differs,) = [one for one in document["findings"] if one["code"] == "DDP118"]
+    assert differs["message"].startswith("NCCL_IB_DISABLE is unset on rank 0, 1 on rank 1")
+    assert differs["measured"]["values"] == {"unset": [0], "1": [1]}
+    assert ended.returncode == 1
+
+
+def test_rank_0_alone_speaks(launched) -> None:
+    ended, _, _ = launched
+    assert ended.stdout.count("checks ran") == 1
+
+
+def test_every_rank_is_in_the_case(launched) -> None:
+    evidence = case.load(launched[2])
+    assert [facts.rank for facts in evidence.ranks] == [0, 1]
+    hosts = evidence.per_rank(Host)
+    assert hosts is not None
+    assert hosts.ranks == (0, 1)
+
+
+def test_a_rank_that_never_comes_is_named_and_leaves_the_report_undecided() -> None:
+    ended = env(
+        "--format", "json", "--deadline", "4", RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port()
+    )  # fmt: skip
+    document = json.loads(ended.stdout)
+    assert ended.returncode == 3
+    assert document["undecided"] == ["rank 1 of 2 did not come within 4 s"]
+    (absent,) = [one for one in document["findings"] if one["code"] == "DDP205"]
+    assert absent["ranks"] == [1]
+
+
+def test_two_processes_of_one_rank_are_named_and_the_absent_one_is_explained() -> None:
+    launch = clean(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+    command = [*ENV, "--format", "json", "--deadline", "8", "--ignore", "DDP6"]
+    both = [subprocess.Popen(command, env=launch, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=100)[0] for process in both]
+    (document,) = [json.loads(text) for text in said if text]
+    assert document["findings"][0]["code"] == "DDP206"
+    (absent,) = [one for one in document["findings"] if one["code"] == "DDP205"]
+    assert absent["explained_by"] == "DDP206"
+
+
+def test_ctrl_c_in_the_middle_ends_everything(tmp_path: Path) -> None:
+    """`import torch` hangs; the interrupt must reach it, and the exit code says what happened."""
+    (tmp_path / "torch.py").write_text("import pathlib, time\npathlib.Path(__file__ + '.up').touch()\ntime.sleep(600)")
+    process = subprocess.Popen([*ENV], env=clean(PYTHONPATH=str(tmp_path)), stderr=subprocess.PIPE, text=True)
+    up = tmp_path / "torch.py.up"
+    wait_until(up.exists, seconds=60)
+    below = psutil.Process(process.pid).children(recursive=True)
+    assert any("torch_build.py" in " ".join(child.cmdline()) for child in below)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr == "ddpdoctor: interrupted\n"
+    wait_until(lambda: not any(child.is_running() for child in below), seconds=20)
+
+
+def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import pathlib, time\npathlib.Path(__file__ + '.up').touch()\ntime.sleep(600)")
+    process = subprocess.Popen([*ENV], env=clean(PYTHONPATH=str(tmp_path)))
+    up = tmp_path / "torch.py.up"
+    wait_until(up.exists, seconds=60)
+    below = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(child.is_running() for child in below), seconds=20)
+
+
+def wait_until(condition, *, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the deadline passed"
+        time.sleep(0.02)
+
+
+def test_a_read_only_place_for_the_report_is_an_error_with_the_path(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = env("--output", str(tmp_path / "file" / "report.txt"))
+    assert ended.returncode == 4
+    assert f"cannot write {tmp_path}/file/report.txt" in ended.stderr
