@@ -124,12 +124,14 @@ class _Resolver:
     def _derive(self, kind: Any) -> Any:  # noqa: ANN401
         if kind not in self._derived:
             function, inputs = _analyses()[kind]
+            given: list[Any] = []
             try:
-                self._derived[kind] = function(*(self(needed) for needed in inputs))
+                given += (self(needed) for needed in inputs)
+                self._derived[kind] = function(*given)
             except _Absent as absent:
                 self._derived[kind] = absent
-            except SkipCheck as skip:
-                self._derived[kind] = _Absent(str(skip), tried=True)
+            except SkipCheck as skip:  # over nothing at all it was not this command's business
+                self._derived[kind] = _Absent(str(skip), tried=any(value is not None for value in given))
         if isinstance(self._derived[kind], _Absent):
             raise self._derived[kind]
         return self._derived[kind]
