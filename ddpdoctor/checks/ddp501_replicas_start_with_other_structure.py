@@ -13,8 +13,9 @@ RULE = Rule(
     name="replicas-start-with-other-structure",
     summary="models differ between ranks in names, order, dtype, shape, frozen set or buffers",
     severity=Severity.FAIL,
-    remedy="build the model by the same code on every rank (no set order, no rank branch); freeze and cast before the wrap",
-    explains=("DDP502", "DDP503", "DDP508"),
+    remedy="build the model by the same code on every rank (no set order, no rank branch); freeze and cast "
+    "before the wrap",
+    explains=("DDP502", "DDP503", "DDP504", "DDP507", "DDP508", "DDP509"),
 )
 
 ASPECTS = {

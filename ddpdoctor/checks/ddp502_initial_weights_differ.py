@@ -13,7 +13,8 @@ RULE = Rule(
     name="initial-weights-differ",
     summary="replicas do not start from the same weights",
     severity=Severity.FAIL,
-    remedy="wrap with `init_sync=True` (the default), or build the model from one seed and one checkpoint on every rank",
+    remedy="wrap with `init_sync=True` (the default), or build the model from one seed and one checkpoint on "
+    "every rank",
 )
 
 

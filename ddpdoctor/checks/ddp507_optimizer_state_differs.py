@@ -13,7 +13,8 @@ RULE = Rule(
     name="optimizer-state-differs",
     summary="replicas hold different optimizer state",
     severity=Severity.FAIL,
-    remedy="load the optimizer's state dict on every rank, or save and load it through one function that all ranks call",
+    remedy="load the optimizer's state dict on every rank, or save and load it through one function that all "
+    "ranks call",
 )
 
 

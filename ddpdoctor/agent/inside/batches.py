@@ -1,0 +1,142 @@
+"""Which samples a rank trained on: the indices that its data loaders drew, epoch by epoch, workers included."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .journal import Journal, user_line
+
+MOST_INDICES = 1 << 24  # beyond 16 million samples an epoch is not written down
+
+
+class Epoch:
+    """One pass over one data loader, as far as the loop went."""
+
+    def __init__(self, loader: int, number: int, length: int | None, line: Any, sampler: str) -> None:  # noqa: ANN401
+        self.loader, self.number, self.length, self.line, self.sampler = loader, number, length, line, sampler
+        self.drawn: deque[Any] = deque()
+        self.indices = array("q")
+        self.batches = 0
+        self.known = True
+        self.trained = False
+        self.finished = False
+
+    def consume(self) -> None:
+        """The loop received the batch that was drawn first among those it has not received."""
+        self.batches += 1
+        batch = self.drawn.popleft() if self.drawn else None
+        for index in batch if isinstance(batch, (list, tuple)) else [batch]:
+            if isinstance(index, int):
+                self.indices.append(index)
+            else:
+                self.known = False
+
+    def entry(self) -> dict[str, Any]:
+        """What is written down of it."""
+        known = self.known and len(self.indices) <= MOST_INDICES
+        return {
+            "loader": self.loader,
+            "number": self.number,
+            "length": self.length,
+            "batches": self.batches,
+            "trained": self.trained,
+            "finished": self.finished,
+            "line": self.line,
+            "sampler": self.sampler,
+            "indices": base64.b64encode(zlib.compress(self.indices.tobytes())).decode() if known else None,
+        }
+
+
+class Batches:
+    """Follows every data loader of this process. `current` is the epoch whose batch the loop received last."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._loaders: WeakKeyDictionary[Any, list[int]] = WeakKeyDictionary()
+        self._epochs: WeakKeyDictionary[Any, Epoch] = WeakKeyDictionary()
+        self._count = 0
+        self._open: list[Epoch] = []
+        self.current: Epoch | None = None
+
+    def install(self) -> None:
+        """Follow `torch.utils.data.DataLoader`."""
+        from torch.utils.data import DataLoader
+        from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+        observe = self._journal.observing
+        started, drew = observe(self._started), observe(self._drew)
+        received, finished = observe(self._received), observe(self._finished)
+        iterate: Any = DataLoader.__iter__
+        receive: Any = _BaseDataLoaderIter.__next__
+        draw: Any = _BaseDataLoaderIter._next_index  # noqa: SLF001 - the only place that knows the indices
+
+        def __iter__(loader: Any) -> Iterator[Any]:  # noqa: ANN401, N807
+            iterator: Iterator[Any] = iterate(loader)
+            started(loader, iterator)
+            return iterator
+
+        def _next_index(iterator: Any) -> Any:  # noqa: ANN401
+            index = draw(iterator)
+            drew(iterator, index)
+            return index
+
+        def __next__(iterator: Any) -> Any:  # noqa: ANN401, N807
+            try:
+                batch = receive(iterator)
+            except StopIteration:
+                finished(iterator)
+                raise
+            received(iterator)
+            return batch
+
+        DataLoader.__iter__ = __iter__  # type: ignore[method-assign,assignment]
+        _BaseDataLoaderIter._next_index = _next_index  # type: ignore[method-assign]  # noqa: SLF001
+        _BaseDataLoaderIter.__next__ = __next__  # type: ignore[method-assign,assignment]
+
+    def close(self) -> None:
+        """Write down the epochs that are still open."""
+        for epoch in self._open:
+            self._journal.write("epoch", **epoch.entry())
+        self._open.clear()
+
+    def _started(self, loader: Any, iterator: Any) -> None:  # noqa: ANN401
+        if loader not in self._loaders:
+            self._loaders[loader] = [self._count, -1]
+            self._count += 1
+        number = self._loaders[loader]
+        number[1] += 1
+        for epoch in [epoch for epoch in self._open if epoch.loader == number[0]]:
+            self._journal.write("epoch", **epoch.entry())
+            self._open.remove(epoch)
+        length = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
+        sampler = type(getattr(loader, "sampler", None)).__name__
+        epoch = Epoch(number[0], number[1], length, user_line(), sampler)
+        early = self._epochs.get(iterator)
+        if early is not None:  # workers are fed before `__iter__` returns
+            waiting = getattr(iterator, "_tasks_outstanding", 0)
+            epoch.drawn = deque(early.drawn, maxlen=waiting)
+        self._epochs[iterator] = epoch
+        self._open.append(epoch)
+
+    def _drew(self, iterator: Any, index: Any) -> None:  # noqa: ANN401
+        epoch = self._epochs.get(iterator)
+        if epoch is None:
+            epoch = self._epochs[iterator] = Epoch(-1, -1, None, None, "")
+        epoch.drawn.append(index)
+
+    def _received(self, iterator: Any) -> None:  # noqa: ANN401
+        epoch = self._epochs.get(iterator)
+        if epoch is not None:
+            epoch.consume()
+            self.current = epoch
+
+    def _finished(self, iterator: Any) -> None:  # noqa: ANN401
+        epoch = self._epochs.get(iterator)
+        if epoch is not None:
+            epoch.finished = True

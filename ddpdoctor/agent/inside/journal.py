@@ -1,0 +1,73 @@
+"""What a rank writes down while it trains: JSON lines in a file of its own; nobody waits for anybody."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+from .rank import Rank
+
+F = TypeVar("F", bound=Callable[..., None])
+OURS = str(Path(__file__).parents[1])
+
+
+class Journal:
+    """Writes entries until something of ours fails: then it gives up for good, and says so in the report."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.alive = True
+        self._file: Any = None
+
+    def write(self, event: str, **entry: Any) -> None:  # noqa: ANN401 - what JSON holds
+        """Append one entry; a reader sees all of it or nothing."""
+        if self._file is None:
+            self._file = open(self.rank.path("sync.jsonl"), "a", encoding="utf-8")  # noqa: SIM115 - open for life
+        self._file.write(json.dumps({"event": event, **entry}) + "\n")
+        self._file.flush()
+
+    def observing(self, function: F) -> F:
+        """`function`, made harmless: outside the rank's own process, or once we gave up, it does nothing."""
+
+        @functools.wraps(function)
+        def harmless(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            if self.alive and self.rank.is_here():
+                try:
+                    function(*args, **kwargs)
+                except Exception as error:
+                    self.alive = False
+                    frame = error.__traceback__
+                    while frame is not None and frame.tb_next is not None:
+                        frame = frame.tb_next
+                    at = f" ({Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno})" if frame else ""
+                    self.rank.give_up("comparing replicas", f"{type(error).__name__}: {error}{at}")
+
+        return harmless  # type: ignore[return-value]
+
+
+def user_line() -> tuple[str, int, str] | None:
+    """File, line and function of the innermost frame that is the user's: not ours, torch's or the standard library's."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not _foreign(file):
+            return file, frame.f_lineno, frame.f_code.co_name
+        frame = frame.f_back
+    return None
+
+
+@functools.cache
+def _foreign(file: str) -> bool:
+    if file.startswith("<"):
+        return True
+    with contextlib.suppress(OSError):
+        file = os.path.realpath(file)
+    library = os.path.dirname(os.path.realpath(os.__file__))
+    return file.startswith((OURS, library)) or f"{os.sep}site-packages{os.sep}" in file

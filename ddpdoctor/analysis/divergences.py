@@ -1,0 +1,216 @@
+"""Tracks of all ranks to the ways in which they part: aligned first, then phase by phase in the order of a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+
+from ddpdoctor.analysis.gradients import gradient_divergences
+from ddpdoctor.analysis.majority import Vote, vote
+from ddpdoctor.analysis.samples import data_divergences
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.divergence import Divergence, Divergences
+from ddpdoctor.evidence.replicas import Side
+from ddpdoctor.evidence.track import StepSeen, Track
+from ddpdoctor.model import SkipCheck
+
+Key = tuple[int, int]
+ByRank = dict[int, StepSeen]
+
+
+def derive(tracks: PerRank[Track]) -> Divergences:
+    """Every way in which the ranks part, at its first step; the scan ends at the step after which the weights differ."""
+    by_rank = {entry.rank: entry.value for entry in tracks}
+    methods = {track.method for track in by_rank.values()}
+    if len(methods) > 1:
+        raise SkipCheck("some ranks have the package xxhash and some do not: install it on all or on none")
+    steps = aligned(by_rank)
+    found: list[Divergence] = []
+    for place, seen in enumerate(steps):
+        found += _at_step(seen, steps[place - 1] if place else None, by_rank)
+        if parted(seen, by_rank):
+            break
+    found += _at_the_end(by_rank, found)
+    found += gradient_scale(steps)
+    found += data_divergences(by_rank, steps)
+    made = [track.steps_made for track in by_rank.values() if track.steps_made is not None]
+    return Divergences(
+        steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
+        audited=len(steps),
+        world_size=len(by_rank),
+        found=tuple(found),
+    )
+
+
+def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:
+    """The steps that all ranks audited, each rank's beside the others'; a rank that skips one stays in line."""
+    seen = {rank: {(step.forwards, step.since): step for step in track.steps} for rank, track in tracks.items()}
+    common = set.intersection(*(set(steps) for steps in seen.values())) if seen else set()
+    return [{rank: steps[key] for rank, steps in seen.items()} for key in sorted(common)]
+
+
+def parted(seen: ByRank, tracks: Mapping[int, Track]) -> bool:
+    """Whether the weights differ after this step."""
+    return len({step.after for step in seen.values()}) > 1
+
+
+def sides_of(values: Mapping[int, Hashable]) -> tuple[Vote, tuple[Side, ...]]:
+    """The vote, and its sides with what each says."""
+    decided = vote(values)
+    return decided, tuple(Side(ranks=side, says=str(values[side[0]])) for side in decided.sides)
+
+
+def _at_step(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> Iterator[Divergence]:
+    step = max(one.step for one in seen.values())
+    lines = {rank: one.line for rank, one in seen.items() if one.line is not None}
+    skipped = _skipped(seen, before)
+    if skipped is not None:
+        yield skipped
+        return
+    written = _written(seen, before, tracks)
+    if written is not None:
+        yield written
+    non_finite = _non_finite(seen)
+    if non_finite is not None:
+        yield non_finite
+    else:
+        yield from gradient_divergences(seen, step, lines)
+    for name in sorted({name for one in seen.values() for name in one.settings}):
+        values = {rank: one.settings.get(name, "absent") for rank, one in seen.items()}
+        if len(set(values.values())) > 1:
+            decided, sides = sides_of(values)
+            yield Divergence(
+                phase="settings",
+                step=step,
+                ranks=decided.odd,
+                tied=decided.tied,
+                tensors=(name,),
+                sides=sides,
+                lines=lines,
+            )
+
+
+def _skipped(seen: ByRank, before: ByRank | None) -> Divergence | None:
+    """A rank has made fewer steps than its peers by the same forward, or stands at another batch of its data."""
+    lines = {rank: one.line for rank, one in seen.items() if one.line is not None}
+    step = max(one.step for one in seen.values())
+    for what, values in (
+        ("steps", {rank: one.step for rank, one in seen.items()}),
+        ("position", {rank: one.position for rank, one in seen.items()}),
+    ):
+        if len(set(values.values())) == 1:
+            continue
+        if before is not None and what == "position" and len({one.position for one in before.values()}) > 1:
+            continue
+        decided, sides = sides_of(values)
+        last = max((one.step for one in before.values()), default=-1) if before else -1
+        return Divergence(
+            phase="step skipped", step=last + 1 if what == "steps" else step, ranks=decided.odd, tied=decided.tied,
+            sides=sides, why=what, lines=lines, numbers={"seen": step},
+        )  # fmt: skip
+    return None
+
+
+def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> Divergence | None:
+    """Weights that were equal after the last step and are not before this one: somebody wrote them in between."""
+    if len({one.weights for one in seen.values()}) == 1:
+        return None
+    if before is not None and any(seen[rank].step != one.step + 1 for rank, one in before.items()):
+        return None
+    if before is None and any(one.step for one in seen.values()):
+        return None
+    were = {rank: before[rank].after if before else track.start for rank, track in tracks.items()}
+    if len(set(were.values())) > 1:
+        return None
+    writers = tuple(sorted(rank for rank, one in seen.items() if one.weights != were[rank]))
+    tables = {rank: tracks[rank].tables[one.weights] for rank, one in seen.items()}
+    names = [
+        name for name in tables[writers[0]].digests if len({table.digests.get(name) for table in tables.values()}) > 1
+    ]
+    total = len(tables[writers[0]].digests)
+    decided = vote({rank: one.weights for rank, one in seen.items()})
+    return Divergence(
+        phase="weights written", step=max(one.step for one in seen.values()),
+        ranks=writers if len(writers) < len(seen) else decided.odd, tensors=tuple(names), total=total,
+        lines={rank: one.line for rank, one in seen.items() if one.line is not None},
+    )  # fmt: skip
+
+
+def _non_finite(seen: ByRank) -> Divergence | None:
+    """Some ranks' own gradients or losses are not finite, before anything is reduced, and others' are."""
+    step = max(one.step for one in seen.values())
+    lines = {rank: one.line for rank, one in seen.items() if one.line is not None}
+    bad = {
+        rank: [name for name, g in one.gradients.items() if g.local is not None and not math.isfinite(g.local)]
+        for rank, one in seen.items()
+    }
+    lost = [rank for rank, one in seen.items() if one.loss is not None and not math.isfinite(one.loss)]
+    culprits = sorted({rank for rank, names in bad.items() if names} | set(lost))
+    if not culprits or len(culprits) == len(seen):
+        return None
+    names = next((names for names in bad.values() if names), [])
+    return Divergence(
+        phase="local gradient", step=step, ranks=tuple(culprits), tensors=tuple(names), lines=lines,
+        total=len(next(iter(seen.values())).gradients), why="loss" if lost else "",
+    )  # fmt: skip
+
+
+def _at_the_end(tracks: Mapping[int, Track], found: list[Divergence]) -> Iterator[Divergence]:
+    """Ranks that made as many forwards as the others and fewer steps, where no later step showed it."""
+    if any(one.phase == "step skipped" for one in found):
+        return
+    made = {rank: track.steps_made for rank, track in tracks.items() if track.steps_made is not None}
+    forwards = {track.forwards_made for track in tracks.values()}
+    if len(made) == len(tracks) and len(forwards) == 1 and len(set(made.values())) > 1:
+        decided, sides = sides_of(made)
+        yield Divergence(
+            phase="step skipped", step=min(made.values()), ranks=decided.odd, tied=decided.tied, sides=sides, why="steps",
+            numbers={"seen": max(made.values())},
+        )  # fmt: skip
+
+
+def gradient_scale(steps: list[ByRank]) -> Iterator[Divergence]:
+    """A reduced gradient that is the number of ranks, or its inverse, times the mean of the local ones: step after step."""
+    factors: list[tuple[float, ByRank]] = []
+    for seen in steps:
+        factor = _factor(seen)
+        if factor is None:
+            return
+        factors.append((factor, seen))
+    world_size = len(steps[0]) if steps else 1
+    if world_size < 2 or not factors:
+        return
+    first = factors[0][0]
+    steady = all(abs(factor / first - 1) < FACTOR_TOLERANCE for factor, _ in factors)
+    multiplied = abs(first / world_size - 1) < FACTOR_TOLERANCE
+    divided = abs(first * world_size - 1) < FACTOR_TOLERANCE and len(factors) >= STEADY_STEPS
+    if steady and (multiplied or divided):
+        seen = factors[0][1]
+        yield Divergence(
+            phase="scale", step=max(one.step for one in seen.values()), ranks=tuple(sorted(seen)),
+            numbers={"factor": round(first, 4)},
+            lines={rank: one.line for rank, one in seen.items() if one.line is not None},
+        )  # fmt: skip
+
+
+FACTOR_TOLERANCE = 0.01  # compressed reductions (fp16) are within 0.4 % of the mean; clipping is hardly ever 1/N
+STEADY_STEPS = 3  # clipping to a norm may shrink one gradient by 1/N, but not three
+
+
+def _factor(seen: ByRank) -> float | None:
+    """The reduced gradient over the mean of the local ones, by projections; None where it is no multiple of it."""
+    names = set.intersection(*(set(one.gradients) for one in seen.values()))
+    xs, ys = [], []
+    for name in names:
+        gradients = [one.gradients[name] for one in seen.values()]
+        if any(g.local is None or g.standing != "reduced" for g in gradients):
+            continue
+        if len({g.digest for g in gradients}) > 1:
+            return None
+        xs.append(sum(g.local or 0.0 for g in gradients) / len(gradients))
+        ys.append(gradients[0].reduced)
+    scale = next(iter(seen.values())).scale or 1.0
+    xx, yy, xy = sum(x * x for x in xs), sum(y * y for y in ys), sum(x * y for x, y in zip(xs, ys, strict=True))
+    if not math.isfinite(xx + yy) or xx == 0 or yy == 0 or xy * xy < 0.999 * xx * yy:
+        return None
+    return xy / xx * scale

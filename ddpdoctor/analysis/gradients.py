@@ -1,0 +1,119 @@
+"""What became of the gradients in one step: reduced and equal, never reduced, or changed on some ranks afterwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from ddpdoctor.evidence.divergence import Divergence, Phase
+from ddpdoctor.evidence.track import Gradient, Line, StepSeen
+
+ALIKE = 0.999  # cosine of projections: exact reductions give 1 - 1e-11, unrelated gradients of ten tensors almost never this
+EXACT = 1e-4  # relative: rounding of a float32 projection is about 1e-6
+
+WHY = {
+    "bypassed": "the model inside the wrapper was called, so DDP did not see the forward",
+    "no_sync": "the forward ran under no_sync, so the backward did not reduce",
+    "again": "backward ran more than once after one forward, and DDP reduces in the first one only",
+    "autograd.grad": "they were computed without .backward(), by torch.autograd.grad or by hand",
+    "added": "they were added to the model after it was wrapped",
+    "replaced": "they replaced parameters of the wrapped model (load_state_dict(assign=True), a new layer, weight tying)",
+    "unfrozen": "they were frozen when the model was wrapped",
+    "ignored": "the model tells DDP to ignore them",
+    "unfinished": "DDP did not finish its reduction: hooks lost by a cast or move after wrapping, or unused parameters",
+}
+
+
+def gradient_divergences(seen: Mapping[int, StepSeen], step: int, lines: Mapping[int, Line]) -> Iterator[Divergence]:
+    """The gradients that differ between ranks when the optimizer gets them, by what happened to them."""
+    names = [name for one in seen.values() for name in one.gradients]
+    differing = [name for name in dict.fromkeys(names) if _differs(name, seen)]
+    groups: dict[tuple[Phase, str], list[str]] = {}
+    for name in differing:
+        groups.setdefault(_what_happened(name, differing, seen), []).append(name)
+    for (phase, why), members in groups.items():
+        culprits = _who_changed(members, seen) if phase == "changed after" else tuple(sorted(seen))
+        yield Divergence(
+            phase=phase, step=step, ranks=culprits, tied=phase == "changed after" and len(culprits) == len(seen),
+            tensors=tuple(members), total=len(set(names)), why=why, lines=lines,
+        )  # fmt: skip
+
+
+def _differs(name: str, seen: Mapping[int, StepSeen]) -> bool:
+    return len({one.gradients[name].digest if name in one.gradients else "" for one in seen.values()}) > 1
+
+
+def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[Phase, str]:
+    gradients = {rank: one.gradients.get(name) for rank, one in seen.items()}
+    standings = {g.standing for g in gradients.values() if g is not None}
+    if standings & {"outside"}:
+        return "outside", ""
+    for standing in ("added", "replaced", "unfrozen", "ignored"):
+        if standing in standings:
+            return "not reduced", standing
+    present = [g for g in gradients.values() if g is not None]
+    if all(g.local is None for g in present):
+        return "not reduced", "autograd.grad"
+    if len(present) == len(seen) and not _is_local(differing, seen) and _some_are_reduced(differing, seen):
+        return "changed after", ""
+    return "not reduced", _why(present, seen)
+
+
+def _why(gradients: Sequence[Gradient], seen: Mapping[int, StepSeen]) -> str:
+    if all(one.wrapped == 0 and one.inner > 0 for one in seen.values()):
+        return "bypassed"
+    if all(one.synchronised is False for one in seen.values()):
+        return "no_sync"
+    if all(g.count > one.wrapped for g, one in zip(gradients, seen.values(), strict=False)):
+        return "again"
+    return "unfinished"
+
+
+def _is_local(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
+    """Whether every rank's gradients are its own, exactly."""
+    return all(
+        (g := one.gradients.get(name)) is None
+        or (g.local is not None and abs(g.reduced - g.local) <= EXACT * max(abs(g.local), 1e-30))
+        for name in names
+        for one in seen.values()
+    )
+
+
+def _some_are_reduced(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
+    means = _means(names, seen)
+    return any(_alike(_reduced(names, one), means) is not None for one in seen.values())
+
+
+def _who_changed(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[int, ...]:
+    """The ranks whose gradients are not the mean of all ranks' local ones, scaled as most ranks' are."""
+    means = _means(names, seen)
+    factors = {rank: _alike(_reduced(names, one), means) for rank, one in seen.items()}
+    known = sorted(
+        (factor for factor in factors.values() if factor is not None), key=lambda f: abs(math.log(abs(f) or 1))
+    )
+    usual = known[0] if known else None
+    changed = [
+        rank for rank, factor in factors.items() if factor is None or usual is None or abs(factor / usual - 1) > EXACT
+    ]
+    return tuple(sorted(changed)) or tuple(sorted(seen))
+
+
+def _means(names: Sequence[str], seen: Mapping[int, StepSeen]) -> list[float]:
+    locals_ = [[one.gradients[name].local for one in seen.values() if name in one.gradients] for name in names]
+    return [sum(value or 0.0 for value in values) / len(seen) for values in locals_]
+
+
+def _reduced(names: Sequence[str], one: StepSeen) -> list[float]:
+    return [one.gradients[name].reduced if name in one.gradients else 0.0 for name in names]
+
+
+def _alike(values: Sequence[float], means: Sequence[float]) -> float | None:
+    """The factor by which `values` are a multiple of `means`, or None where they are none."""
+    xx = sum(x * x for x in means)
+    yy = sum(y * y for y in values)
+    xy = sum(x * y for x, y in zip(means, values, strict=True))
+    if not math.isfinite(xx + yy) or xx == 0 or yy == 0:
+        return None
+    if len(means) < 3 and abs(xy / xx - 1) > EXACT:
+        return None
+    return xy / xx if xy * xy >= ALIKE**2 * xx * yy else None

@@ -1,0 +1,182 @@
+"""Tracks of all ranks to one comparison of their tensors, at the first step where some differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ddpdoctor.analysis.divergences import ByRank, aligned
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.replicas import Aspect, Element, Replicas, Role, Side, StructureDifference, ValueDifference
+from ddpdoctor.evidence.track import Table, TensorKind, Track
+from ddpdoctor.model import SkipCheck
+
+ASPECTS: tuple[Aspect, ...] = ("dtype", "shape", "stride", "requires_grad", "ties")
+
+
+def derive(tracks: PerRank[Track]) -> Replicas:
+    """The structure before wrapping, then the values at the start, or at the first step where they differ."""
+    by_rank = {entry.rank: entry.value for entry in tracks}
+    if all(track.start is None and not track.steps for track in by_rank.values()):
+        raise SkipCheck("no rank wrapped a model in DistributedDataParallel or stepped an optimizer")
+    structure = _structure({rank: track.kinds for rank, track in by_rank.items()})
+    steps = aligned(by_rank)
+    total = max((track.steps_made or 0 for track in by_rank.values()), default=0) or None
+    starts = {rank: _table(track, track.start) for rank, track in by_rank.items()}
+    values = compare_tables(starts)
+    if values or structure:
+        return _replicas(by_rank, starts, structure=structure, values=values, stepped=False)
+    for seen in steps:
+        after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
+        found = (
+            *compare_tables(after),
+            *_compare("buffer", {rank: one.buffers for rank, one in seen.items()}),
+            *_states(seen),
+        )
+        if found:
+            return _replicas(
+                by_rank, after, values=found, stepped=True, in_forward=True, total=total,
+                step=max(one.step for one in seen.values()),
+            )  # fmt: skip
+    last = {rank: _table(track, track.last) for rank, track in by_rank.items()}
+    made = {track.steps_made for track in by_rank.values()}
+    at_end = compare_tables(last) if None not in made and len(made) == 1 else ()
+    return _replicas(by_rank, last, values=at_end, stepped=bool(steps), step=total if at_end else None, total=total)
+
+
+def compare_tables(tables: Mapping[int, Table]) -> tuple[ValueDifference, ...]:
+    """The parameters that differ, with the sampled element of the largest difference where one differs."""
+    return _compare("parameter", {rank: table.digests for rank, table in tables.items()}, element_in(tables))
+
+
+def _compare(
+    role: Role, digests: Mapping[int, Mapping[str, str]], locate: Callable[..., Element | None] | None = None
+) -> tuple[ValueDifference, ...]:
+    names = next(iter(digests.values()), {})
+    found = []
+    for name in names:
+        held = {rank: mine[name] for rank, mine in digests.items() if name in mine}
+        if len(held) < len(digests) or len(set(held.values())) == 1:
+            continue
+        sides = vote(held).sides
+        element = locate(name, sides) if locate is not None else None
+        said = element.values if element is not None else ("",) * len(sides)
+        found.append(
+            ValueDifference(
+                role=role,
+                name=name,
+                element=element,
+                sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
+            )
+        )
+    return tuple(found)
+
+
+def _states(seen: ByRank) -> tuple[ValueDifference, ...]:
+    return _compare("optimizer state", {rank: one.state for rank, one in seen.items() if one.state is not None})
+
+
+def element_in(tables: Mapping[int, Table]) -> Callable[..., Element | None]:
+    """A function that gives the sampled element of a tensor in which its sides differ most."""
+
+    def locate(name: str, sides: Sequence[Sequence[int]]) -> Element | None:
+        columns = [dict(tables[side[0]].samples.get(name, ())) for side in sides]
+        apart = [offset for offset in columns[0] if len({column.get(offset) for column in columns}) > 1]
+        if not apart:
+            return None
+        offset = max(apart, key=lambda offset: _gap([column[offset] for column in columns]))
+        values = [column[offset] for column in columns]
+        shape = tables[sides[0][0]].shapes.get(name, ())
+        gap = _gap(values)
+        return Element(index=_index(offset, shape), values=_short(values), difference=gap if gap >= 0 else None)
+
+    return locate
+
+
+def _gap(values: Sequence[str]) -> float:
+    try:
+        numbers = [float(value) for value in values]
+    except ValueError:
+        return -1.0
+    gap = max(numbers) - min(numbers)
+    return gap if gap == gap and gap != float("inf") else -1.0
+
+
+def _short(values: Sequence[str]) -> tuple[str, ...]:
+    """The values with as few digits as keep different ones apart."""
+    for digits in (4, 6, 9):
+        try:
+            texts = tuple(f"{float(value):.{digits}g}" for value in values)
+        except ValueError:
+            break
+        if len(set(texts)) == len(set(values)):
+            return texts
+    return tuple(values)
+
+
+def _index(offset: int, shape: Sequence[int]) -> tuple[int, ...]:
+    index = []
+    for size in reversed(shape):
+        offset, place = divmod(offset, size)
+        index.append(place)
+    return tuple(reversed(index))
+
+
+def _structure(kinds: Mapping[int, Sequence[TensorKind]]) -> tuple[StructureDifference, ...]:
+    found: list[StructureDifference] = []
+    roles: tuple[Role, ...] = ("parameter", "buffer")
+    for role in roles:
+        listed = {rank: {kind.name: kind for kind in mine if kind.role == role} for rank, mine in kinds.items()}
+        for name in dict.fromkeys(name for mine in listed.values() for name in mine):
+            held = {rank: mine.get(name) for rank, mine in listed.items()}
+            said: dict[int, str] = {rank: "absent" if kind is None else "present" for rank, kind in held.items()}
+            if len(set(said.values())) > 1:
+                found.append(_difference(role, name, "presence", said))
+                continue
+            for aspect in ASPECTS:
+                said = {rank: kind.structure.get(aspect, "") for rank, kind in held.items() if kind is not None}
+                if len(set(said.values())) > 1:
+                    found.append(_difference(role, name, aspect, said))
+                    break
+        orders = {rank: list(mine) for rank, mine in listed.items()}
+        if len({tuple(sorted(order)) for order in orders.values()}) == 1:
+            places = zip(*orders.values(), strict=True)
+            place = next((place for place, names in enumerate(places) if len(set(names)) > 1), None)
+            if place is not None:
+                said = {rank: f"{order[place]} at place {place}" for rank, order in orders.items()}
+                found.append(_difference(role, next(iter(orders.values()))[place], "order", said))
+    return tuple(found)
+
+
+def _difference(role: Role, name: str, aspect: Aspect, said: Mapping[int, str]) -> StructureDifference:
+    sides = tuple(Side(ranks=side, says=said[side[0]]) for side in vote(said).sides)
+    return StructureDifference(role=role, name=name, aspect=aspect, sides=sides)
+
+
+def _table(track: Track, key: str | None) -> Table:
+    return track.tables.get(key or "", Table(digests={}))
+
+
+def _replicas(
+    tracks: Mapping[int, Track],
+    tables: Mapping[int, Table],
+    *,
+    stepped: bool,
+    structure: tuple[StructureDifference, ...] = (),
+    values: tuple[ValueDifference, ...] = (),
+    in_forward: bool = False,
+    step: int | None = None,
+    total: int | None = None,
+) -> Replicas:
+    return Replicas(
+        ranks=tuple(sorted(tracks)),
+        tensors=max((len(table.digests) for table in tables.values()), default=0),
+        bytes=0,
+        method=next(iter(tracks.values())).method,
+        stepped=stepped,
+        in_forward=in_forward,
+        step=step,
+        steps=total,
+        structure=structure,
+        values=values,
+    )

@@ -1,0 +1,146 @@
+"""Which samples the ranks trained and evaluated on, and whether each got its own part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence.divergence import Divergence
+from ddpdoctor.evidence.replicas import Side
+from ddpdoctor.evidence.track import EpochSeen, StepSeen, Track
+
+ENOUGH_STEPS = 3  # inputs that are equal on all ranks in three steps are no chance
+
+
+def data_divergences(tracks: Mapping[int, Track], steps: Sequence[Mapping[int, StepSeen]]) -> Iterator[Divergence]:
+    """What is wrong with the ranks' shares of the data."""
+    if len(tracks) < 2:
+        return
+    epochs = list(_epochs(tracks))
+    shared = next((found for seen in epochs if (found := _shares(seen))), None)
+    if shared is not None:
+        yield shared
+    elif (same := _same_inputs(steps)) is not None:
+        yield same
+    if (repeated := _same_order(epochs)) is not None:
+        yield repeated
+    if (uneven := _uneven(steps)) is not None:
+        yield uneven
+    if (metric := _metric(tracks)) is not None:
+        yield metric
+
+
+def _epochs(tracks: Mapping[int, Track]) -> Iterator[dict[int, EpochSeen]]:
+    """The training epochs of known indices, each rank's beside the others'."""
+    by_rank = {
+        rank: {
+            (epoch.loader, epoch.number): epoch
+            for epoch in track.epochs
+            if epoch.trained and epoch.indices is not None and epoch.batches
+        }
+        for rank, track in tracks.items()
+    }
+    for key in sorted(set.intersection(*(set(epochs) for epochs in by_rank.values()))):
+        yield {rank: epochs[key] for rank, epochs in by_rank.items()}
+
+
+def _shares(seen: Mapping[int, EpochSeen]) -> Divergence | None:
+    lists = [epoch.indices or () for epoch in seen.values()]
+    ranks = tuple(sorted(seen))
+    first = next(iter(seen.values()))
+    lines = {rank: epoch.line for rank, epoch in seen.items() if epoch.line is not None}
+    drawn, unique = sum(map(len, lists)), len(set().union(*lists))
+    numbers = {"epoch": first.number, "drawn": drawn, "unique": unique, "repeats": drawn - unique}
+    if len(set(lists)) == 1:
+        return Divergence(phase="same data", step=0, ranks=ranks, lines=lines, numbers=numbers, why="indices")
+    within = sum(len(indices) - len(set(indices)) for indices in lists)
+    if within > len(ranks):  # sampling with replacement draws one sample twice on purpose
+        return None
+    biggest = max(-(-len(epoch.indices or ()) // max(epoch.batches, 1)) for epoch in seen.values())
+    finished = all(epoch.finished for epoch in seen.values())
+    missing = first.length - unique if first.length is not None and finished else 0
+    padding = len(ranks) - 1
+    if drawn - unique <= padding and missing <= max(padding, len(ranks) * biggest):
+        return None
+    twins = _twins(seen)
+    return Divergence(
+        phase="overlap", step=0, ranks=twins or ranks, lines=lines, why="twins" if twins else "",
+        numbers={**numbers, "missing": missing, "length": first.length or 0},
+        sides=tuple(Side(ranks=(rank,), says=f"{len(epoch.indices or ())} samples") for rank, epoch in sorted(seen.items())),
+    )  # fmt: skip
+
+
+def _twins(seen: Mapping[int, EpochSeen]) -> tuple[int, ...]:
+    """The ranks that share one part between them, where the others have parts of their own."""
+    groups = vote({rank: epoch.indices or () for rank, epoch in seen.items()}).sides
+    twins = [rank for side in groups if len(side) > 1 for rank in side]
+    return tuple(sorted(twins)) if twins else ()
+
+
+def _same_inputs(steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
+    """Every rank's model was given the same bytes, in every audited step."""
+    inputs = [[one.input for one in seen.values()] for seen in steps]
+    if len(inputs) < ENOUGH_STEPS or any(None in group or len(set(group)) > 1 for group in inputs):
+        return None
+    first = steps[0]
+    lines = {rank: one.line for rank, one in first.items() if one.line is not None}
+    return Divergence(
+        phase="same data", step=0, ranks=tuple(sorted(first)), why="inputs", numbers={"steps": len(inputs)}, lines=lines
+    )
+
+
+def _same_order(epochs: Sequence[Mapping[int, EpochSeen]]) -> Divergence | None:
+    last: dict[int, Mapping[int, EpochSeen]] = {}
+    for seen in epochs:
+        first = next(iter(seen.values()))
+        before = last.get(first.loader)
+        last[first.loader] = seen
+        if before is None or not all(_shuffled(epoch.indices or ()) for epoch in seen.values()):
+            continue
+        if all(_begins_alike(before[rank].indices or (), epoch.indices or ()) for rank, epoch in seen.items()):
+            return Divergence(
+                phase="same order", step=0, ranks=tuple(sorted(seen)),
+                numbers={"epoch": first.number, "before": next(iter(before.values())).number},
+                lines={rank: epoch.line for rank, epoch in seen.items() if epoch.line is not None},
+                why=first.sampler,
+            )  # fmt: skip
+    return None
+
+
+def _shuffled(indices: Sequence[int]) -> bool:
+    """Whether the order is neither ascending nor that of a few ascending runs (padding begins again at the front)."""
+    return sum(b < a for a, b in pairwise(indices)) > max(2, len(indices) // 10)
+
+
+def _begins_alike(a: Sequence[int], b: Sequence[int]) -> bool:
+    length = min(len(a), len(b))
+    return length > 3 and a[:length] == b[:length]
+
+
+def _uneven(steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
+    uneven = [seen for seen in steps if len({one.batch for one in seen.values()}) > 1]
+    if not uneven:
+        return None
+    sizes = {rank: one.batch for rank, one in uneven[0].items()}
+    decided = vote(sizes)
+    return Divergence(
+        phase="uneven", step=max(one.step for one in uneven[0].values()), ranks=decided.odd, tied=decided.tied,
+        sides=tuple(Side(ranks=side, says=str(sizes[side[0]])) for side in decided.sides),
+        numbers={"steps": len(uneven), "audited": len(steps)},
+        lines={rank: one.line for rank, one in uneven[0].items() if one.line is not None},
+    )  # fmt: skip
+
+
+def _metric(tracks: Mapping[int, Track]) -> Divergence | None:
+    """Every rank evaluates other samples, and no collective follows before the training goes on."""
+    for number in range(min(len(track.evaluations) for track in tracks.values())):
+        seen = {rank: track.evaluations[number] for rank, track in tracks.items()}
+        if any(one.collectives for one in seen.values()) or len({one.input for one in seen.values()}) < len(seen):
+            continue
+        return Divergence(
+            phase="metric", step=max(one.step for one in seen.values()), ranks=tuple(sorted(seen)),
+            sides=tuple(Side(ranks=(rank,), says=f"{one.samples} samples") for rank, one in sorted(seen.items())),
+            lines={rank: one.line for rank, one in seen.items() if one.line is not None},
+        )  # fmt: skip
+    return None

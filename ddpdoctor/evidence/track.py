@@ -1,0 +1,131 @@
+"""What each rank wrote down of its own training: digests of weights, gradients, state and settings, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A place in the user's code."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The fingerprints of named tensors at one moment; `samples` are [place in row-major order, value] of a few elements."""
+
+    digests: Mapping[str, str]
+    samples: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorKind:
+    """A parameter or buffer as it was before the model was wrapped."""
+
+    role: str
+    name: str
+    structure: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient:
+    """What became of one parameter's gradient by the time of the step.
+
+    `local` is the projection of the rank's own gradient before it was reduced (None where autograd accumulated none),
+    `reduced` the projection of what the optimizer gets, `count` how often one was accumulated. `standing` is `reduced` for
+    a parameter that DDP reduces, else why it does not: added, replaced, unfrozen, ignored, outside, no model.
+    """
+
+    digest: str
+    reduced: float
+    local: float | None
+    count: int
+    standing: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSeen:
+    """One audited step. (`forwards`, `since`) align the ranks: wrapped forwards so far, and steps since the last one.
+
+    `weights` and `after` are keys of `Track.tables`: before the forward and after the step. `position` is the epoch and the
+    batch that the data loader gave last, both counted by the loader. `wrapped` and `inner` count forwards of the wrapper
+    and of the module inside since the last step.
+    """
+
+    step: int
+    forwards: int
+    since: int
+    weights: str
+    after: str
+    position: tuple[int, int] | None = None
+    wrapped: int = 0
+    inner: int = 0
+    synchronised: bool | None = None
+    batch: int = 0
+    input: str | None = None
+    loss: float | None = None
+    scale: float | None = None
+    optimizer: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    state: Mapping[str, str] | None = None
+    buffers: Mapping[str, str] = field(default_factory=dict)
+    gradients: Mapping[str, Gradient] = field(default_factory=dict)
+    line: Line | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSeen:
+    """One pass over a data loader; `indices` in the order drawn, None where the data set has none."""
+
+    loader: int
+    number: int
+    batches: int
+    trained: bool
+    finished: bool
+    length: int | None
+    indices: tuple[int, ...] | None
+    sampler: str = ""
+    line: Line | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSeen:
+    """Forwards in evaluation mode between two training steps, and the collectives that the user's code called after them."""
+
+    step: int
+    batches: int
+    samples: int
+    collectives: int
+    input: str
+    line: Line | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """One rank's training. `steps_made` and `forwards_made` are None where the rank ended without last words."""
+
+    method: str
+    every: int
+    kinds: tuple[TensorKind, ...] = ()
+    wrap_line: Line | None = None
+    models: int = 0
+    start: str | None = None
+    last: str | None = None
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    steps: tuple[StepSeen, ...] = ()
+    epochs: tuple[EpochSeen, ...] = ()
+    evaluations: tuple[EvaluationSeen, ...] = ()
+    steps_made: int | None = None
+    forwards_made: int | None = None
+    interval: int = 1
+    spent_seconds: float = 0.0
+    seconds: float = 0.0
+
+
+KINDS = (Track,)
