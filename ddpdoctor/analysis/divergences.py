@@ -28,7 +28,7 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     found: list[Divergence] = []
     for place, seen in enumerate(steps):
         found += _at_step(seen, steps[place - 1] if place else None, by_rank)
-        if parted(seen, by_rank):
+        if parted(seen):
             break
     found += _at_the_end(by_rank, found)
     found += gradient_scale(steps)
@@ -49,7 +49,7 @@ def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:
     return [{rank: steps[key] for rank, steps in seen.items()} for key in sorted(common)]
 
 
-def parted(seen: ByRank, tracks: Mapping[int, Track]) -> bool:
+def parted(seen: ByRank) -> bool:
     """Whether the weights differ after this step."""
     return len({step.after for step in seen.values()}) > 1
 

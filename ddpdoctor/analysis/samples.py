@@ -63,19 +63,22 @@ def _shares(seen: Mapping[int, EpochSeen]) -> Divergence | None:
     padding = len(ranks) - 1
     if drawn - unique <= padding and missing <= max(padding, len(ranks) * biggest):
         return None
-    twins = _twins(seen)
+    strangers = _strangers(seen, padding)
     return Divergence(
-        phase="overlap", step=0, ranks=twins or ranks, lines=lines, why="twins" if twins else "",
+        phase="overlap", step=0, ranks=strangers or ranks, lines=lines, why="strangers" if strangers else "",
         numbers={**numbers, "missing": missing, "length": first.length or 0},
         sides=tuple(Side(ranks=(rank,), says=f"{len(epoch.indices or ())} samples") for rank, epoch in sorted(seen.items())),
     )  # fmt: skip
 
 
-def _twins(seen: Mapping[int, EpochSeen]) -> tuple[int, ...]:
-    """The ranks that share one part between them, where the others have parts of their own."""
-    groups = vote({rank: epoch.indices or () for rank, epoch in seen.items()}).sides
-    twins = [rank for side in groups if len(side) > 1 for rank in side]
-    return tuple(sorted(twins)) if twins else ()
+def _strangers(seen: Mapping[int, EpochSeen], padding: int) -> tuple[int, ...]:
+    """The ranks without any one of which the others' parts would not overlap; none where that is so for all or for nobody."""
+    found = []
+    for rank in seen:
+        others = [epoch.indices or () for other, epoch in seen.items() if other != rank]
+        if sum(map(len, others)) - len(set().union(*others)) <= padding:
+            found.append(rank)
+    return tuple(sorted(found)) if len(found) < len(seen) else ()
 
 
 def _same_inputs(steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
@@ -119,7 +122,11 @@ def _begins_alike(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def _uneven(steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
-    uneven = [seen for seen in steps if len({one.batch for one in seen.values()}) > 1]
+    uneven = [
+        seen
+        for seen in steps
+        if len({one.batch for one in seen.values()}) > 1 and len({one.wrapped for one in seen.values()}) == 1
+    ]
     if not uneven:
         return None
     sizes = {rank: one.batch for rank, one in uneven[0].items()}

@@ -13,8 +13,7 @@ RULE = Rule(
     name="weights-differ",
     summary="replicas no longer hold the same weights",
     severity=Severity.FAIL,
-    remedy="run `ddpdoctor verify-sync --nproc N SCRIPT --every 1` over the training script: it names the step "
-    "and the cause",
+    remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the step and the cause",
 )
 
 

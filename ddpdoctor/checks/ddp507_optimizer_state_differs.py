@@ -15,6 +15,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="load the optimizer's state dict on every rank, or save and load it through one function that all "
     "ranks call",
+    explains=("DDP503",),
 )
 
 

@@ -22,9 +22,9 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     """An epoch in which more samples repeat, or are missing, than padding and drop_last explain."""
     for found in of_phase(divergences, "overlap"):
         numbers = found.numbers
-        twins = f"; {group_ranks(found.ranks)} draw the same part" if found.why == "twins" else ""
+        odd = f"; without {group_ranks(found.ranks)} the parts would not overlap" if found.why else ""
         message = (
             f"in epoch {numbers['epoch']:g}, {numbers['drawn']:g} draws of {numbers['length']:g} samples hit "
-            f"{numbers['unique']:g}: {numbers['repeats']:g} drawn again, {numbers['missing']:g} never{twins}"
+            f"{numbers['unique']:g}: {numbers['repeats']:g} drawn again, {numbers['missing']:g} never{odd}"
         )
         yield finding(RULE, found, message, note="iterates over them")

@@ -53,48 +53,43 @@ def joined(rank: Rank) -> None:
 
 def _follow_wrapper(wrapper: Any, steps: Any, journal: Journal) -> None:  # noqa: ANN401
     """See each DistributedDataParallel before and after it is built, and each of its forwards."""
-    import torch
+    from torch.compiler import is_compiling
 
     from .training import structure_listing
 
-    build, forward = wrapper.__init__, wrapper.forward
-    was_wrapped = journal.observing(steps.wrapped)
-    outside_the_graph: Any = torch._dynamo.disable  # noqa: SLF001 - torch.compiler.disable is the same
-    begins: Any = outside_the_graph(journal.observing(functools.partial(_forward_begins, steps)))
+    build: Any = wrapper.__init__
+    forward: Any = wrapper.forward
+    was_wrapped: Any = journal.observing(steps.wrapped)
+    begins: Any = journal.observing(steps.outer_forward)
+    looked_at: Any = journal.observing(lambda module: journal.write("wrapping", structure=structure_listing(module)))
 
     @functools.wraps(build)
     def __init__(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, N807
-        listing: list[Any] = []
-
-        def look() -> None:
-            listing.extend(structure_listing(module))
-            journal.write("wrapping", structure=listing)
-
-        journal.observing(look)()
+        looked_at(module)
         build(self, module, *args, **kwargs)
-        was_wrapped(self, listing, "")
+        was_wrapped(self)
 
-    @functools.wraps(forward)
-    def observed_forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        begins(self, inputs, kwargs)
+    def observed(self: Any, *inputs: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        if not is_compiling():
+            begins(self, [inputs, kwargs])
         return forward(self, *inputs, **kwargs)
 
+    # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
+    observed.__code__ = observed.__code__.replace(co_filename=forward.__code__.co_filename)
     wrapper.__init__ = __init__
-    wrapper.forward = observed_forward
-
-
-def _forward_begins(steps: Any, ddp: Any, inputs: Any, kwargs: Any) -> None:  # noqa: ANN401
-    steps.outer_forward(ddp, [inputs, kwargs])
+    wrapper.forward = functools.wraps(forward)(observed)
 
 
 def _follow_backward(steps: Any, journal: Journal) -> None:  # noqa: ANN401
     """See each `loss.backward()` and each step of a GradScaler."""
     import torch
 
-    backward: Any = torch.Tensor.backward
-    scaled_step: Any = torch.amp.GradScaler.step
-    begins = journal.observing(steps.backward)
-    scaling = journal.observing(lambda scaler: steps.scaled(float(scaler.get_scale())))
+    tensor: Any = torch.Tensor
+    backward: Any = tensor.backward
+    scaler: Any = torch.amp.GradScaler
+    scaled_step: Any = scaler.step
+    begins: Any = journal.observing(steps.backward)
+    scaling: Any = journal.observing(lambda scaler: steps.scaled(float(scaler.get_scale())))
 
     @functools.wraps(backward)
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -106,8 +101,8 @@ def _follow_backward(steps: Any, journal: Journal) -> None:  # noqa: ANN401
         scaling(self)
         return scaled_step(self, *args, **kwargs)
 
-    torch.Tensor.backward = observed_backward  # type: ignore[method-assign]
-    torch.amp.GradScaler.step = observed_step  # type: ignore[method-assign]
+    tensor.backward = observed_backward
+    scaler.step = observed_step
 
 
 def _counted(function: Any) -> Any:  # noqa: ANN401

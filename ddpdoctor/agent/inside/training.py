@@ -77,8 +77,8 @@ class Steps:
             every=self._every,
         )  # fmt: skip
 
-    def wrapped(self, ddp: nn.Module, listing: list[Any], error: str) -> None:
-        """A model was wrapped; `listing` is its structure as it was before."""
+    def wrapped(self, ddp: Any) -> None:  # noqa: ANN401
+        """A model was wrapped."""
         number = len(self._models)
         prefix = f"model{number + 1}:" if number else ""
         model = Wrapped(ddp, prefix)
@@ -86,11 +86,9 @@ class Steps:
             self._journal.write("wrapped-twice", line=user_line())
             return
         self._models[id(model.module)] = model
-        model.module.register_forward_pre_hook(
-            self._journal.observing(self.inner_forward), prepend=True, with_kwargs=True
-        )
+        ddp.module.register_forward_pre_hook(_Hook(self._journal.observing(self.inner_forward)), prepend=True)
         self._journal.write(
-            "wrap", structure=listing, error=error, line=user_line(), prefix=prefix,
+            "wrap", line=user_line(), prefix=prefix,
             sharded=sum(is_sharded(p) for p in model.module.parameters()),
         )  # fmt: skip
         self._write_table("start", self._parameters(), changed_only=False)
@@ -113,10 +111,10 @@ class Steps:
             with self._timed():
                 self._window["input"] = self._digest(_tensors(inputs))
 
-    def inner_forward(self, module: nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ANN401
+    def inner_forward(self, module: nn.Module, args: Any) -> None:  # noqa: ANN401
         """The user's own module is about to run: the moment at which DDP has made the buffers equal."""
         if not module.training and not torch.is_grad_enabled():
-            self._evaluating([args, kwargs])
+            self._evaluating(args)
         elif torch.is_grad_enabled() and module.training:
             self._begin_window()
             self._window["inner"] += 1
@@ -337,6 +335,23 @@ class Steps:
             self._interval *= 2
         elif self._spent < allowed / 2 and self._interval > 1:
             self._interval //= 2
+
+
+class _Hook:
+    """A hook on the user's module that leaves no trace of ours in a pickle or a copy of it: there it is `{}.get`.
+
+    A pre-hook is called as hook(module, args), and `{}.get(module, args)` gives the arguments back as they are.
+    """
+
+    def __init__(self, function: Callable[[nn.Module, Any], None]) -> None:
+        self._function = function
+
+    def __call__(self, module: nn.Module, args: Any) -> None:  # noqa: ANN401
+        if not torch.compiler.is_compiling():
+            self._function(module, args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, ({}, "get")
 
 
 class _Timed:
