@@ -1,6 +1,7 @@
 """Diagnose PyTorch DistributedDataParallel jobs: the rank, the line, the cause and the cure.
 
 `verify_sync` compares the replicas from inside a job's ranks; it and torch are imported when it is first used.
+`notebook_launch` runs a function of a notebook on several ranks.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ddpdoctor.agent.verify import verify_sync as verify_sync
+    from ddpdoctor.launch.notebook import notebook_launch as notebook_launch
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "verify_sync"]
+__all__ = ["__version__", "notebook_launch", "verify_sync"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - what stands in the module that has it
-    """`verify_sync`, which needs torch: imported when it is asked for."""
+    """`verify_sync` and `notebook_launch`: imported when they are asked for."""
     if name == "verify_sync":
         from ddpdoctor.agent.verify import verify_sync
 
         return verify_sync
+    if name == "notebook_launch":
+        from ddpdoctor.launch.notebook import notebook_launch
+
+        return notebook_launch
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -81,19 +81,20 @@ class Job:
         options = self.options
         records = Records(self.steps, options.json_lines, tensorboard=options.tensorboard, plot=options.plot)
         with closing(records):
-            start, done = time.perf_counter(), self.position.total
+            seconds, done = 0.0, self.position.total
             tested: Tested | None = None
             while not self._finished():
-                if not self._epoch(records):
+                start = time.perf_counter()
+                stopped = not self._epoch(records)
+                seconds += time.perf_counter() - start
+                if stopped:
                     self._save(LAST)
                     records.say("stopped", step=self.position.total, checkpoint_dir=str(options.checkpoint_dir))
                     return
                 tested = self._test()
-                seconds = time.perf_counter() - start
                 records.say("epoch", epoch=self.position.epoch, seconds=seconds, **asdict(tested))
-            seconds = time.perf_counter() - start
             tested = tested or self._test()
-            records.say("end", **self._result(tested, (self.position.total - done), seconds))
+            records.say("end", **self._result(tested, self.position.total - done, seconds))
 
     def _finished(self) -> bool:
         position, options = self.position, self.options

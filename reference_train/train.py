@@ -123,10 +123,11 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=options.epochs * len(loader))
 
     progress = Progress(options.epochs * len(loader), options.json_lines)
-    start, seen = time.perf_counter(), 0
+    seconds, seen = 0.0, 0
     for epoch in range(options.epochs):
         sampler.set_epoch(epoch)  # without this the order of epoch 0 is repeated for ever
         model.train()
+        start = time.perf_counter()
         for images, labels in loader:
             images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
             loss = F.cross_entropy(model(pixels(images)), labels)
@@ -136,7 +137,7 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
             schedule.step()
             seen += len(labels) * world_size  # the sampler pads, so that every rank has the same number of samples
             progress.step(epoch, loss, seen)
-        seconds = time.perf_counter() - start
+        seconds += time.perf_counter() - start
         accuracy, test_loss = evaluate(model.module, test, device)
         progress.say("epoch", epoch=epoch + 1, accuracy=accuracy, test_loss=test_loss, seconds=seconds)
     progress.say(

@@ -25,7 +25,7 @@ from ddpdoctor.cli.options import (
     report_options,
 )
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.training import Gate, ParityRun, TrainingRun
+from ddpdoctor.evidence.training import Gate, ParityRun, ScalingRun, TrainingRun
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +47,10 @@ def train(
     parity: Annotated[
         bool, typer.Option("--parity", help="Prove that N ranks compute what one process computes.")
     ] = False,
+    scaling: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--scaling", metavar="1,2,4", help="Measure speed-up and efficiency, weak and strong."),
+    ] = None,
     deadline: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
@@ -73,11 +77,16 @@ def train(
         verbose=verbose, title="ddpdoctor train",
     )  # fmt: skip
     from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.collect.scaling import ranks_of, run_scaling
     from ddpdoctor.collect.training import run_parity, run_training
 
-    run = run_parity if parity else run_training
+    speaks, seconds = True, deadline or math.inf
     with progress() as on_event:
-        evidence, speaks = run(context.args, nproc=nproc, deadline_seconds=deadline or math.inf, on_event=on_event)
+        if scaling is not None:
+            evidence = run_scaling(context.args, ranks=ranks_of(scaling), deadline_seconds=seconds, on_event=on_event)
+        else:
+            run = run_parity if parity else run_training
+            evidence, speaks = run(context.args, nproc=nproc, deadline_seconds=seconds, on_event=on_event)
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)
     facts = [fact for kind in evidence.job for fact in in_words(kind)]
@@ -102,7 +111,7 @@ def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> 
         end(job)
 
 
-def in_words(run: TrainingRun | ParityRun) -> list[tuple[str, str]]:
+def in_words(run: TrainingRun | ParityRun | ScalingRun) -> list[tuple[str, str]]:
     """The run for people, as (name, value)."""
     match run:
         case TrainingRun():
@@ -127,6 +136,17 @@ def in_words(run: TrainingRun | ParityRun) -> list[tuple[str, str]]:
             if run.gpu_memory_bytes is not None:
                 words.append(("GPU memory", f"{run.gpu_memory_bytes / 2**30:.2f} GiB at most, of tensors"))
             return words
+        case ScalingRun():
+            one = run.points[0]
+            return [
+                (
+                    f"{point.ranks} rank{'s' if point.ranks > 1 else ''}",
+                    f"weak {point.weak:,.0f} samples/s ({point.weak / point.ranks / one.weak:.0%}), "
+                    f"strong {point.strong:,.0f} samples/s ({point.strong / point.ranks / one.strong:.0%})"
+                    + ("" if point.overlap is None else f", {point.overlap:.0%} of communication hidden"),
+                )
+                for point in run.points
+            ]
         case ParityRun():
             return [
                 ("ranks", f"{run.world_size} over {run.backend}, {run.device}, against one process"),
@@ -146,7 +166,7 @@ def _measured(gate: Gate) -> str:
 
 def in_numbers(evidence: Evidence) -> dict[str, Any]:
     """The runs for machines."""
-    names = {TrainingRun: "training", ParityRun: "parity"}
+    names = {TrainingRun: "training", ParityRun: "parity", ScalingRun: "scaling"}
     return {names[type(run)]: asdict(run) for run in evidence.job}
 
 

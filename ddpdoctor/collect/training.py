@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training import ParityRun, TrainingRun
+from ddpdoctor.launch.failure import why_ranks_failed
 from ddpdoctor.launch.ranks import RankRun, our_file, run_ranks
+
+OnEvent: TypeAlias = "Callable[[Mapping[str, Any]], None]"
 
 SILENCE_SECONDS = 300.0  # the job speaks five times a second; a first step on a cold, busy machine takes a minute
 
@@ -22,7 +25,7 @@ def run_training(
     *,
     nproc: int | None,
     deadline_seconds: float = float("inf"),
-    on_event: Callable[[Mapping[str, Any]], None] | None = None,
+    on_event: OnEvent | None = None,
 ) -> tuple[Evidence, bool]:
     """The evidence of one training run, and whether this process speaks for the job.
 
@@ -46,7 +49,7 @@ def run_parity(
     *,
     nproc: int | None,
     deadline_seconds: float = float("inf"),
-    on_event: Callable[[Mapping[str, Any]], None] | None = None,
+    on_event: OnEvent | None = None,
 ) -> tuple[Evidence, bool]:
     """The evidence of comparing N ranks with one process (reference_train/parity.py); otherwise as `run_training`."""
     ranks = _run("parity.py", arguments, nproc, deadline_seconds, on_event)
@@ -62,7 +65,7 @@ def _run(
     arguments: Sequence[str],
     nproc: int | None,
     deadline_seconds: float,
-    on_event: Callable[[Mapping[str, Any]], None] | None,
+    on_event: OnEvent | None,
 ) -> RankRun:
     ranks = run_ranks(
         our_file("reference_train", program),
@@ -85,7 +88,11 @@ def _nothing(ranks: RankRun, kind: str) -> Evidence:
     """The evidence of a job that came to no result; on a rank that does not speak, of one that ended well."""
     if not ranks.speaks and ranks.ended.code == 0:
         return Evidence()
-    why = _why(ranks)
+    stopped = _event(ranks, "stopped")
+    if stopped is not None:
+        why = f"the training job was asked to stop, and did after step {stopped['step']}"
+    else:
+        why = why_ranks_failed(ranks.ended, "the training job")
     return Evidence(missing=(Missing(kind=kind, reason=why),), undecided=(why,))
 
 
@@ -105,12 +112,3 @@ def _refusal(ranks: RankRun) -> str | None:
         r"^refused: reason (.*)$|^\w+(?:\.py)?: error: (.*)$", ranks.ended.stdout + ranks.ended.stderr, re.MULTILINE
     )
     return said[1] or said[2] if said else None
-
-
-def _why(ranks: RankRun) -> str:
-    """Why there is no result, with the last error that a rank printed."""
-    errors = re.findall(r"^(?:\[rank\d+\]: )?\w*(?:Error|Exception): .*$", ranks.ended.stderr, re.MULTILINE)
-    said = f"; it said: {errors[0]}" if errors else ""
-    if ranks.ended.timed_out:
-        return f"the training job was ended after {ranks.ended.seconds:.0f} s without a result{said}"
-    return f"the training job ended with exit code {ranks.ended.code} before its result{said}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One epoch; `accuracy` is a share of the test set, `seconds` since training began, `test_loss` None if not finite."""
+    """One epoch; `accuracy` is a share of the test set, `seconds` of training until then, `test_loss` None if not finite."""
 
     epoch: int
     accuracy: float
@@ -73,4 +73,29 @@ class ParityRun:
     signature: str | None
 
 
-KINDS = (TrainingRun, ParityRun)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """Throughput in samples per second on some ranks.
+
+    `weak` keeps the batch of each rank, `strong` the batch of all ranks together. `overlap` is the share of communication
+    that was hidden behind the backward in the weak run.
+    """
+
+    ranks: int
+    weak: float
+    strong: float
+    overlap: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingRun:
+    """Throughput by number of ranks, one rank first, on a host with this many usable cores."""
+
+    model: str
+    backend: str
+    device: str
+    cores: int
+    points: tuple[ScalingPoint, ...]
+
+
+KINDS = (TrainingRun, ParityRun, ScalingRun)
