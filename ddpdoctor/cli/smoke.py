@@ -51,7 +51,9 @@ def smoke(
     case: CaseOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Check this machine in under a minute: its environment, a short bench, replicas in step, a job that must learn.
+    """Check in under a minute whether this host is fit for DDP.
+
+    Its environment, a short bench, replicas bit by bit, and a job that must learn.
 
     Where GITHUB_STEP_SUMMARY is set, a summary in markdown is appended to the file that it names.
     """

@@ -65,7 +65,7 @@ def train(
     case: CaseOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Run the known-good DDP job, which answers whether DDP itself works here.
+    """Run a known-good DDP job, to see whether DDP works here.
 
     Every other option goes to the job, such as --dataset cifar10 --data-dir DIR --model resnet18 --amp bf16 --epochs 50;
     `python reference_train/recipe.py --help` lists them. With --inject they go to the fault.
