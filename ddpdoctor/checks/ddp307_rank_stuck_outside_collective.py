@@ -24,7 +24,7 @@ RULE = Rule(
     summary="a rank does something of its own and does not come to the collective that its peers wait in",
     severity=Severity.FAIL,
     remedy="let every rank come to the collective: look at the line that this rank is in",
-    explains=("DDP408",),
+    explains=("DDP314", "DDP408"),
 )
 
 

@@ -18,7 +18,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="look at the worker's line; give the DataLoader a `timeout=` so that it says so itself, and see whether the storage "
     "of that host answers",
-    explains=("DDP408",),
+    explains=("DDP314", "DDP408"),
 )
 STATES = {
     "R": "runs",

@@ -14,7 +14,7 @@ RULE = Rule(
     summary="a rank waits in a debugger or for input while its peers wait for it in a collective",
     severity=Severity.FAIL,
     remedy="take the breakpoint() or input() out; to debug one rank, `torch.distributed.breakpoint(rank)` holds the others too",
-    explains=("DDP408",),
+    explains=("DDP314", "DDP408"),
 )
 
 

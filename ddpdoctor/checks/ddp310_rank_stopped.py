@@ -14,7 +14,7 @@ RULE = Rule(
     summary="the process of a rank is stopped, by SIGSTOP or by a tracer, while its peers wait for it",
     severity=Severity.FAIL,
     remedy="let it go on with `kill -CONT PID`; job schedulers and container runtimes stop processes, and so does Ctrl-Z",
-    explains=("DDP408",),
+    explains=("DDP314", "DDP408"),
 )
 HOW = {"T": "by a signal such as SIGSTOP", "t": "by a tracer such as gdb"}
 

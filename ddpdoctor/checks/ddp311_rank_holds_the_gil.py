@@ -15,7 +15,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="release the GIL around the C call (`Py_BEGIN_ALLOW_THREADS`, pybind11's `call_guard<gil_scoped_release>`, "
     "`ctypes.CDLL` instead of `PyDLL`)",
-    explains=("DDP408",),
+    explains=("DDP314", "DDP408"),
 )
 
 

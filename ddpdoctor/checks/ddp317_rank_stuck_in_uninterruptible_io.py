@@ -14,7 +14,7 @@ RULE = Rule(
     summary="a rank is in uninterruptible IO (state D), as on a network file system that is gone, while its peers wait for it",
     severity=Severity.FAIL,
     remedy="see whether the file system answers on that host (`ls PATH`, `dmesg`); SIGKILL does not end such a process",
-    explains=("DDP408",),
+    explains=("DDP314", "DDP408"),
 )
 
 

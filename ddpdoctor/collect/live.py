@@ -76,7 +76,7 @@ def _look(target: Target, seconds: float) -> _Look:
     if before is None:
         gone = f"process {target.pid} has ended"
         return _Look(gone, gone, gone)
-    stopped = before.state in "Tt"
+    stopped = before.state in "TtD"  # py-spy must not wait for it to stop
     began = time.monotonic()
     first = _stacks(target, stopped=stopped)
     dump = _dump(target.agent, stopped=stopped)
