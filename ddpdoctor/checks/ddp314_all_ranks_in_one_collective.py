@@ -16,7 +16,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="look below the job: `ddpdoctor net` measures the links between these hosts; then the GPUs (`nvidia-smi`, Xid in "
     "the kernel log). If the call has a root (broadcast, reduce), see that src or dst is the same on every rank",
-    explains=("DDP314", "DDP408"),
+    explains=("DDP408",),
 )
 MOVING_SECONDS = 2.0  # a dump of a healthy job shows calls this young: 100x a slow all_reduce of a large bucket
 

@@ -12,8 +12,11 @@ import msgspec
 
 from ddpdoctor.agent.inside.calls import POINT_TO_POINT
 from ddpdoctor.agent.inside.strip import HEADER_BYTES, NO_ROOT, NO_SEQ, Header, Record, read_header, read_records
+from ddpdoctor.collect.faulthandler_text import from_faulthandler
+from ddpdoctor.collect.last_calls import record_from
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, NewGroup, RankError, StepCount, StepMark
+from ddpdoctor.evidence.recorder import FlightRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +74,24 @@ class RankProcess:
         except (OSError, msgspec.DecodeError):
             return None
         return written.told(), written.at
+
+    def last_calls(self) -> FlightRecord | None:
+        """What the strip knows of the calls that a recorder would hold."""
+        names = _names(self.file("names"))
+        records = read_records(_bytes(self.file("strip")))
+        return record_from(records, names, [_place(names, record.place) for record in records])
+
+    def recorder(self) -> bytes | None:
+        """The flight recorder as the rank kept it at its end, or None where it could not."""
+        try:
+            return self.file("recorder").read_bytes()
+        except OSError:
+            return None
+
+    def crash(self) -> tuple[Frame, ...]:
+        """Where Python was when a fault in native code ended the rank, innermost first; empty without one."""
+        threads = from_faulthandler(_bytes(self.file("crash")).decode(errors="replace"))
+        return next((thread.frames for thread in threads if thread.main), ())
 
     def left_at(self) -> float | None:
         """When the interpreter of the rank came to its end in order (whatever its exit code), or None."""
@@ -145,7 +166,7 @@ def _call(record: Record, names: Names) -> CollectiveCall:
     root = None if record.root == NO_ROOT else record.root
     return CollectiveCall(
         op=op,
-        group=str(_text(names, record.group)),
+        group=str(names.get(record.group, ("", "?"))[1]),
         seq=None if record.seq == NO_SEQ else record.seq,
         reduce_op=str(_text(names, record.reduce_op)) if record.reduce_op else None,
         root=None if op in POINT_TO_POINT else root,

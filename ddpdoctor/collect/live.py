@@ -11,9 +11,10 @@ from typing import Any
 from ddpdoctor.collect import processes
 from ddpdoctor.collect.agents import RankProcess
 from ddpdoctor.collect.dumps import decode
+from ddpdoctor.collect.faulthandler_text import from_faulthandler
 from ddpdoctor.collect.rank_server import NoAnswer, ask_agent, ask_worker_server
 from ddpdoctor.collect.recorder import record_of
-from ddpdoctor.collect.stacks import NoStacks, from_faulthandler, py_spy
+from ddpdoctor.collect.stacks import NoStacks, py_spy
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Missing, RankFacts
 from ddpdoctor.evidence.process import ProcessState

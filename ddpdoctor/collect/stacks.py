@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -132,30 +130,3 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
-
-
-_THREAD_LINE = re.compile(
-    r"^(?:Current thread|Thread) 0x[0-9a-f]+(?: \[(?P<name>[^\]]*)\])? \(most recent call first\):"
-)
-_FRAME_LINE = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$')
-
-
-def from_faulthandler(text: str) -> tuple[Thread, ...]:
-    """The threads in what `faulthandler` (the worker server's `dump_traceback`) wrote; the one with `<module>` is main."""
-    found: list[tuple[str, list[Frame]]] = []
-    for line in text.splitlines():
-        if head := _THREAD_LINE.match(line):
-            found.append((head["name"] or "", []))
-        elif found and (frame := _FRAME_LINE.match(line)):
-            found[-1][1].append(Frame(file=frame["file"], line=int(frame["line"]), function=frame["function"]))
-    threads = [(name, frames) for name, frames in found if frames]
-    main = _main(threads)
-    return tuple(
-        Thread(name="MainThread" if index == main else name, frames=tuple(frames), main=index == main)
-        for index, (name, frames) in enumerate(threads)
-    )
-
-
-def _main(threads: Sequence[tuple[str, Sequence[Any]]]) -> int | None:
-    """Faulthandler writes the newest thread first and the main thread, the oldest, last."""
-    return len(threads) - 1 if threads else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -14,12 +15,15 @@ from ddpdoctor.agent import given_up
 from ddpdoctor.analysis.doing import Doings
 from ddpdoctor.analysis.doing import derive as doings_of
 from ddpdoctor.collect.agents import RankProcess, ended_processes, find_ranks
+from ddpdoctor.collect.dumps import decode
 from ddpdoctor.collect.endings import exits_of
 from ddpdoctor.collect.live import examine, targets_of
 from ddpdoctor.collect.processes import is_alive
 from ddpdoctor.collect.rank_server import NoAnswer, ask_worker_server
+from ddpdoctor.collect.recorder import record_of
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.collect.stall import Rhythm
+from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ProcessState, Stall
@@ -144,6 +148,9 @@ class Watch:
         for agent in ranks:
             seen = looked[agent.rank].facts if agent.rank in looked else ()
             seen = tuple(fact for fact in seen if isinstance(fact, Stacks | ProcessState | FlightRecord))
+            if not any(isinstance(fact, FlightRecord) for fact in seen):
+                record = _kept_record(agent)
+                seen = (*seen, record) if record is not None else seen
             ending = (exits[agent.rank],) if agent.rank in exits else ()
             facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, agent.steps(), agent.calls(), *ending)))
         source = source_of(_frames(facts))
@@ -154,6 +161,15 @@ class Watch:
             notes=(*self._notes, *given_up(self.directory)),
             about_job=True,
         )
+
+
+def _kept_record(agent: RankProcess) -> FlightRecord | None:
+    """The recorder that the rank kept at its end, or what its strip knows of one that it could not keep."""
+    kept = agent.recorder()
+    if kept is not None:
+        with contextlib.suppress(UndecidedError):
+            return record_of(decode(kept))
+    return agent.last_calls()
 
 
 def _signs(ranks: tuple[RankProcess, ...]) -> tuple[tuple[int, ...], ...]:
@@ -172,11 +188,13 @@ def _frames(facts: list[RankFacts]) -> Iterator[Frame]:
 def _busy(doings: Doings) -> str:
     """`rank 0 is busy in evaluate() (eval.py:40, on CPU 97 %), ranks 1-3 wait for it`."""
     first = next(doing for doing in doings.elsewhere if doing.moves)
-    place = f"{first.place.function}() ({first.place.file}:{first.place.line}" if first.place else "code not its own ("
-    share = first.process.cpu_share if first.process is not None else None
-    cpu = f", on CPU {100 * share:.0f} %" if share is not None else ""
+    facts = [f"{first.place.file}:{first.place.line}"] if first.place is not None else []
+    if first.process is not None and first.process.cpu_share is not None:
+        facts.append(f"on CPU {100 * first.process.cpu_share:.0f} %")
+    where = f" in {first.place.function}()" if first.place is not None else ""
     waiting = [doing.rank for doing in doings.waiting]
-    return f"rank {first.rank} is busy in {place}{cpu}), {group_ranks(waiting)} {'wait' if len(waiting) > 1 else 'waits'} for it"
+    verb = "wait" if len(waiting) > 1 else "waits"
+    return f"rank {first.rank} is busy{where} ({', '.join(facts)}), {group_ranks(waiting)} {verb} for it"
 
 
 def _no_ranks() -> Iterator[Missing]:

@@ -19,6 +19,7 @@ COLLECTIVES = (
     "all_reduce_coalesced", "all_gather_coalesced",
 )  # fmt: skip
 POINT_TO_POINT = ("send", "recv", "isend", "irecv")
+IN_PLACE = ("all_reduce", "broadcast", "reduce")
 ROOTS = ("src", "dst", "group_src", "group_dst")
 
 
@@ -28,6 +29,10 @@ class Calls:
     def __init__(self, c10d: ModuleType) -> None:
         self.log: Log | None = None
         self._c10d = c10d
+        self._groups: dict[str, int] = {}
+        self._apart: dict[
+            str, int
+        ] = {}  # how many of a group's numbers its sends and receives took (gloo counts them too)
         self._inside: set[int] = set()  # threads in one of our functions: what that calls in turn is no call of its own
         for name in COLLECTIVES + POINT_TO_POINT:
             function = getattr(c10d, name, None)
@@ -54,18 +59,21 @@ class Calls:
                 return args[at] if at is not None and at < len(args) else None
 
             index = None
+            group: Any = None
             try:
                 group = given("group") or self._c10d._get_default_group()  # noqa: SLF001
                 index = log.strip.begin(
                     log.number("op", name),
-                    log.number("group", str(group.group_name)),
+                    self._group(log, group),
                     log.place(1),
-                    seq=group._get_sequence_number_for_group() + 1 if numbered else NO_SEQ,  # noqa: SLF001
+                    seq=self.made(group) + 1 if numbered else NO_SEQ,
                     root=self._root(roots, given, group),
                     reduce_op=log.number("reduce", _name(given("op"))) if "op" in position else 0,
+                    tensors=_tensors(log, name, given("tensor")),
                 )
             except Exception:
                 pass  # the call itself says what is wrong with it
+            before = _number_of(group) if index is not None and not numbered else 0
             self._inside.add(thread)
             try:
                 return function(*args, **kwargs)
@@ -73,8 +81,30 @@ class Calls:
                 self._inside.discard(thread)
                 if index is not None:
                     log.strip.end(index)
+                    if not numbered:
+                        self._apart_from(group, before)
 
         return call
+
+    def default_group(self) -> Any:  # noqa: ANN401
+        """The group of all ranks, or None before it is made and after it is destroyed."""
+        return self._c10d._world.default_pg  # noqa: SLF001 - the public getter raises
+
+    def _apart_from(self, group: Any, before: int) -> None:  # noqa: ANN401
+        name = str(group.group_name)
+        self._apart[name] = self._apart.get(name, 0) + _number_of(group) - before
+
+    def made(self, group: Any) -> int:  # noqa: ANN401
+        """How many collectives the group has made, as the recorder counts them."""
+        return _number_of(group) - self._apart.get(str(group.group_name), 0)
+
+    def _group(self, log: Log, group: Any) -> int:  # noqa: ANN401
+        """The number of the group's name, description and backend, as the recorder has them."""
+        name = str(group.group_name)
+        number = self._groups.get(name)
+        if number is None:
+            number = self._groups[name] = log.number("group", name, str(group.group_desc), str(group.name()))
+        return number
 
     def _root(self, roots: tuple[str, ...], given: Callable[[str], Any], group: Any) -> int:  # noqa: ANN401
         """The root's global rank, however the call names it."""
@@ -104,6 +134,18 @@ class Calls:
             return made
 
         return new_group
+
+
+def _number_of(group: Any) -> int:  # noqa: ANN401
+    number: int = group._get_sequence_number_for_group()  # noqa: SLF001 - the only place that tells
+    return number
+
+
+def _tensors(log: Log, name: str, tensor: Any) -> int:  # noqa: ANN401 - whatever the user passes
+    """The number of shape and dtype, for the collectives that work on one tensor in place."""
+    if name not in IN_PLACE:
+        return 0
+    return log.number("tensor", ",".join(map(str, tensor.shape)), str(tensor.dtype).rpartition(".")[2])
 
 
 def _name(reduce_op: Any) -> str:  # noqa: ANN401 - ReduceOp has two types

@@ -28,6 +28,19 @@ def record_error(rank: Rank, error: BaseException) -> None:
             return
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump({"at": time.time(), **_described(error)}, file)
+    keep_recorder(rank)
+
+
+def keep_recorder(rank: Rank) -> None:
+    """Write the flight recorder, as it is at the end of this rank, to `PID.recorder`; only the first time."""
+    with rank.giving_up("keeping the flight recorder"):
+        from .answers import recorder_pickle
+
+        path = rank.path("recorder")
+        if not os.path.exists(path):
+            with open(f"{path}.part", "wb") as file:
+                file.write(recorder_pickle())
+            os.rename(f"{path}.part", path)
 
 
 def _described(error: BaseException, depth: int = 0) -> dict[str, Any]:
@@ -65,11 +78,22 @@ def record_uncaught(rank: Rank) -> None:
         if rank.is_here():
             if error is not None:
                 record_error(rank, error)
+            keep_recorder(rank)
             with open(rank.path("left"), "w", encoding="utf-8") as file:
                 file.write(str(time.time()))
 
+    with rank.giving_up("keeping the stack of a crash in native code"):
+        _keep_native_crash(rank)
     sys.excepthook = excepthook
     atexit.register(at_exit)
+
+
+def _keep_native_crash(rank: Rank) -> None:
+    """Have faulthandler write where Python was when SIGSEGV, SIGABRT or the like ends this rank, unless the user has it."""
+    import faulthandler
+
+    if not faulthandler.is_enabled():
+        faulthandler.enable(open(rank.path("crash"), "w", encoding="utf-8"))  # noqa: SIM115 - for life
 
 
 def record_children(rank: Rank) -> None:

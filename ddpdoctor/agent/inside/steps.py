@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 from typing import Any
 
+from .calls import Calls
 from .log import Log
 from .strip import NO_SEQ
 
 FORWARD, BATCH = "forward", "batch"
 
 
-def count_steps(log: Log, c10d: ModuleType) -> None:
+def count_steps(log: Log, calls: Calls) -> None:
     """Count from now on, in `log`: optimizer steps, training forwards of wrapped models, batches drawn."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -21,18 +21,18 @@ def count_steps(log: Log, c10d: ModuleType) -> None:
             log.strip.step()
 
     register_optimizer_step_post_hook(step)
-    _count_forwards(log, c10d)
-    _count_batches(log, c10d)
+    _count_forwards(log, calls)
+    _count_batches(log, calls)
 
 
-def _mark(log: Log, c10d: ModuleType, what: str, iteration: int, source: int = 0) -> None:
+def _mark(log: Log, calls: Calls, what: str, iteration: int, source: int = 0) -> None:
     """Write down how many collectives the default group had made when an iteration began."""
-    group = c10d._world.default_pg  # noqa: SLF001 - _get_default_group raises where there is none
-    seq = group._get_sequence_number_for_group() if group is not None else NO_SEQ  # noqa: SLF001
+    group = calls.default_group()
+    seq = calls.made(group) if group is not None else NO_SEQ
     log.strip.mark(log.number("mark", what), source, iteration, seq)
 
 
-def _count_forwards(log: Log, c10d: ModuleType) -> None:
+def _count_forwards(log: Log, calls: Calls) -> None:
     """Wrap the forward of the class: a hook on the user's model would be pickled with it."""
     from torch import is_grad_enabled
     from torch.compiler import is_compiling
@@ -43,7 +43,7 @@ def _count_forwards(log: Log, c10d: ModuleType) -> None:
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
         if not is_compiling() and is_grad_enabled() and log.rank.is_here():
             log.strip.forward()
-            _mark(log, c10d, FORWARD, log.strip.forwards)
+            _mark(log, calls, FORWARD, log.strip.forwards)
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
@@ -51,7 +51,7 @@ def _count_forwards(log: Log, c10d: ModuleType) -> None:
     DistributedDataParallel.forward = functools.wraps(forward)(counted)  # type: ignore[method-assign]
 
 
-def _count_batches(log: Log, c10d: ModuleType) -> None:
+def _count_batches(log: Log, calls: Calls) -> None:
     """Every data set has a count of its own: an evaluation on one rank draws batches that are no iterations."""
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
@@ -64,7 +64,7 @@ def _count_batches(log: Log, c10d: ModuleType) -> None:
         if log.rank.is_here():
             source = log.number("data", id(self._dataset))
             drawn[source] = drawn.get(source, 0) + 1
-            _mark(log, c10d, BATCH, drawn[source], source)
+            _mark(log, calls, BATCH, drawn[source], source)
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ import time
 from typing import NamedTuple
 
 HEADER = struct.Struct("<8sIiiIQQQqQ")
-RECORD = struct.Struct("<QqqqqIIHHBxxx")
+RECORD = struct.Struct("<QqqqqIIIHHBxxx")
 MAGIC = b"ddpstrip"
 VERSION = 1
 RING = 4096  # records; 256 KiB a rank
@@ -49,6 +49,7 @@ class Record(NamedTuple):
     root: int
     steps: int
     place: int
+    tensors: int
     op: int
     group: int
     reduce_op: int
@@ -81,13 +82,15 @@ class Strip:
         self.forwards += 1
         self._header()
 
-    def begin(self, op: int, group: int, place: int, *, seq: int, root: int = NO_ROOT, reduce_op: int = 0) -> int:
+    def begin(
+        self, op: int, group: int, place: int, *, seq: int, root: int = NO_ROOT, reduce_op: int = 0, tensors: int = 0
+    ) -> int:
         """Record that a call begins; returns what `end` wants."""
         index = self.written
         self.written = index + 1
         offset = HEADER_BYTES + index % RING * RECORD.size
         now = time.time_ns()
-        RECORD.pack_into(self._map, offset, index, now, 0, seq, root, self.steps, place, op, group, reduce_op)
+        RECORD.pack_into(self._map, offset, index, now, 0, seq, root, self.steps, place, tensors, op, group, reduce_op)
         self._header(now)
         return index
 
@@ -97,7 +100,7 @@ class Strip:
         self.written = index + 1
         offset = HEADER_BYTES + index % RING * RECORD.size
         now = time.time_ns()
-        RECORD.pack_into(self._map, offset, index, now, now, seq, iteration, self.steps, source, what, 0, 0)
+        RECORD.pack_into(self._map, offset, index, now, now, seq, iteration, self.steps, source, 0, what, 0, 0)
         self._header(now)
 
     def end(self, index: int) -> None:

@@ -10,7 +10,6 @@ from .ending import record_children, record_uncaught
 from .rank import Rank
 
 _calls: list[Any] = []  # of Calls: that module is only loaded where torch.distributed is
-_c10d: list[ModuleType] = []
 
 
 def started(rank: Rank) -> None:
@@ -22,7 +21,6 @@ def imported(c10d: ModuleType, _rank: Rank) -> None:
     """Before anybody can import from `torch.distributed`."""
     from .calls import Calls
 
-    _c10d.append(c10d)
     _calls.append(Calls(c10d))
 
 
@@ -47,7 +45,7 @@ def joining(rank: Rank) -> None:
         for calls in _calls:
             calls.log = log
         with rank.giving_up("counting steps"):
-            count_steps(log, _c10d[0])
+            count_steps(log, _calls[0])
 
 
 def joined(rank: Rank) -> None:
