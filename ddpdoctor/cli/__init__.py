@@ -19,6 +19,7 @@ COMMANDS = (
     "env",
     "explain",
     "hang",
+    "net",
     "smoke",
     "train",
     "verify_sync",

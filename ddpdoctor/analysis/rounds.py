@@ -1,0 +1,101 @@
+"""Which pairs of nodes talk in which round, so that no node is in two pairs at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
+
+FULL_MATRIX_NODES = 16  # 15 rounds; above, two passes and what they point at
+CONFIRMATIONS = 3  # a node is bad when it fails with this many partners that are known to be good, and passes with none
+
+Pair: TypeAlias = "tuple[int, int]"
+
+
+def circle(nodes: Sequence[int]) -> Iterator[list[Pair]]:
+    """Rounds in which every pair meets once: N-1 rounds for an even number of nodes, N for an odd one (circle method)."""
+    ring: list[int | None] = [*nodes] if len(nodes) % 2 == 0 else [*nodes, None]
+    for _ in range(len(ring) - 1):
+        half = len(ring) // 2
+        met = zip(ring[:half], reversed(ring[half:]), strict=True)
+        yield [(min(a, b), max(a, b)) for a, b in met if a is not None and b is not None]
+        ring.insert(1, ring.pop())
+
+
+class Planner:
+    """The rounds for a job, each decided by the results of those before.
+
+    Up to 16 nodes: the full matrix, then a second look at every pair that failed. Above: one random pairing, then every
+    suspect again with partners that passed, until each is confirmed or cleared, then the pairs that failed once more.
+    """
+
+    def __init__(self, nodes: Collection[int], *, seed: int = 0) -> None:
+        self._nodes = sorted(nodes)
+        self._random = random.Random(seed)  # noqa: S311 - a schedule, not a secret
+        self._passed: dict[int, set[int]] = {node: set() for node in self._nodes}
+        self._failed: dict[int, set[int]] = {node: set() for node in self._nodes}
+        self._rounds = self._plan()
+        self.rounds = 0
+
+    def next_round(self) -> list[Pair]:
+        """The pairs of the next round; none when the schedule is complete. Report their results before the next call."""
+        for pairs in self._rounds:
+            if pairs:
+                self.rounds += 1
+                return pairs
+        return []
+
+    def report(self, pair: Pair, *, good: bool) -> None:
+        """Whether a pair talked as it should, in both directions."""
+        for me, other in (pair, pair[::-1]):
+            (self._passed if good else self._failed)[me].add(other)
+            if good:
+                self._failed[me].discard(other)
+
+    def _plan(self) -> Iterator[list[Pair]]:
+        if len(self._nodes) <= FULL_MATRIX_NODES:
+            yield from circle(self._nodes)
+        else:
+            yield from self._two_passes()
+        yield from self._again()
+
+    def _two_passes(self) -> Iterator[list[Pair]]:
+        order = self._nodes[:]
+        self._random.shuffle(order)
+        yield [(min(a, b), max(a, b)) for a, b in zip(order[::2], order[1::2], strict=False)]
+        for _ in range(2 * CONFIRMATIONS):
+            pairs = self._suspects_with_good_partners()
+            if not pairs:
+                return
+            yield pairs
+
+    def _suspects_with_good_partners(self) -> list[Pair]:
+        """Each undecided suspect with a node that passed, other than those it has met; nobody twice."""
+        undecided = [node for node in self._nodes if self._undecided(node)]
+        free = [node for node in self._nodes if self._passed[node] and node not in undecided]
+        self._random.shuffle(free)
+        pairs = []
+        for node in undecided:
+            partner = next((other for other in free if other not in self._failed[node] | self._passed[node]), None)
+            if partner is not None:
+                free.remove(partner)
+                pairs.append((min(node, partner), max(node, partner)))
+        return pairs
+
+    def _undecided(self, node: int) -> bool:
+        if self._passed[node]:
+            return False
+        return len(self._failed[node]) < CONFIRMATIONS + 1
+
+    def _again(self) -> Iterator[list[Pair]]:
+        """The failed pairs once more, in rounds without a node twice: a link is not accused for one bad moment."""
+        waiting = {(node, other) for node in self._nodes for other in self._failed[node] if node < other}
+        while waiting:
+            busy: set[int] = set()
+            together = []
+            for pair in sorted(waiting):
+                if not busy & set(pair):
+                    busy.update(pair)
+                    together.append(pair)
+            waiting -= set(together)
+            yield together

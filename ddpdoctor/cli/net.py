@@ -1,0 +1,139 @@
+"""`ddpdoctor net` finds the name, port, interface, node or link of a job that is broken."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from ddpdoctor.cli.options import (
+    CaseOption,
+    FailOn,
+    FailOnOption,
+    Format,
+    FormatOption,
+    IgnoreOption,
+    OutputOption,
+    SelectOption,
+    VerboseOption,
+    report_options,
+)
+
+if TYPE_CHECKING:
+    from ddpdoctor.evidence import Evidence
+    from ddpdoctor.launch.nodes import Place
+
+NodesOption = Annotated[
+    Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+    typer.Option("--nnodes", min=1, help="Without a launcher: how many nodes run this command."),
+]
+NodeRankOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--node-rank", min=0, help="Without a launcher: the number of this node, from 0."),
+]
+AddrOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--master-addr", help="Name or address of node 0. [default: MASTER_ADDR]"),
+]
+PortOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--master-port", min=1, max=65535, help="Port of the rendezvous. [default: MASTER_PORT, else 29500]"),
+]
+NodesOutOption = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--nodes-out", metavar="FILE", help="Write `good: ...` and `bad: ...` as srun --exclude takes them."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("net")(net)
+
+
+def net(
+    nnodes: NodesOption = None,
+    node_rank: NodeRankOption = None,
+    master_addr: AddrOption = None,
+    master_port: PortOption = None,
+    deadline: Annotated[
+        float, typer.Option("--deadline", min=5, help="Seconds after which it ends, decided or not.")
+    ] = 60,
+    nodes_out: NodesOutOption = None,
+    format_: FormatOption = Format.TEXT,
+    output: OutputOption = None,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    fail_on: FailOnOption = FailOn.FAIL,
+    case: CaseOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
+    from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.evidence.links import Links
+    from ddpdoctor.launch.nodes import run_node
+    from ddpdoctor.render.matrix import heat_map, nodes_file
+
+    options = report_options(
+        format_=format_,
+        output=output,
+        select=select,
+        ignore=ignore,
+        fail_on=fail_on,
+        case=case,
+        verbose=verbose,
+        title="ddpdoctor net",
+    )
+    place = _place(nnodes, node_rank, master_addr, master_port)
+    if not place.works:
+        raise typer.Exit(0)
+    evidence = run_node(place, deadline_seconds=deadline)
+    links = evidence.one(Links)
+    if links is not None and format_ is Format.TEXT and len(links.nodes) > 1:
+        typer.echo(heat_map(links))
+    if links is not None and nodes_out is not None:
+        from ddpdoctor.case import write_atomically
+
+        write_atomically(nodes_out, nodes_file(links))
+    if place.node > 0 and not evidence.undecided and _joined(evidence):
+        raise typer.Exit(0)  # node 0 speaks for everybody
+    conclude(evidence, options)
+
+
+def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, master_port: int | None) -> Place:
+    from ddpdoctor.errors import UsageError
+    from ddpdoctor.launch.nodes import DEFAULT_PORT, Place, free_port, place_of
+    from ddpdoctor.launch.ranks import current_launch
+
+    launch = current_launch()
+    if nnodes is None and node_rank is None and launch is not None:
+        place = place_of(replace(launch, master_addr=master_addr or launch.master_addr))
+        return replace(place, master_port=master_port or place.master_port)
+    if nnodes is None and node_rank is None:
+        return Place(
+            node=0,
+            nodes=1,
+            master_addr="localhost",
+            master_port=master_port or free_port(),
+            store_is_there=False,
+            run="0",
+        )
+    addr = master_addr or os.environ.get("MASTER_ADDR")
+    if nnodes is None or node_rank is None or addr is None:
+        raise UsageError(
+            "--nnodes, --node-rank and --master-addr belong together",
+            hint="on node 1 of 4: `ddpdoctor net --nnodes 4 --node-rank 1 --master-addr NODE0`",
+        )
+    if node_rank >= nnodes:
+        raise UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}", hint="nodes count from 0")
+    port = master_port or int(os.environ.get("MASTER_PORT") or DEFAULT_PORT)
+    return Place(node=node_rank, nodes=nnodes, master_addr=addr, master_port=port, store_is_there=False, run="0")
+
+
+def _joined(evidence: Evidence) -> bool:
+    from ddpdoctor.evidence.links import MasterProbe
+
+    probes = evidence.per_rank(MasterProbe)
+    return probes is not None and all(entry.value.outcome == "joined" for entry in probes)

@@ -1,0 +1,85 @@
+"""The nodes of a job and the links between them, as `ddpdoctor net` measured them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+MasterOutcome: TypeAlias = Literal[
+    "joined", "unresolved", "refused", "filtered", "unreachable", "foreign", "held", "silent"
+]
+LinkOutcome: TypeAlias = Literal[
+    "ok", "refused", "filtered", "unreachable", "reset", "foreign", "small-stalls", "large-stalls"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterProbe:
+    """How far one node came on its way to the rendezvous at MASTER_ADDR and MASTER_PORT.
+
+    `refused`: the host answers and nothing listens. `filtered`: no answer. `unreachable`: the network said no.
+    `foreign`: something else than a rendezvous store answers, `answer` is what it said. `held`: this node should listen
+    there and another process does. `silent`: it connects and the store does not answer.
+    """
+
+    addr: str
+    port: int
+    outcome: MasterOutcome
+    detail: str = ""
+    answer: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node that joined: its number, host name, and the address on which collectives would reach it."""
+
+    node: int
+    host: str
+    address: str
+    speed_mbit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """What node `source` found when it talked to node `target`. Latency is half a round trip of 64 bytes.
+
+    `bytes_per_second` is one TCP stream's, None where it was not measured.
+    """
+
+    source: int
+    target: int
+    outcome: LinkOutcome
+    detail: str = ""
+    latency_seconds: float | None = None
+    bytes_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Every node and every link that was tried; `lost` nodes joined and then fell silent, in `round` of the schedule.
+
+    `expected` is how many nodes the job should have, `claimed_twice` the node numbers that several hosts claim.
+    """
+
+    expected: int
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...] = ()
+    lost: tuple[int, ...] = ()
+    claimed_twice: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    rounds: int = 0
+    seconds: float = 0.0
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The numbers of the nodes that never joined."""
+        return tuple(sorted(set(range(self.expected)) - {node.node for node in self.nodes}))
+
+    def name(self, number: int) -> str:
+        """The host of a node, or `node N` where it is not known or shared with another node."""
+        hosts = {node.node: node.host for node in self.nodes}
+        host = hosts.get(number)
+        return host if host is not None and list(hosts.values()).count(host) == 1 else f"node {number}"
+
+
+KINDS = (MasterProbe, Links)

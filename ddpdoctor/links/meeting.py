@@ -1,0 +1,67 @@
+"""Where the nodes of a job find each other: keys in a store that all reach."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+POLL_SECONDS = 0.02
+PULSE_SECONDS = 0.5
+SILENT_SECONDS = 5.0  # ten beats: a busy node skips some
+
+
+class Store(Protocol):
+    """The part of torch's TCPStore that a meeting needs."""
+
+    def set(self, key: str, value: str, /) -> None:
+        """Keep `value` under `key`."""
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key that is there."""
+
+    def add(self, key: str, amount: int, /) -> int:
+        """Add to a counter that begins at 0, and return it."""
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all keys are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """The messages of one run of `ddpdoctor net`, as JSON under a prefix of its own."""
+
+    store: Store
+    prefix: str
+
+    def say(self, key: str, value: Any) -> None:  # noqa: ANN401 - anything JSON can hold
+        """Leave a message that everybody may read."""
+        self.store.set(f"{self.prefix}/{key}", json.dumps(value))
+
+    def hear(self, key: str, *, until: float, while_alive: int | None = None) -> Any | None:  # noqa: ANN401
+        """The message under `key`, or None where it has not come by `until` (of `time.monotonic`).
+
+        Where `while_alive` is a node, also None once that node's pulse has stopped for five seconds.
+        """
+        full = f"{self.prefix}/{key}"
+        beats, since = -1, time.monotonic()
+        while not self.store.check([full]):
+            now = time.monotonic()
+            if while_alive is not None:
+                latest = self.store.add(f"{self.prefix}/pulse/{while_alive}", 0)
+                beats, since = (latest, now) if latest != beats else (beats, since)
+            if now > until or (now - since > SILENT_SECONDS and while_alive is not None):
+                return None
+            time.sleep(POLL_SECONDS)
+        return json.loads(self.store.get(full))
+
+    def pulse(self, node: int, stop: threading.Event) -> None:
+        """Show that `node` lives until `stop` is set. Run it in a thread."""
+        while not stop.wait(PULSE_SECONDS):
+            self.count(f"pulse/{node}")
+
+    def count(self, key: str) -> int:
+        """How many have counted themselves under `key`, this caller included."""
+        return self.store.add(f"{self.prefix}/{key}", 1)

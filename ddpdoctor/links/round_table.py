@@ -1,0 +1,163 @@
+"""What one node does once it has reached the store: say who it is, talk to its partner of each round, leave.
+
+Node 0 also decides the rounds and gathers what everybody found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from ddpdoctor.analysis.rounds import Pair, Planner
+from ddpdoctor.analysis.speeds import SLOW
+from ddpdoctor.evidence.links import Link, Links, Node
+from ddpdoctor.links.meeting import POLL_SECONDS, Meeting
+from ddpdoctor.links.talk import CONNECT_SECONDS, ECHO_SECONDS, STREAM_SECONDS, talk
+
+ROUND_SECONDS = 2 * (CONNECT_SECONDS + 2 * ECHO_SECONDS + 2 * STREAM_SECONDS)
+"""What a round may take in which everything stalls, both directions one after the other."""
+
+SETTLE_SECONDS = 1.0  # what a node may lag behind its partner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Self:
+    """What a node says of itself: where it listens, and its facts by kind, for the checks of node 0."""
+
+    node: int
+    host: str
+    address: str
+    port: int
+    speed_mbit: int | None
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What node 0 knows in the end."""
+
+    links: Links
+    nodes: tuple[Self, ...]
+
+
+def introduce(meeting: Meeting, me: Self) -> bool:
+    """Say who this node is. False where another host has said that it is this node."""
+    turn = meeting.count(f"claim/{me.node}")
+    meeting.say(f"node/{me.node}/{turn}", asdict(me))
+    return turn == 1
+
+
+def follow(meeting: Meeting, me: Self, token: bytes, *, until: float) -> bool:
+    """Take part in every round until node 0 says that it is over. False where it fell silent or left this node out."""
+    plan = meeting.hear("plan", until=until)
+    if plan is None or me.node not in plan["nodes"]:
+        return False
+    everyone = {int(number): (str(address), int(port)) for number, (address, port) in plan["where"].items()}
+    number = 0
+    while True:
+        number += 1
+        pairs = meeting.hear(f"round/{number}", until=until)
+        if pairs is None:
+            return False
+        if not pairs:
+            return True
+        partner = next((a if b == me.node else b for a, b in pairs if me.node in (a, b)), None)
+        if partner is not None:
+            _take_turns(meeting, me.node, partner, everyone[partner], token, number, until)
+
+
+def _take_turns(
+    meeting: Meeting, me: int, partner: int, where: tuple[str, int], token: bytes, number: int, until: float
+) -> None:
+    """Both directions, the lower node first, so that neither measures the other's stream."""
+    if me > partner:
+        end = min(until, time.monotonic() + ROUND_SECONDS / 2 + SETTLE_SECONDS)
+        meeting.hear(f"link/{number}/{partner}", until=end, while_alive=partner)
+    meeting.say(f"link/{number}/{me}", asdict(talk(me, partner, *where, token)))
+
+
+def lead(meeting: Meeting, me: Self, token: bytes, *, expected: int, join_until: float, until: float) -> Gathered:
+    """Wait for the nodes, set the rounds, take part in them, and gather everybody's links."""
+    start = time.monotonic()
+    present, twice = _wait_for_nodes(meeting, expected, join_until)
+    everyone = {node.node: (node.address, node.port) for node in present}
+    meeting.say("plan", {"nodes": sorted(everyone), "where": everyone})
+    planner = Planner(everyone)
+    found: dict[Pair, Link] = {}
+    lost: list[int] = []
+    while pairs := [pair for pair in planner.next_round() if not {*lost} & {*pair}]:
+        meeting.say(f"round/{planner.rounds}", pairs)
+        mine = next((a if b == me.node else b for a, b in pairs if me.node in (a, b)), None)
+        if mine is not None:
+            _take_turns(meeting, me.node, mine, everyone[mine], token, planner.rounds, until)
+        heard = _gather_round(meeting, pairs, planner.rounds, until)
+        found.update({direction: _better(found.get(direction), link) for direction, link in heard.items()})
+        for pair in pairs:
+            lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard]
+            planner.report(pair, good=_good(found, pair))
+    meeting.say(f"round/{planner.rounds + 1}", [])
+    return Gathered(
+        nodes=tuple(present),
+        links=Links(
+            expected=expected,
+            nodes=tuple(
+                Node(node=each.node, host=each.host, address=each.address, speed_mbit=each.speed_mbit)
+                for each in present
+            ),
+            links=tuple(found[direction] for direction in sorted(found)),
+            lost=tuple(sorted(set(lost))),
+            claimed_twice=twice,
+            rounds=planner.rounds,
+            seconds=time.monotonic() - start,
+        ),
+    )
+
+
+def _wait_for_nodes(
+    meeting: Meeting, expected: int, until: float
+) -> tuple[list[Self], tuple[tuple[int, tuple[str, ...]], ...]]:
+    """The nodes that came, and the numbers that two hosts claim. Nobody else can come once all claims are made."""
+    present: dict[int, Self] = {}
+    again: dict[int, Self] = {}
+    while len(present) + len(again) < expected and time.monotonic() < until:
+        for turn, into in ((1, present), (2, again)):
+            for number in set(range(expected)) - into.keys():
+                said = meeting.hear(f"node/{number}/{turn}", until=0.0)
+                if said is not None:
+                    into[number] = msgspec.convert(said, Self)
+        time.sleep(POLL_SECONDS)
+    twice = tuple((number, (present[number].host, other.host)) for number, other in sorted(again.items()))
+    return [present[number] for number in sorted(present)], twice
+
+
+def _gather_round(meeting: Meeting, pairs: list[Pair], number: int, until: float) -> dict[Pair, Link]:
+    end = min(until, time.monotonic() + ROUND_SECONDS)
+    heard = {}
+    for pair in pairs:
+        for me, other in (pair, pair[::-1]):
+            said = meeting.hear(f"link/{number}/{me}", until=end, while_alive=me)
+            if said is not None:
+                heard[me, other] = msgspec.convert(said, Link)
+    return heard
+
+
+def _better(before: Link | None, now: Link) -> Link:
+    """The better of two looks at one direction: a link is not accused for one bad moment."""
+    if before is None or (now.outcome == "ok" and before.outcome != "ok"):
+        return now
+    if now.outcome != "ok":
+        return now if before.outcome != "ok" else before
+    return max(before, now, key=lambda link: link.bytes_per_second or 0.0)
+
+
+def _good(found: Mapping[Pair, Link], pair: Pair) -> bool:
+    """Whether a pair needs no second look: both directions talk, and at no less than the share of the median that is slow."""
+    links = [found.get(pair), found.get(pair[::-1])]
+    speeds = [link.bytes_per_second for link in found.values() if link.bytes_per_second]
+    floor = SLOW * median(speeds) if len(speeds) > 2 else 0.0
+    return all(link is not None and link.outcome == "ok" and (link.bytes_per_second or 0.0) >= floor for link in links)

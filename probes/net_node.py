@@ -1,0 +1,141 @@
+"""One node's part in `ddpdoctor net`: finds the others through MASTER_ADDR, talks to each, prints JSON lines.
+
+The first line is how far it came to the master; node 0 ends with what all nodes found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from ddpdoctor.analysis.ifnames import GLOO, gloo_choice
+from ddpdoctor.collect import environment, network
+from ddpdoctor.collect.world import World
+from ddpdoctor.evidence import Missing
+from ddpdoctor.evidence.links import MasterProbe
+from ddpdoctor.evidence.network import Master, Network
+from ddpdoctor.links.master import host_store, reach
+from ddpdoctor.links.meeting import Meeting
+from ddpdoctor.links.round_table import Self, follow, introduce, lead
+from ddpdoctor.links.wire import Listener
+
+JOIN_SHARE = 0.5  # of the deadline: the other half is for the rounds
+LEAVE_SECONDS = 3.0
+
+
+def main() -> int:
+    """Take part; 0 where this node reached the others' store and the rounds came to their end."""
+    options = _options()
+    start = time.monotonic()
+    until, join_until = start + options.deadline, start + JOIN_SHARE * options.deadline
+    facts = [
+        fact for fact in (*environment.collect(World()), *network.collect(World())) if not isinstance(fact, Missing)
+    ]
+    for fact in facts:
+        say(type(fact).__name__, msgspec.to_builtins(fact))
+    here = next(fact for fact in facts if isinstance(fact, Network))
+    master = next((fact for fact in facts if isinstance(fact, Master)), None)
+    store = None
+    if options.node == 0 and not options.store_is_there:
+        try:
+            store = host_store(options.master_port)
+        except RuntimeError as error:
+            say_probe(
+                MasterProbe(addr=options.master_addr, port=options.master_port, outcome="held", detail=str(error)[:200])
+            )
+            return 1
+    reached = reach(options.master_addr, options.master_port, until=start + 3 if store is not None else join_until)
+    say_probe(reached.probe)
+    store = store or reached.store
+    if store is None:
+        return 1
+    meeting = Meeting(store, f"ddpdoctor/net/{options.run}")
+    if options.node == 0:
+        meeting.say("token", secrets.token_hex(32))
+    token = meeting.hear("token", until=join_until)
+    if token is None:
+        return 1
+    address = own_address(here, master, options.master_addr)
+    key = bytes.fromhex(token)
+    stop = threading.Event()
+    with Listener(address, key, options.node, lifetime_seconds=until - time.monotonic()) as listener:
+        interface = here.interface_of(address)
+        me = Self(
+            node=options.node,
+            host=here.hostname,
+            address=address,
+            port=listener.port,
+            speed_mbit=interface.speed_mbit if interface else None,
+            facts={type(fact).__name__: msgspec.to_builtins(fact) for fact in facts},
+        )
+        threading.Thread(target=meeting.pulse, args=(options.node, stop), daemon=True).start()
+        try:
+            if not introduce(meeting, me):
+                return 1
+            if options.node == 0:
+                gathered = lead(meeting, me, key, expected=options.nodes, join_until=join_until, until=until)
+                say("Links", asdict(gathered.links))
+                say("nodes", [asdict(node) for node in gathered.nodes])
+                _wait_until_others_left(meeting, len(gathered.nodes) - len(gathered.links.lost) - 1)
+                return 0
+            over = follow(meeting, me, key, until=until)
+            meeting.count("left")
+            return 0 if over else 1
+        finally:
+            stop.set()
+
+
+def own_address(here: Network, master: Master | None, master_addr: str) -> str:
+    """The address that gloo would give to its peers; where that is loopback, the one that packets to the master bear."""
+    chosen = gloo_choice(os.environ.get(GLOO, ""), here).found
+    candidates = [address.partition("/")[0] for interface in chosen for address in interface.addresses]
+    candidates += here.hostname_addresses[:1]
+    candidates = [address for address in candidates if not address.startswith("127.") and address != "::1"]
+    source = master.source if master is not None and master.source is not None else socket.gethostbyname(master_addr)
+    own = [address for address in candidates if here.interface_of(address) is not None]
+    return own[0] if own else source
+
+
+def say(kind: str, value: Any) -> None:  # noqa: ANN401 - anything JSON can hold
+    """One line for the process that asked."""
+    print(json.dumps({kind: value}), flush=True)
+
+
+def say_probe(probe: MasterProbe) -> None:
+    """How far this node came to the master."""
+    say("MasterProbe", asdict(probe))
+
+
+def _wait_until_others_left(meeting: Meeting, others: int) -> None:
+    """The store lives in this process: it stays until everybody has heard that it is over."""
+    end = time.monotonic() + LEAVE_SECONDS
+    while meeting.store.add(f"{meeting.prefix}/left", 0) < others and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--node", type=int, required=True)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--master-addr", required=True)
+    parser.add_argument("--master-port", type=int, required=True)
+    parser.add_argument("--store-is-there", action="store_true", help="torchrun's agent holds the store already")
+    parser.add_argument("--run", default="0")
+    parser.add_argument("--deadline", type=float, required=True)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # a thread that waits for a stranger must not keep this process
