@@ -17,6 +17,7 @@ from dataclasses import asdict
 from typing import Any
 
 import msgspec
+import torch.distributed  # noqa: F401 - paid for before any clock runs
 
 from ddpdoctor.analysis.ifnames import GLOO, gloo_choice
 from ddpdoctor.collect import environment, network
@@ -25,7 +26,7 @@ from ddpdoctor.evidence import Missing
 from ddpdoctor.evidence.links import MasterProbe
 from ddpdoctor.evidence.network import Master, Network
 from ddpdoctor.links.master import host_store, reach
-from ddpdoctor.links.meeting import Meeting
+from ddpdoctor.links.messages import Messages
 from ddpdoctor.links.round_table import Self, follow, introduce, lead
 from ddpdoctor.links.wire import Listener
 
@@ -59,10 +60,10 @@ def main() -> int:
     store = store or reached.store
     if store is None:
         return 1
-    meeting = Meeting(store, f"ddpdoctor/net/{options.run}")
+    messages = Messages(store, f"ddpdoctor/net/{options.run}")
     if options.node == 0:
-        meeting.say("token", secrets.token_hex(32))
-    token = meeting.hear("token", until=join_until)
+        messages.say("token", secrets.token_hex(32))
+    token = messages.hear("token", until=join_until)
     if token is None:
         return 1
     address = own_address(here, master, options.master_addr)
@@ -72,24 +73,27 @@ def main() -> int:
         interface = here.interface_of(address)
         me = Self(
             node=options.node,
+            nodes=options.nodes,
+            pid=os.getpid(),
             host=here.hostname,
             address=address,
             port=listener.port,
             speed_mbit=interface.speed_mbit if interface else None,
             facts={type(fact).__name__: msgspec.to_builtins(fact) for fact in facts},
         )
-        threading.Thread(target=meeting.pulse, args=(options.node, stop), daemon=True).start()
+        threading.Thread(target=messages.pulse, args=(options.node, stop), daemon=True).start()
         try:
-            if not introduce(meeting, me):
+            if not introduce(messages, me):
                 return 1
             if options.node == 0:
-                gathered = lead(meeting, me, key, expected=options.nodes, join_until=join_until, until=until)
+                gathered = lead(messages, me, key, expected=options.nodes, join_until=join_until, until=until)
                 say("Links", asdict(gathered.links))
+                say("RankSet", asdict(gathered.ranks))
                 say("nodes", [asdict(node) for node in gathered.nodes])
-                _wait_until_others_left(meeting, len(gathered.nodes) - len(gathered.links.lost) - 1)
+                _wait_until_others_left(messages, len(gathered.nodes) - len(gathered.links.lost) - 1)
                 return 0
-            over = follow(meeting, me, key, until=until)
-            meeting.count("left")
+            over = follow(messages, me, key, until=until)
+            messages.count("left")
             return 0 if over else 1
         finally:
             stop.set()
@@ -116,10 +120,10 @@ def say_probe(probe: MasterProbe) -> None:
     say("MasterProbe", asdict(probe))
 
 
-def _wait_until_others_left(meeting: Meeting, others: int) -> None:
+def _wait_until_others_left(messages: Messages, others: int) -> None:
     """The store lives in this process: it stays until everybody has heard that it is over."""
     end = time.monotonic() + LEAVE_SECONDS
-    while meeting.store.add(f"{meeting.prefix}/left", 0) < others and time.monotonic() < end:
+    while messages.store.add(f"{messages.prefix}/left", 0) < others and time.monotonic() < end:
         time.sleep(0.02)
 
 

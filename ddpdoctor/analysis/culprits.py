@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 Direction: TypeAlias = "tuple[int, int]"
+Kind: TypeAlias = Literal["nodes", "deaf", "mute"]
+Weight: TypeAlias = "tuple[float, int, Kind]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,22 +35,13 @@ def attribute(tried: Mapping[Direction, bool]) -> Culprits:
     A node is accused where it failed with more than half of at least two partners; the worst first, and what it
     accounts for is then taken out.
     """
-    bad = {direction for direction, good in tried.items() if not good}
-    found: dict[str, list[int]] = {"nodes": [], "deaf": [], "mute": []}
-    while bad:
-        kind, node = _worst(tried, bad, {*found["nodes"]})
-        if node is None:
-            break
+    testimony = _Testimony(tried)
+    found: dict[Kind, list[int]] = {"nodes": [], "deaf": [], "mute": []}
+    while (worst := testimony.worst()) is not None:
+        node, kind = worst
         found[kind].append(node)
-        bad = {
-            (source, target)
-            for source, target in bad
-            if not (
-                (kind == "nodes" and node in (source, target))
-                or (kind == "deaf" and target == node)
-                or (kind == "mute" and source == node)
-            )
-        }
+        testimony.take_out(node, kind)
+    bad = testimony.bad
     blocks = _blocks(bad, tried)
     for one, other in blocks:
         bad -= {(a, b) for a in one for b in other} | {(b, a) for a in one for b in other}
@@ -61,42 +54,83 @@ def attribute(tried: Mapping[Direction, bool]) -> Culprits:
     )
 
 
-def _worst(
-    tried: Mapping[Direction, bool], bad: Collection[Direction], accused: Collection[int]
-) -> tuple[str, int | None]:
-    """The node that accounts for most bad directions, with the kind of its fault; None where no node does.
+class _Testimony:
+    """Who was tried with whom and how it went; an accused node no longer testifies against anybody."""
 
-    Partners that are accused already, and nodes in a block, testify against nobody.
-    """
-    best: tuple[int, str, int | None] = (0, "", None)
-    for node in sorted({end for direction in bad for end in direction} - {*accused}):
-        partners = {a if b == node else b for a, b in tried if node in (a, b)} - {*accused}
-        inward = {other for other in partners if (other, node) in tried}
-        outward = {other for other in partners if (node, other) in tried}
-        bad_in = {other for other in inward if (other, node) in bad}
-        bad_out = {other for other in outward if (node, other) in bad}
-        both = bad_in & bad_out
-        for kind, failing, of in (
-            ("nodes", both, inward & outward),
-            ("deaf", bad_in - both, inward),
-            ("mute", bad_out - both, outward),
-        ):
-            if len(of) > 1 and 2 * len(failing) > len(of) and not _splits(node, failing, tried, bad):
-                weight = len(bad_in) + len(bad_out) if kind == "nodes" else len(failing)
-                best = max(best, (weight, kind, node), key=lambda each: each[0])
-    return best[1], best[2]
+    def __init__(self, tried: Mapping[Direction, bool]) -> None:
+        self._tried = tried
+        self._from: dict[int, set[int]] = {}
+        self._to: dict[int, set[int]] = {}
+        self._bad_from: dict[int, set[int]] = {}
+        self._bad_to: dict[int, set[int]] = {}
+        for (source, target), good in tried.items():
+            self._to.setdefault(source, set()).add(target)
+            self._from.setdefault(target, set()).add(source)
+            if not good:
+                self._bad_to.setdefault(source, set()).add(target)
+                self._bad_from.setdefault(target, set()).add(source)
+        self._weights = {node: self._judge(node) for node in sorted(self._bad_to.keys() | self._bad_from.keys())}
 
+    @property
+    def bad(self) -> set[Direction]:
+        """The directions that nobody accounts for yet."""
+        return {(source, target) for source, targets in self._bad_to.items() for target in targets}
 
-def _splits(node: int, failing: set[int], tried: Mapping[Direction, bool], bad: Collection[Direction]) -> bool:
-    """Whether others beside `node` fail with just the same partners: then what joins the two groups is broken."""
-    like = [
-        other
-        for other in {end for direction in bad for end in direction} - failing - {node}
-        if all((other, far) in bad and (far, other) in bad for far in failing)
-        and tried.get((node, other), False)
-        and tried.get((other, node), False)
-    ]
-    return bool(like) and len(failing) > 1
+    def worst(self) -> tuple[int, Kind] | None:
+        """The node that accounts for most bad directions, with the kind of its fault; None where no node does."""
+        node = max(self._weights, key=lambda each: self._weights[each][:2], default=None)
+        if node is None or not self._weights[node][0]:
+            return None
+        return node, self._weights[node][2]
+
+    def take_out(self, node: int, kind: Kind) -> None:
+        """Remove what `node` accounts for, and judge those again whom it concerned."""
+        concerned = self._from.get(node, set()) | self._to.get(node, set())
+        if kind != "mute":
+            for source in self._bad_from.pop(node, set()):
+                self._bad_to[source].discard(node)
+        if kind != "deaf":
+            for target in self._bad_to.pop(node, set()):
+                self._bad_from[target].discard(node)
+        if kind == "nodes":
+            for other in concerned:
+                self._from.get(other, set()).discard(node)
+                self._to.get(other, set()).discard(node)
+            self._weights.pop(node)
+            concerned = concerned - {node}
+        else:
+            concerned = concerned | {node}
+        for other in concerned & self._weights.keys():
+            self._weights[other] = self._judge(other)
+
+    def _judge(self, node: int) -> Weight:
+        """The share of its partners with which `node` fails, how many bad directions that explains, and how it fails.
+
+        The share is 0 where it failed with half of its partners or fewer. It comes first: a bad node fails with everybody,
+        an innocent one that met many bad ones has talked to somebody.
+        """
+        bad_from, bad_to = self._bad_from.get(node, set()), self._bad_to.get(node, set())
+        both = bad_from & bad_to
+        whole = self._from.get(node, set()) & self._to.get(node, set())
+        candidates: list[tuple[Kind, set[int], int, int]] = [
+            ("nodes", both, len(whole), len(bad_from) + len(bad_to)),
+            ("deaf", bad_from - both, len(self._from.get(node, set())), len(bad_from - both)),
+            ("mute", bad_to - both, len(self._to.get(node, set())), len(bad_to - both)),
+        ]
+        best: Weight = (0.0, 0, "nodes")
+        for kind, failing, partners, explained in candidates:
+            if partners > 1 and 2 * len(failing) > partners and not self._has_company(node, failing):
+                best = max(best, (len(failing) / partners, explained, kind))
+        return best
+
+    def _has_company(self, node: int, failing: set[int]) -> bool:
+        """Whether another node fails with just the same partners and talks to `node`: what joins the groups is broken."""
+        if len(failing) < 2:
+            return False
+        alike = set.intersection(
+            *(self._bad_from.get(far, set()) & self._bad_to.get(far, set()) for far in failing)
+        ) - {node}
+        return any(self._tried.get((node, other), False) and self._tried.get((other, node), False) for other in alike)
 
 
 def _blocks(
@@ -108,9 +142,9 @@ def _blocks(
         others = {b for a, b in bad if a == node} & {a for a, b in bad if b == node}
         far[node] = frozenset(others)
     groups: dict[frozenset[int], set[int]] = {}
-    for node, others in far.items():
-        if len(others) > 1:
-            groups.setdefault(others, set()).add(node)
+    for node, unreached in far.items():
+        if len(unreached) > 1:
+            groups.setdefault(unreached, set()).add(node)
     found = set()
     for beyond, members in groups.items():
         inside = all(tried.get((a, b), False) for a in members for b in members if a != b)

@@ -25,7 +25,7 @@ def circle(nodes: Sequence[int]) -> Iterator[list[Pair]]:
 class Planner:
     """The rounds for a job, each decided by the results of those before.
 
-    Up to 16 nodes: the full matrix, then a second look at every pair that failed. Above: one random pairing, then every
+    Up to 16 nodes: the full matrix, then a second look at every pair that failed. Above: two passes of random pairing, then every
     suspect again with partners that passed, until each is confirmed or cleared, then the pairs that failed once more.
     """
 
@@ -62,7 +62,11 @@ class Planner:
     def _two_passes(self) -> Iterator[list[Pair]]:
         order = self._nodes[:]
         self._random.shuffle(order)
-        yield [(min(a, b), max(a, b)) for a, b in zip(order[::2], order[1::2], strict=False)]
+        for together in (
+            zip(order[::2], order[1::2], strict=False),
+            zip(order[1::2], order[2::2] + order[:1], strict=False),
+        ):
+            yield [(min(pair), max(pair)) for pair in together]
         for _ in range(2 * CONFIRMATIONS):
             pairs = self._suspects_with_good_partners()
             if not pairs:
@@ -88,8 +92,13 @@ class Planner:
         return len(self._failed[node]) < CONFIRMATIONS + 1
 
     def _again(self) -> Iterator[list[Pair]]:
-        """The failed pairs once more, in rounds without a node twice: a link is not accused for one bad moment."""
+        """The failed pairs once more, in rounds without a node twice: a link is not accused for one bad moment.
+
+        Not where most pairs failed: that is no bad moment.
+        """
         waiting = {(node, other) for node in self._nodes for other in self._failed[node] if node < other}
+        if len(waiting) > sum(map(len, self._passed.values())) // 2:
+            return
         while waiting:
             busy: set[int] = set()
             together = []

@@ -1,6 +1,7 @@
 """Another process listens on MASTER_PORT where rank 0 would listen."""
 
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.launch import Launch
@@ -43,4 +44,9 @@ def check(master: PerRank[Master], launch: PerRank[Launch] | None) -> Iterator[F
 def _words(owner: PortOwner) -> str:
     if owner.pid is None:
         return "a process of another user, which only root may see"
-    return f"process {owner.pid}: {owner.command or 'of unknown command line'}"
+    since = (
+        ""
+        if owner.since is None
+        else f" (since {datetime.fromtimestamp(owner.since, timezone.utc):%Y-%m-%d %H:%M:%S} UTC)"
+    )
+    return f"process {owner.pid}: {owner.command or 'of unknown command line'}{since}"

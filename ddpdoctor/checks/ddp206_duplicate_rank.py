@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.evidence.launch import RankSet
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -16,16 +15,15 @@ RULE = Rule(
 )
 
 
-def check(launch: PerRank[Launch]) -> Iterator[Finding]:
+def check(ranks: RankSet) -> Iterator[Finding]:
     """One finding for each rank that several processes claim, with the hosts on which they run."""
     claims: dict[int, list[str]] = {}
-    for entry in launch:
-        claims.setdefault(entry.value.rank, []).append(entry.host)
-    for rank, hosts in claims.items():
+    for arrival in ranks.arrivals:
+        claims.setdefault(arrival.rank, []).append(arrival.host)
+    for rank, hosts in sorted(claims.items()):
         if len(hosts) > 1:
-            where = " and ".join(dict.fromkeys(hosts))
             yield RULE.finding(
-                f"{len(hosts)} processes claim rank {rank}, on {where}",
+                f"{len(hosts)} processes claim rank {rank}, on {' and '.join(dict.fromkeys(hosts))}",
                 ranks=(rank,),
                 hosts=hosts,
                 processes=len(hosts),

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.evidence.launch import RankSet
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -16,18 +15,18 @@ RULE = Rule(
 )
 
 
-def check(launch: PerRank[Launch]) -> Iterator[Finding]:
+def check(ranks: RankSet) -> Iterator[Finding]:
     """One finding with each world size and the ranks that have it; the culprits are those outside the majority."""
     by_size: dict[int, list[int]] = {}
-    for entry in launch:
-        by_size.setdefault(entry.value.world_size, []).append(entry.value.rank)
+    for arrival in ranks.arrivals:
+        by_size.setdefault(arrival.world_size, []).append(arrival.rank)
     if len(by_size) > 1:
         groups = sorted(by_size.items(), key=lambda item: -len(item[1]))
         majority = len(groups[0][1]) > len(groups[1][1])
         odd = groups[1:] if majority else groups
-        said = ", ".join(f"{size} on {group_ranks(ranks)}" for size, ranks in groups)
+        said = ", ".join(f"{size} on {group_ranks(held)}" for size, held in groups)
         yield RULE.finding(
             f"WORLD_SIZE is {said}" + ("" if majority else "; neither has a majority"),
-            ranks=[rank for _, ranks in odd for rank in ranks],
-            sizes={str(size): sorted(ranks) for size, ranks in groups},
+            ranks=[rank for _, held in odd for rank in held],
+            sizes={str(size): sorted(held) for size, held in groups},
         )

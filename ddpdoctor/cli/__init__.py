@@ -20,6 +20,7 @@ COMMANDS = (
     "explain",
     "hang",
     "net",
+    "port",
     "smoke",
     "train",
     "verify_sync",

@@ -109,7 +109,7 @@ def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, m
 
     launch = current_launch()
     if nnodes is None and node_rank is None and launch is not None:
-        place = place_of(replace(launch, master_addr=master_addr or launch.master_addr))
+        place = place_of(os.environ, replace(launch, master_addr=master_addr or launch.master_addr))
         return replace(place, master_port=master_port or place.master_port)
     if nnodes is None and node_rank is None:
         return Place(

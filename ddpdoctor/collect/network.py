@@ -25,17 +25,22 @@ DISCARD_PORT = 9  # any port serves: connecting a UDP socket only asks the routi
 
 def collect(world: World) -> Iterator[Network | Master | Infiniband | Missing]:
     """The network as this process sees it."""
+    network = this_network(world)
+    yield network
+    yield _infiniband(world)
+    yield _master(world, network)
+
+
+def this_network(world: World) -> Network:
+    """This host's name, interfaces and port ranges."""
     hostname = socket.gethostname()
-    network = Network(
+    return Network(
         hostname=hostname,
         hostname_addresses=resolve(hostname).addresses,
         interfaces=_interfaces(world),
         ephemeral_ports=_ephemeral_ports(world),
         reserved_ports=_reserved_ports(world),
     )
-    yield network
-    yield _infiniband(world)
-    yield _master(world, network)
 
 
 def _interfaces(world: World) -> tuple[Interface, ...]:

@@ -59,15 +59,15 @@ class Link:
 class Links:
     """Every node and every link that was tried; `lost` nodes joined and then fell silent, in `round` of the schedule.
 
-    `expected` is how many nodes the job should have, `claimed_twice` the node numbers that several hosts claim.
+    `expected` is how many nodes the job should have. `complete` is False where the deadline came before the last round.
     """
 
     expected: int
     nodes: tuple[Node, ...]
     links: tuple[Link, ...] = ()
     lost: tuple[int, ...] = ()
-    claimed_twice: tuple[tuple[int, tuple[str, ...]], ...] = ()
     rounds: int = 0
+    complete: bool = True
     seconds: float = 0.0
 
     @property

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.launch.meeting import meeting_point
 from ddpdoctor.launch.program import Ended, run
 from ddpdoctor.launch.ranks import our_file
 
 DEFAULT_PORT = 29500
-GRACE_SECONDS = 5.0  # for torch's import and for leaving
+GRACE_SECONDS = 40.0  # for torch's import, which takes half a minute from a cold network file system, and for leaving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,27 +34,23 @@ class Place:
     works: bool = True
 
 
-def place_of(launch: Launch) -> Place:
+def place_of(environ: Mapping[str, str], launch: Launch) -> Place:
     """The node that a launched process stands for: one rank of each node works, the others have nothing to do.
 
     Raises:
-        UsageError: the launcher does not say where the master is.
+        UndecidedError: nothing says where rank 0 is.
     """
-    if not launch.master_addr:
-        raise UsageError(
-            f"{launch.launcher} started rank {launch.rank} of {launch.world_size}, and MASTER_ADDR is not set",
-            hint="export MASTER_ADDR (the name of rank 0's node) and MASTER_PORT, or give --master-addr and --master-port",
-        )
+    point = meeting_point(environ, launch)
     local = launch.local_world_size or 1
     agents = launch.agents if launch.launcher == "torchrun" else None
     return Place(
         node=launch.node_rank if agents and launch.node_rank is not None else launch.rank // local,
         nodes=agents or -(-launch.world_size // local),
-        master_addr=launch.master_addr,
-        master_port=launch.master_port or DEFAULT_PORT,
-        store_is_there=launch.launcher == "torchrun",
+        master_addr=point.host,
+        master_port=point.port,
+        store_is_there=point.hosted,
         run=launch.run_id or "0",
-        works=launch.local_rank in {None, 0} if local > 1 else True,
+        works=local == 1 or launch.local_rank in {None, 0},
     )
 
 
@@ -83,7 +80,8 @@ def run_node(place: Place, *, deadline_seconds: float) -> Evidence:
 
 def _evidence(place: Place, said: dict[str, Any], ended: Ended) -> Evidence:
     known = kinds()
-    own = {name: value for name, value in said.items() if name in known and name != "Links"}
+    of_job = ("Links", "RankSet")
+    own = {name: value for name, value in said.items() if name in known and name not in of_job}
     by_node = {node["node"]: (node["host"], node["facts"]) for node in said.get("nodes", ())}
     host, facts = by_node.get(place.node, (own.get("Network", {}).get("hostname", "this host"), {}))
     by_node[place.node] = (host, {**facts, **own})
@@ -95,13 +93,25 @@ def _evidence(place: Place, said: dict[str, Any], ended: Ended) -> Evidence:
         )
         for node, (host, facts) in sorted(by_node.items())
     )
-    job: tuple[Any, ...] = (msgspec.convert(said["Links"], known["Links"]),) if "Links" in said else ()
-    undecided: tuple[str, ...] = ()
-    if not job and place.node == 0 and said.get("MasterProbe", {}).get("outcome") == "joined":
-        why = "the deadline passed" if ended.timed_out else f"its process ended with code {ended.code}"
-        undecided = (f"the links could not be measured: {why}; {_last_words(ended)}",)
+    job: tuple[Any, ...] = tuple(msgspec.convert(said[name], known[name]) for name in of_job if name in said)
+    undecided = _undecided(place, said, ended)
     missing = () if job else (Missing(kind="Links", reason="only node 0 of a job that met gathers them"),)
     return Evidence(job=job, ranks=ranks, undecided=undecided, missing=missing, launched=place.nodes > 1)
+
+
+def _undecided(place: Place, said: dict[str, Any], ended: Ended) -> tuple[str, ...]:
+    """Why there is no verdict on the job: nodes that never came, or a node 0 that did not get to the end."""
+    if "Links" in said:
+        links = said["Links"]
+        absent = place.nodes - len(links["nodes"])
+        late = (
+            () if links["complete"] else (f"the deadline passed in round {links['rounds']}: not every pair has talked",)
+        )
+        return (*([f"{absent} of {place.nodes} nodes did not come"] if absent else []), *late)
+    if place.node == 0 and said.get("MasterProbe", {}).get("outcome") == "joined":
+        why = "the deadline passed" if ended.timed_out else f"its process ended with code {ended.code}"
+        return (f"the links could not be measured: {why}; {_last_words(ended)}",)
+    return ()
 
 
 def _last_words(ended: Ended) -> str:

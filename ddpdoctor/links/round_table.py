@@ -15,8 +15,9 @@ import msgspec
 
 from ddpdoctor.analysis.rounds import Pair, Planner
 from ddpdoctor.analysis.speeds import SLOW
+from ddpdoctor.evidence.launch import Arrival, RankSet
 from ddpdoctor.evidence.links import Link, Links, Node
-from ddpdoctor.links.meeting import POLL_SECONDS, Meeting
+from ddpdoctor.links.messages import POLL_SECONDS, Messages
 from ddpdoctor.links.talk import CONNECT_SECONDS, ECHO_SECONDS, STREAM_SECONDS, talk
 
 ROUND_SECONDS = 2 * (CONNECT_SECONDS + 2 * ECHO_SECONDS + 2 * STREAM_SECONDS)
@@ -30,7 +31,9 @@ class Self:
     """What a node says of itself: where it listens, and its facts by kind, for the checks of node 0."""
 
     node: int
+    nodes: int
     host: str
+    pid: int
     address: str
     port: int
     speed_mbit: int | None
@@ -43,66 +46,76 @@ class Gathered:
 
     links: Links
     nodes: tuple[Self, ...]
+    ranks: RankSet
 
 
-def introduce(meeting: Meeting, me: Self) -> bool:
+def introduce(messages: Messages, me: Self) -> bool:
     """Say who this node is. False where another host has said that it is this node."""
-    turn = meeting.count(f"claim/{me.node}")
-    meeting.say(f"node/{me.node}/{turn}", asdict(me))
+    turn = messages.count(f"claim/{me.node}")
+    messages.say(f"node/{me.node}/{turn}", asdict(me))
     return turn == 1
 
 
-def follow(meeting: Meeting, me: Self, token: bytes, *, until: float) -> bool:
+def follow(messages: Messages, me: Self, token: bytes, *, until: float) -> bool:
     """Take part in every round until node 0 says that it is over. False where it fell silent or left this node out."""
-    plan = meeting.hear("plan", until=until)
+    plan = messages.hear("plan", until=until)
     if plan is None or me.node not in plan["nodes"]:
         return False
     everyone = {int(number): (str(address), int(port)) for number, (address, port) in plan["where"].items()}
     number = 0
     while True:
         number += 1
-        pairs = meeting.hear(f"round/{number}", until=until)
+        pairs = messages.hear(f"round/{number}", until=until)
         if pairs is None:
             return False
         if not pairs:
             return True
         partner = next((a if b == me.node else b for a, b in pairs if me.node in (a, b)), None)
         if partner is not None:
-            _take_turns(meeting, me.node, partner, everyone[partner], token, number, until)
+            _take_turns(messages, me.node, partner, everyone[partner], token, number, until)
 
 
 def _take_turns(
-    meeting: Meeting, me: int, partner: int, where: tuple[str, int], token: bytes, number: int, until: float
+    messages: Messages, me: int, partner: int, where: tuple[str, int], token: bytes, number: int, until: float
 ) -> None:
     """Both directions, the lower node first, so that neither measures the other's stream."""
     if me > partner:
         end = min(until, time.monotonic() + ROUND_SECONDS / 2 + SETTLE_SECONDS)
-        meeting.hear(f"link/{number}/{partner}", until=end, while_alive=partner)
-    meeting.say(f"link/{number}/{me}", asdict(talk(me, partner, *where, token)))
+        messages.hear(f"link/{number}/{partner}", until=end, while_alive=partner)
+    messages.say(f"link/{number}/{me}", asdict(talk(me, partner, *where, token)))
 
 
-def lead(meeting: Meeting, me: Self, token: bytes, *, expected: int, join_until: float, until: float) -> Gathered:
+def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_until: float, until: float) -> Gathered:
     """Wait for the nodes, set the rounds, take part in them, and gather everybody's links."""
     start = time.monotonic()
-    present, twice = _wait_for_nodes(meeting, expected, join_until)
+    present, again = _wait_for_nodes(messages, expected, join_until)
     everyone = {node.node: (node.address, node.port) for node in present}
-    meeting.say("plan", {"nodes": sorted(everyone), "where": everyone})
+    messages.say("plan", {"nodes": sorted(everyone), "where": everyone})
     planner = Planner(everyone)
     found: dict[Pair, Link] = {}
     lost: list[int] = []
-    while pairs := [pair for pair in planner.next_round() if not {*lost} & {*pair}]:
-        meeting.say(f"round/{planner.rounds}", pairs)
+    while time.monotonic() < until and (pairs := [pair for pair in planner.next_round() if not {*lost} & {*pair}]):
+        messages.say(f"round/{planner.rounds}", pairs)
         mine = next((a if b == me.node else b for a, b in pairs if me.node in (a, b)), None)
         if mine is not None:
-            _take_turns(meeting, me.node, mine, everyone[mine], token, planner.rounds, until)
-        heard = _gather_round(meeting, pairs, planner.rounds, until)
+            _take_turns(messages, me.node, mine, everyone[mine], token, planner.rounds, until)
+        heard = _gather_round(messages, pairs, planner.rounds, until)
         found.update({direction: _better(found.get(direction), link) for direction, link in heard.items()})
         for pair in pairs:
-            lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard]
+            if time.monotonic() < until:
+                lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard]
             planner.report(pair, good=_good(found, pair))
-    meeting.say(f"round/{planner.rounds + 1}", [])
+    messages.say(f"round/{planner.rounds + 1}", [])
     return Gathered(
         nodes=tuple(present),
+        ranks=RankSet(
+            world_size=expected,
+            deadline_seconds=round(join_until - start, 1),
+            arrivals=tuple(
+                Arrival(rank=each.node, world_size=each.nodes, host=each.host, pid=each.pid)
+                for each in (*present, *again)
+            ),
+        ),
         links=Links(
             expected=expected,
             nodes=tuple(
@@ -111,36 +124,33 @@ def lead(meeting: Meeting, me: Self, token: bytes, *, expected: int, join_until:
             ),
             links=tuple(found[direction] for direction in sorted(found)),
             lost=tuple(sorted(set(lost))),
-            claimed_twice=twice,
             rounds=planner.rounds,
+            complete=time.monotonic() < until,
             seconds=time.monotonic() - start,
         ),
     )
 
 
-def _wait_for_nodes(
-    meeting: Meeting, expected: int, until: float
-) -> tuple[list[Self], tuple[tuple[int, tuple[str, ...]], ...]]:
-    """The nodes that came, and the numbers that two hosts claim. Nobody else can come once all claims are made."""
+def _wait_for_nodes(messages: Messages, expected: int, until: float) -> tuple[list[Self], list[Self]]:
+    """The nodes that came, and those that claim the number of another. Nobody else can come once all claims are made."""
     present: dict[int, Self] = {}
     again: dict[int, Self] = {}
     while len(present) + len(again) < expected and time.monotonic() < until:
         for turn, into in ((1, present), (2, again)):
             for number in set(range(expected)) - into.keys():
-                said = meeting.hear(f"node/{number}/{turn}", until=0.0)
+                said = messages.hear(f"node/{number}/{turn}", until=0.0)
                 if said is not None:
                     into[number] = msgspec.convert(said, Self)
         time.sleep(POLL_SECONDS)
-    twice = tuple((number, (present[number].host, other.host)) for number, other in sorted(again.items()))
-    return [present[number] for number in sorted(present)], twice
+    return [present[number] for number in sorted(present)], [again[number] for number in sorted(again)]
 
 
-def _gather_round(meeting: Meeting, pairs: list[Pair], number: int, until: float) -> dict[Pair, Link]:
+def _gather_round(messages: Messages, pairs: list[Pair], number: int, until: float) -> dict[Pair, Link]:
     end = min(until, time.monotonic() + ROUND_SECONDS)
     heard = {}
     for pair in pairs:
         for me, other in (pair, pair[::-1]):
-            said = meeting.hear(f"link/{number}/{me}", until=end, while_alive=me)
+            said = messages.hear(f"link/{number}/{me}", until=end, while_alive=me)
             if said is not None:
                 heard[me, other] = msgspec.convert(said, Link)
     return heard

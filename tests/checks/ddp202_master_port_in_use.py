@@ -2,7 +2,7 @@ from ddpdoctor.evidence.network import Master, PortOwner
 from tests.checks import Sick, one_host, ranks
 from tests.checks.hosts import torchrun
 
-STRANGER = PortOwner(pid=4711, command="python -m http.server 29500")
+STRANGER = PortOwner(pid=4711, command="python -m http.server 29500", since=1_700_000_000.0)
 NOBODY_KNOWN = PortOwner(pid=None, command=None)
 
 
@@ -15,7 +15,7 @@ def master(owner: PortOwner | None) -> Master:
 SICK = (
     Sick(
         evidence=one_host(master(STRANGER)),
-        says="port 29500 on host-a is held by process 4711: python -m http.server 29500",
+        says="port 29500 on host-a is held by process 4711: python -m http.server 29500 (since 2023-11-14 22:13:20 UTC)",
         hosts=("host-a",),
     ),
     Sick(

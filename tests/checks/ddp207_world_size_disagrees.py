@@ -1,16 +1,20 @@
-from tests.checks import Sick, ranks
-from tests.checks.hosts import torchrun
+from ddpdoctor.evidence.launch import Arrival, RankSet
+from tests.checks import Sick, job
+
+
+def told(*sizes: int) -> RankSet:
+    arrivals = tuple(
+        Arrival(rank=rank, world_size=size, host="host-a", pid=100 + rank) for rank, size in enumerate(sizes)
+    )
+    return RankSet(world_size=sizes[0], deadline_seconds=60.0, arrivals=arrivals)
+
 
 SICK = (
+    Sick(evidence=job(told(4, 4, 4, 5)), says="WORLD_SIZE is 4 on ranks 0-2, 5 on rank 3", ranks=(3,)),
     Sick(
-        evidence=ranks(torchrun(0, 4), torchrun(1, 4), torchrun(2, 4), torchrun(3, 5)),
-        says="WORLD_SIZE is 4 on ranks 0-2, 5 on rank 3",
-        ranks=(3,),
-    ),
-    Sick(
-        evidence=ranks(torchrun(0, 2), torchrun(1, 3)),
+        evidence=job(told(2, 3)),
         says="WORLD_SIZE is 2 on rank 0, 3 on rank 1; neither has a majority",
         ranks=(0, 1),
     ),
 )
-HEALTHY = (ranks(torchrun(0, 2), torchrun(1, 2)),)
+HEALTHY = (job(told(2, 2)),)

@@ -1,4 +1,4 @@
-"""Where the nodes of a job find each other: keys in a store that all reach."""
+"""What the nodes of a job leave for each other in a store that all reach."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SILENT_SECONDS = 5.0  # ten beats: a busy node skips some
 
 
 class Store(Protocol):
-    """The part of torch's TCPStore that a meeting needs."""
+    """The part of torch's TCPStore that this needs."""
 
     def set(self, key: str, value: str, /) -> None:
         """Keep `value` under `key`."""
@@ -30,7 +30,7 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class Messages:
     """The messages of one run of `ddpdoctor net`, as JSON under a prefix of its own."""
 
     store: Store

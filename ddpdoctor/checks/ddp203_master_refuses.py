@@ -1,0 +1,35 @@
+"""MASTER_ADDR answers, and nothing listens on MASTER_PORT there."""
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.links import MasterProbe
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP203",
+    name="master-refuses",
+    summary="the host of MASTER_ADDR answers, and nothing listens on MASTER_PORT",
+    severity=Severity.FAIL,
+    remedy="check that MASTER_ADDR is the node of rank 0, that rank 0 was started, and that no firewall rejects the port"
+    " (`ddpdoctor port PORT` on that host)",
+    explains=("DDP205",),
+)
+
+
+def check(master: PerRank[MasterProbe]) -> Iterator[Finding]:
+    """One finding for each address that refused, with the ranks that it refused until they gave up."""
+    refused: dict[tuple[str, int], list[int]] = {}
+    for entry in master:
+        if entry.value.outcome == "refused":
+            refused.setdefault((entry.value.addr, entry.value.port), []).append(entry.rank)
+    for (addr, port), ranks in refused.items():
+        seconds = max(entry.value.seconds for entry in master if entry.rank in ranks)
+        yield RULE.finding(
+            f"{addr} refuses connections to port {port} from {group_ranks(ranks)}: nothing listens there"
+            + (", and rank 0 runs elsewhere" if 0 in ranks else ""),
+            ranks=ranks,
+            addr=addr,
+            port=port,
+            tried_seconds=round(seconds, 1),
+        )

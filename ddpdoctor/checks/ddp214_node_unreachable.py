@@ -1,0 +1,41 @@
+"""A node that nobody can talk to, or that fell silent in the middle."""
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.accused import broken
+from ddpdoctor.evidence.links import Links
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+
+RULE = Rule(
+    code="DDP214",
+    name="node-unreachable",
+    summary="every link of a node is broken",
+    severity=Severity.FAIL,
+    remedy="leave the node out (`srun --exclude NODE`) and look at its interface, cable, routes and firewall",
+    explains=("DDP212",),
+)
+
+
+def check(links: Links) -> Iterator[Finding]:
+    """One finding for each node whose links fail in both directions, and for each that joined and then fell silent."""
+    if not links.links:
+        raise SkipCheck("fewer than two nodes talked to each other")
+    for node in sorted({*broken(links).nodes} - {*links.lost}):
+        own = [link for link in links.links if node in (link.source, link.target)]
+        failed = [link for link in own if link.outcome != "ok"]
+        kinds = sorted({link.outcome.replace("-", " ") for link in failed})
+        address = next(each.address for each in links.nodes if each.node == node)
+        yield RULE.finding(
+            f"{links.name(node)} ({address}): {len(failed)} of {len(own)} directions to and from it fail ({', '.join(kinds)})",
+            ranks=(node,),
+            hosts=(links.name(node),),
+            failed=len(failed),
+            tried=len(own),
+        )
+    for node in links.lost:
+        yield RULE.finding(
+            f"{links.name(node)} joined and then fell silent in the middle of the rounds",
+            ranks=(node,),
+            hosts=(links.name(node),),
+            remedy="see why the process on that node ended: out of memory, a lost interface, the end of its time",
+        )

@@ -1,0 +1,33 @@
+"""Something else than the job's rendezvous answers on MASTER_PORT."""
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.links import MasterProbe
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP216",
+    name="foreign-listener",
+    summary="another service answers on MASTER_PORT",
+    severity=Severity.FAIL,
+    remedy="choose another MASTER_PORT, or end what listens there: `ddpdoctor port PORT` on that host names it",
+    explains=("DDP205",),
+)
+
+
+def check(master: PerRank[MasterProbe]) -> Iterator[Finding]:
+    """One finding for each such port, with the first line that the stranger said."""
+    met: dict[tuple[str, int, str], list[int]] = {}
+    for entry in master:
+        probe = entry.value
+        if probe.outcome in {"foreign", "silent"}:
+            said = f"says {probe.answer!r}" if probe.answer else probe.detail
+            met.setdefault((probe.addr, probe.port, said), []).append(entry.rank)
+    for (addr, port, said), ranks in met.items():
+        yield RULE.finding(
+            f"{addr} port {port} is no rendezvous store for {group_ranks(ranks)}: what listens there {said}",
+            ranks=ranks,
+            addr=addr,
+            port=port,
+        )

@@ -1,0 +1,37 @@
+"""All there is to say of one TCP port of this host."""
+
+from __future__ import annotations
+
+import socket
+
+from ddpdoctor.collect.network import this_network
+from ddpdoctor.collect.ports import can_bind, free_port_near, listeners
+from ddpdoctor.collect.world import World
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.network import Master, PortOwner
+
+
+def examine(port: int) -> Evidence:
+    """Who holds `port`, as if it were the MASTER_PORT of a job whose rank 0 runs here, and another one that is free."""
+    hostname = socket.gethostname()
+    free = can_bind(port)
+    owners = sorted(listeners(port), key=lambda owner: owner.ours)
+    if not owners and not free:
+        owners = [PortOwner(pid=None, command=None)]
+    master = Master(
+        addr=hostname,
+        port=port,
+        addresses=("127.0.0.1",),
+        local=True,
+        listening=not free,
+        owner=next(iter(owners), None),
+    )
+    other = free_port_near(port)
+    if free:
+        note = f"port {port} is free on {hostname}"
+    elif other is not None:
+        note = f"port {other} is free: `export MASTER_PORT={other}`"
+    else:
+        note = "none of the ports from 29500 to 29699 is free"
+    facts = (master, this_network(World()))
+    return Evidence(ranks=(RankFacts(rank=0, host=hostname, facts=facts),), notes=(note,), launched=False)

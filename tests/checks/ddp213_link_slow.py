@@ -1,0 +1,37 @@
+from tests.checks import Sick, job
+from tests.checks.matrices import HEALTHY_BYTES_PER_SECOND, matrix
+
+TENTH = HEALTHY_BYTES_PER_SECOND / 10
+
+
+def slow(nodes: int, where) -> object:
+    return job(matrix(nodes, speed=lambda a, b: TENTH if where(a, b) else HEALTHY_BYTES_PER_SECOND))
+
+
+SICK = (
+    Sick(
+        evidence=slow(5, lambda a, b: 2 in (a, b)),
+        says="host-2 has 1000 Mbit/s, 10% of the job's median of 10000",
+        ranks=(2,),
+        hosts=("host-2",),
+    ),
+    Sick(
+        evidence=slow(5, lambda a, b: a == 2),
+        says="host-2 has outbound 1000 Mbit/s, 10% of the job's median of 10000",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=slow(5, lambda a, b: {a, b} == {0, 4}),
+        says="host-0 and host-4 have 1000 Mbit/s, 10% of the job's median of 10000",
+        ranks=(0, 4),
+    ),
+    Sick(
+        evidence=job(matrix(3, speed=lambda a, b: TENTH, speed_mbit=10_000)),
+        says="the median stream has 1000 Mbit/s, and the interfaces state 10000",
+    ),
+)
+HEALTHY = (
+    job(matrix(3)),
+    job(matrix(4, speed=lambda a, b: HEALTHY_BYTES_PER_SECOND / (1 + (a + b) % 2))),
+    job(matrix(3, speed=lambda a, b: TENTH, speed_mbit=100_000)),
+)

@@ -1,0 +1,204 @@
+"""Hosts made of network namespaces: each with its own interface, name and /etc/hosts, all on one bridge.
+
+with Hosts(3) as hosts:
+hosts.on(1, "iptables", "-A", "INPUT", "-j", "DROP")
+outputs = hosts.net()
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import Self
+
+PORT = 29500
+TOOLS = ("ip", "ss", "tc", "iptables", "unshare")
+
+
+def why_not() -> str:
+    """Why this machine cannot make hosts, or nothing."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    probe = subprocess.run(["ip", "netns", "add", "ddp-probe"], capture_output=True, text=True, timeout=20)
+    subprocess.run(["ip", "netns", "del", "ddp-probe"], capture_output=True, timeout=20)
+    return "" if probe.returncode == 0 else f"no network namespaces: {probe.stderr.strip()}"
+
+
+@dataclass
+class Said:
+    """What the command said on one host."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def report(self) -> dict:
+        return json.loads(self.stdout)
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes at warn or above that nothing else explains, worst first."""
+        return [
+            finding["code"]
+            for finding in self.report["findings"]
+            if finding["explained_by"] is None and finding["severity"] != "info"
+        ]
+
+
+class Hosts:
+    """`count` hosts: node0 is 10.77.0.1, node1 is 10.77.0.2, and so on. All of it is gone after the `with`."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._tag = f"ddp{os.getpid() % 100000}"
+        self.bridge = f"{self._tag}b"
+        self._left_running: list[subprocess.Popen] = []
+
+    def name(self, number: int) -> str:
+        return f"{self._tag}n{number}"
+
+    def address(self, number: int) -> str:
+        return f"10.77.0.{number + 1}"
+
+    def __enter__(self) -> Self:
+        try:
+            _run("ip", "link", "add", self.bridge, "type", "bridge")
+            _run("ip", "link", "set", self.bridge, "up")
+            for number in range(self.count):
+                self._make(number)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _make(self, number: int) -> None:
+        space, end = self.name(number), f"{self._tag}v{number}"
+        _run("ip", "netns", "add", space)
+        _run("ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", space)
+        _run("ip", "link", "set", end, "master", self.bridge, "up")
+        self.on(number, "ip", "addr", "add", f"{self.address(number)}/24", "dev", "eth0")
+        self.on(number, "ip", "link", "set", "eth0", "up")
+        self.on(number, "ip", "link", "set", "lo", "up")
+        self.names(number)
+
+    def names(self, number: int, **instead: str) -> None:
+        """Write the host's /etc/hosts: everybody's real address, and what `instead` says of single names."""
+        known = {f"node{other}": self.address(other) for other in range(self.count)} | instead
+        folder = Path("/etc/netns") / self.name(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in known.items())]
+        (folder / "hosts").write_text("\n".join(lines) + "\n")
+        (folder / "resolv.conf").write_text("")
+
+    def on(self, number: int, *command: str) -> str:
+        """Run a short command on a host."""
+        return _run("ip", "netns", "exec", self.name(number), *command)
+
+    def pids(self, number: int) -> list[int]:
+        """The processes that run on a host."""
+        return [int(pid) for pid in _run("ip", "netns", "pids", self.name(number)).split()]
+
+    def start(self, number: int, *command: str, env: dict[str, str] | None = None) -> subprocess.Popen:
+        """Start a program on a host, under the host's own name; it is ended with the hosts at the latest."""
+        inside = f'hostname node{number}; exec "$@"'
+        process = subprocess.Popen(
+            ["ip", "netns", "exec", self.name(number), "unshare", "--uts", "sh", "-c", inside, "sh", *command],
+            env={**_clean_environ(), **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._left_running.append(process)
+        return process
+
+    def net(
+        self,
+        *,
+        only: tuple[int, ...] | None = None,
+        master: dict[int, str] | None = None,
+        node_rank: dict[int, int] | None = None,
+        env: dict[int, dict[str, str]] | None = None,
+        deadline: int = 20,
+        extra: tuple[str, ...] = (),
+    ) -> dict[int, Said]:
+        """`ddpdoctor net` on every host (or `only` some), as one types it without a launcher."""
+        processes = {
+            number: self.start(
+                number, sys.executable, "-m", "ddpdoctor", "net", "--nnodes", str(self.count),
+                "--node-rank", str((node_rank or {}).get(number, number)),
+                "--master-addr", (master or {}).get(number, "node0"), "--master-port", str(PORT),
+                "--deadline", str(deadline), "--format", "json", *extra, env=(env or {}).get(number),
+            )
+            for number in (range(self.count) if only is None else only)
+        }  # fmt: skip
+        return {number: _said(process, deadline + 60) for number, process in processes.items()}
+
+    def torchrun(self, *command: str, timeout: int = 90, env: dict[str, str] | None = None) -> dict[int, Said]:
+        """Torchrun on every host, one rank each."""
+        processes = {
+            number: self.start(
+                number, sys.executable, "-m", "torch.distributed.run", "--nnodes", str(self.count),
+                "--node-rank", str(number), "--nproc-per-node", "1", "--master-addr", "node0", "--master-port", str(PORT),
+                *command, env={"GLOO_SOCKET_IFNAME": "eth0", **(env or {})},
+            )
+            for number in range(self.count)
+        }  # fmt: skip
+        return {number: _said(process, timeout) for number, process in processes.items()}
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._left_running:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        for number in range(self.count):
+            with suppress(subprocess.SubprocessError):
+                for pid in self.pids(number):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, 9)
+            with suppress(subprocess.SubprocessError):
+                _run("ip", "netns", "del", self.name(number))
+            with suppress(subprocess.SubprocessError):
+                _run("ip", "link", "del", f"{self._tag}v{number}")
+            shutil.rmtree(Path("/etc/netns") / self.name(number), ignore_errors=True)
+        with suppress(subprocess.SubprocessError):
+            _run("ip", "link", "del", self.bridge)
+        with suppress(OSError):
+            Path("/etc/netns").rmdir()
+
+
+def _clean_environ() -> dict[str, str]:
+    launchers = (
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_",
+        "MASTER_",
+        "TORCHELASTIC",
+        "SLURM",
+        "OMPI",
+        "GLOO",
+        "NCCL",
+        "GROUP_",
+        "ROLE_",
+    )
+    return {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
+
+
+def _said(process: subprocess.Popen, timeout: int) -> Said:
+    stdout, stderr = process.communicate(timeout=timeout)
+    return Said(code=process.returncode, stdout=stdout, stderr=stderr)
+
+
+def _run(*command: str) -> str:
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    return ended.stdout
