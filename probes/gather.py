@@ -25,6 +25,7 @@ from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: i
 PINGS = 5
 CLOCK_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
+OWN_FACTS_SECONDS = 90.0  # every collector's own deadline is shorter
 SAME_RANK_SECONDS = 4.0
 POLL_SECONDS = 0.02
 
@@ -37,38 +38,39 @@ def main() -> int:
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--hosted", action="store_true", help="the launcher's agent serves the store")
-    parser.add_argument("--deadline", type=float, required=True, help="seconds until the absent are given up")
+    parser.add_argument(
+        "--deadline", type=float, required=True, help="seconds to wait for others, from when this rank is ready"
+    )
     parser.add_argument("--facts", type=Path, required=True, help="the file that this rank's facts will appear in")
     parser.add_argument("--out", type=Path, required=True, help="where rank 0 writes a JSON line an arrival")
     options = parser.parse_args()
-    end = time.monotonic() + options.deadline
     try:
-        store = meet(options, end)
+        store = meet(options)
         number = store.add("arrivals", 1)
         store.set(f"arrival/{number}", json.dumps(arrival(options)))
-        store.set(f"facts/{number}", facts_of(options.facts, end))
+        store.set(f"facts/{number}", facts_of(options.facts))
         if options.rank == 0 and store.add("speakers", 1) == 1:
-            listen(store, number, options, end)
+            listen(store, number, options)
         else:
-            answer(store, number, end)
+            answer(store, number, options.deadline + OWN_FACTS_SECONDS)
     except (DistError, TimeoutError) as error:
         sys.stderr.write(f"{first_line(error)}\n")
         return 3
     return 0
 
 
-def meet(options: argparse.Namespace, end: float) -> Store:
+def meet(options: argparse.Namespace) -> Store:
     """The store that all ranks share; rank 0 serves it unless an agent does, or a process of the same rank already."""
-    seconds = max(1.0, end - time.monotonic())
     serve = options.rank == 0 and not options.hosted
-    last_words(f"nothing at {options.host}:{options.port} answers as a store", seconds)
+    timeout = timedelta(seconds=options.deadline)
+    last_words(f"nothing at {options.host}:{options.port} answers as a store", options.deadline)
     try:
-        store = TCPStore(options.host, options.port, None, serve, timedelta(seconds=seconds), wait_for_workers=False)
+        store = TCPStore(options.host, options.port, None, serve, timeout, wait_for_workers=False)
     except DistError:
         if not serve:
             raise
         last_words(f"rank 0 cannot listen on {options.host}:{options.port}: another program does", SAME_RANK_SECONDS)
-        store = TCPStore(options.host, options.port, None, False, timedelta(seconds=seconds))
+        store = TCPStore(options.host, options.port, None, False, timeout)
     signal.alarm(0)
     return PrefixStore(f"ddpdoctor/env/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
@@ -98,17 +100,19 @@ def clock_identity() -> str:
         return socket.gethostname()
 
 
-def facts_of(file: Path, end: float) -> str:
+def facts_of(file: Path) -> str:
     """The facts, once the process beside us has gathered them; it renames the complete file into place."""
+    end = time.monotonic() + OWN_FACTS_SECONDS
     while not file.exists():
         if time.monotonic() > end:
-            raise TimeoutError(f"this rank's own facts did not come before the deadline ({file})")
+            raise TimeoutError(f"this rank's own facts did not come within {OWN_FACTS_SECONDS:g} s")
         time.sleep(POLL_SECONDS)
     return file.read_text(encoding="utf-8")
 
 
-def listen(store: Store, own: int, options: argparse.Namespace, end: float) -> None:
+def listen(store: Store, own: int, options: argparse.Namespace) -> None:
     """Rank 0: wait for everybody or the deadline, compare clocks, write it all down, let the others go."""
+    end = time.monotonic() + options.deadline
     arrivals = dict(arriving(store, options.world_size, end))
     arrivals.update(dict(latecomers(store, len(arrivals))))
     clocks: dict[str, int] = {arrivals[own]["clock"]: own} if own in arrivals else {}
@@ -161,9 +165,9 @@ def compare_clocks(store: Store, number: int) -> dict[str, float] | None:
     return measured
 
 
-def answer(store: Store, number: int, end: float) -> None:
+def answer(store: Store, number: int, patience_seconds: float) -> None:
     """Every other rank: wait for its turn to compare clocks, then to leave."""
-    store.set_timeout(timedelta(seconds=max(1.0, end - time.monotonic()) + CLOCK_SECONDS))
+    store.set_timeout(timedelta(seconds=patience_seconds))
     if store.get(f"turn/{number}") == b"clock":
         trips = []
         for ping in range(PINGS):

@@ -25,7 +25,9 @@ from ddpdoctor.launch.program import Ended
 from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.model import group_ranks
 
-LEAVING_SECONDS = 30.0  # after the deadline: comparing clocks, writing, and the import of torch before it
+BESIDE_SECONDS = (
+    240.0  # before the deadline counts, torch is imported and facts are read; after it, clocks are compared
+)
 
 
 def collect(world: World, *, deadline_seconds: float) -> Evidence | None:
@@ -83,7 +85,7 @@ def _meet(world: World, launch: Launch, meeting: Meeting, folder: Path, deadline
     ]  # fmt: skip
     if meeting.hosted:
         command.append("--hosted")
-    return world.run(command, deadline_seconds=deadline_seconds + LEAVING_SECONDS)
+    return world.run(command, deadline_seconds=2 * deadline_seconds + BESIDE_SECONDS)
 
 
 def _publish(gathered: this_host.Gathered, folder: Path) -> None:
