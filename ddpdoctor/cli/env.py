@@ -38,17 +38,22 @@ def env(
     verbose: VerboseOption = False,
 ) -> None:
     """Judge this host; under torchrun, srun or mpirun every host of the launch, and what differs between ranks."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from ddpdoctor.case import redact
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.collect.all_ranks import collect
     from ddpdoctor.collect.world import World
+    from ddpdoctor.engine import all_checks
     from ddpdoctor.render.facts import facts_of, short_facts_of
 
     options = report_options(
         format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
         title="ddpdoctor env",
     )  # fmt: skip
-    evidence = collect(World(), deadline_seconds=deadline)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        beside.submit(all_checks)  # the catalogue is imported while torch is
+        evidence = collect(World(), deadline_seconds=deadline)
     if evidence is None:
         raise typer.Exit
     facts = facts_of(redact(evidence))
