@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--mistake", choices=tuple(MISTAKES), help="do it wrong on purpose, to see what the proof says")
     parser.add_argument("--backend", choices=("gloo", "nccl"))
-    parser.add_argument("--json-lines", type=Path, default=os.environ.get("DDPDOCTOR_RESULTS"))
+    parser.add_argument("--json-lines", type=Path)
     options = parser.parse_args(arguments)
     device = join(options.backend)
     torch.use_deterministic_algorithms(mode=True, warn_only=True)

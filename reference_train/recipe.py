@@ -37,7 +37,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
-from train import BadInput, Progress, digests, evaluate, join, together
+from train import BadInput, digests, evaluate, join, refuse, together
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -49,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:  # whatever happens below, the process group is left in order
         Job(options.checked(dist.get_world_size()), device).run()
     except (BadInput, BadOption) as error:
-        Progress(0, options.json_lines).say("refused", reason=str(error))
-        raise SystemExit(2) from None
+        refuse(error, options.json_lines)
     finally:
         dist.destroy_process_group()
 
@@ -79,13 +78,14 @@ class Job:
         self._resume()
         settle_buckets(self.model, self._prepared(self.pictures.training[:2][0].to(self.device)))
         options = self.options
-        records = Records(self.steps, options.json_lines, tensorboard=options.tensorboard, plot=options.plot)
+        done = self.position.total
+        records = Records(self.steps, options.json_lines, done=done, tensorboard=options.tensorboard, plot=options.plot)
         with closing(records):
-            seconds, done = 0.0, self.position.total
+            seconds = 0.0
             tested: Tested | None = None
             while not self._finished():
                 start = time.perf_counter()
-                stopped = not self._epoch(records)
+                stopped = not self._epoch(records, done)
                 seconds += time.perf_counter() - start
                 if stopped:
                     self._save(LAST)
@@ -101,8 +101,11 @@ class Job:
         idle = options.patience is not None and position.epoch - position.best_epoch >= options.patience
         return idle or position.epoch >= options.epochs or position.total == options.max_steps
 
-    def _epoch(self, records: Records) -> bool:
-        """Train to the end of the epoch, or of all steps; False where the job was asked to stop before."""
+    def _epoch(self, records: Records, begun: int) -> bool:
+        """Train to the end of the epoch, or of all steps; False where the job was asked to stop before.
+
+        `begun` is the step at which this run of the job began.
+        """
         options, position = self.options, self.position
         self.model.train()
         shares = self._shares(position.epoch)[position.step :]
@@ -113,7 +116,8 @@ class Job:
                 loss = self.stepper.step(self._prepared(images, augment=True), labels, everyone)
                 position.step += 1
                 position.total += 1
-                records.step(position.epoch, loss / max(1, len(labels)), position.total * self.each * self.world_size)
+                seen = (position.total - begun) * self.each * self.world_size
+                records.step(position.epoch, loss / max(1, len(labels)), seen)
                 if position.total == options.max_steps:
                     break
                 if options.uneven == "join":

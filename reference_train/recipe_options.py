@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -79,7 +79,9 @@ class Options:
 def parse(arguments: Sequence[str] | None = None) -> Options:
     """The options on the command line."""
     parser = argparse.ArgumentParser(
-        description="Train with everything that a production job has; the simple path is train.py.", allow_abbrev=False
+        prog="recipe.py",
+        description="Train with everything that a production job has; the simple path is train.py.",
+        allow_abbrev=False,
     )
     data = parser.add_argument_group("data")
     data.add_argument("--dataset", choices=("mnist", "cifar10"), default="mnist")
@@ -134,14 +136,21 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         "--checkpoint-every", type=int, default=0, metavar="STEPS", help="besides the end of each epoch"
     )
     keeping.add_argument("--resume", action="store_true", help="go on from last.pt where there is one")
-    keeping.add_argument(
-        "--json-lines", type=Path, default=os.environ.get("DDPDOCTOR_RESULTS"), help="a file to append to"
-    )
+    keeping.add_argument("--json-lines", type=Path, help="a file to append to")
     keeping.add_argument("--tensorboard", type=Path, metavar="DIR")
     keeping.add_argument("--plot", type=Path, metavar="FILE", help="the curve of loss and accuracy, .png or .svg")
     given = vars(parser.parse_args(arguments))
     given["model"] = given["model"] or ("digitnet" if given["dataset"] == "mnist" else "resnet9")
     return Options(**{field.name: given[field.name] for field in fields(Options)})
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Check options without starting ranks: `recipe_options.py WORLD_SIZE OPTIONS...`; 2 where they cannot be used."""
+    try:
+        parse(arguments[1:]).checked(int(arguments[0]))
+    except BadOption as error:
+        sys.stderr.write(f"recipe.py: error: {error}\n")
+        sys.exit(2)
 
 
 def _check(options: Options, world_size: int) -> None:
@@ -166,3 +175,7 @@ def _check(options: Options, world_size: int) -> None:
         raise BadOption("--resume needs the --checkpoint-dir to resume from")
     if options.download and options.data_dir is None:
         raise BadOption("--download needs the --data-dir to put the files into")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -12,8 +12,8 @@ from train import BadInput, Progress
 class Records(Progress):
     """train.py's progress, with TensorBoard and a curve."""
 
-    def __init__(self, steps: int, log: Path | None, *, tensorboard: Path | None, plot: Path | None) -> None:
-        super().__init__(steps, log)
+    def __init__(self, steps: int, log: Path | None, *, done: int, tensorboard: Path | None, plot: Path | None) -> None:
+        super().__init__(steps, log, done=done)
         self._plot = plot if self._speaks else None
         self._curve: list[tuple[float, float, float]] = []
         self._board: Any = None
@@ -59,4 +59,7 @@ class Records(Progress):
         right.plot(epochs, losses, marker=".", color="tab:orange")
         left.set(xlabel="epoch", ylabel="test accuracy")
         right.set(ylabel="test loss")
-        figure.savefig(path)
+        try:
+            figure.savefig(path)
+        except (OSError, ValueError) as error:  # an ending that matplotlib does not know is a ValueError
+            raise BadInput(f"cannot write {path}: {error}") from None

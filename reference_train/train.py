@@ -9,6 +9,7 @@ comment that says what goes wrong there.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import math
@@ -19,7 +20,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -65,8 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:  # whatever happens below, the process group is left in order
         train(options, device)
     except BadInput as error:
-        Progress(0, options.json_lines).say("refused", reason=str(error))
-        raise SystemExit(2) from None
+        refuse(error, options.json_lines)
     finally:
         dist.destroy_process_group()
 
@@ -81,9 +81,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
     parser.add_argument("--batch-size", type=int, default=64, help="samples a step, over all ranks together")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", choices=("gloo", "nccl"), help="default: nccl where there are GPUs, else gloo")
-    parser.add_argument(
-        "--json-lines", type=Path, default=os.environ.get("DDPDOCTOR_RESULTS"), help="a file to append to"
-    )
+    parser.add_argument("--json-lines", type=Path, help="a file to append to")
     return parser.parse_known_args(arguments)
 
 
@@ -267,13 +265,21 @@ class BadInput(Exception):  # noqa: N818 - it is the user's mistake, not an erro
     """Something the user gave cannot be used; every rank raises it alike, rank 0 says it."""
 
 
+def refuse(error: Exception, log: Path | None) -> NoReturn:
+    """End this rank with exit code 2; rank 0 says why."""
+    with contextlib.suppress(BadInput):  # the log itself may be what cannot be written
+        Progress(0, log).say("refused", reason=str(error))
+    raise SystemExit(2) from None
+
+
 class Progress:
     """What rank 0 tells: a bar on stderr where that is a terminal, JSON lines in the log, the result on stdout."""
 
-    def __init__(self, steps: int, log: Path | None) -> None:
+    def __init__(self, steps: int, log: Path | None, *, done: int = 0) -> None:
         self._speaks = dist.get_rank() == 0
-        self._steps, self._done = steps, 0
-        self._log = log if self._speaks else None
+        self._steps, self._done = steps, done
+        results = os.environ.get("DDPDOCTOR_RESULTS")  # where ddpdoctor listens, if it started this job
+        self._logs = {path for path in (log, results and Path(results)) if path} if self._speaks else set()
         self._start = self._last = time.perf_counter()
 
     def step(self, epoch: int, loss: Tensor, seen: int) -> None:
@@ -292,17 +298,21 @@ class Progress:
             sys.stderr.write(f"\r[{bar:<30}] epoch {epoch + 1}, loss {loss.item():.3f}, {rate:,.0f} samples/s \x1b[K")
 
     def say(self, event: str, **facts: Any) -> None:  # noqa: ANN401 - whatever JSON holds
-        """Log an event, and print its facts."""
+        """Print an event with its facts, and log it."""
         if self._speaks:
-            self._write(event, **facts)
             if sys.stderr.isatty():
                 sys.stderr.write("\r\x1b[K")
             print(f"{event}: " + ", ".join(f"{name} {fact}" for name, fact in facts.items()), flush=True)
+            self._write(event, **facts)
 
     def _write(self, event: str, **facts: Any) -> None:  # noqa: ANN401
-        if self._log is not None:
-            with self._log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"event": event, **facts}) + "\n")
+        line = json.dumps({"event": event, **facts}) + "\n"
+        try:
+            for path in self._logs:
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(line)
+        except OSError as error:
+            raise BadInput(f"cannot write {path}: {error.strerror}") from None
 
 
 if __name__ == "__main__":

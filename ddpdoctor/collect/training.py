@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -13,10 +14,13 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training import ParityRun, TrainingRun
 from ddpdoctor.launch.failure import why_ranks_failed
-from ddpdoctor.launch.ranks import RankRun, our_file, run_ranks
+from ddpdoctor.launch.program import run
+from ddpdoctor.launch.ranks import RankRun, checked_nproc, current_launch, our_file, run_ranks
 
 OnEvent: TypeAlias = "Callable[[Mapping[str, Any]], None]"
 
+OPTIONS_SECONDS = 30.0  # no torch is imported for it
+_ARGPARSE = re.compile(r"^\w+(?:\.py)?: error: (.*)$", re.MULTILINE)
 SILENCE_SECONDS = 300.0  # the job speaks five times a second; a first step on a cold, busy machine takes a minute
 
 
@@ -67,6 +71,8 @@ def _run(
     deadline_seconds: float,
     on_event: OnEvent | None,
 ) -> RankRun:
+    if program == "recipe.py":
+        _check_options(arguments, nproc)
     ranks = run_ranks(
         our_file("reference_train", program),
         arguments,
@@ -78,6 +84,16 @@ def _run(
     if refusal := _refusal(ranks):
         raise UsageError(refusal)
     return ranks
+
+
+def _check_options(arguments: Sequence[str], nproc: int | None) -> None:
+    """Refuse options at once, before ranks import torch to refuse them."""
+    launch = current_launch()
+    world_size = launch.world_size if launch is not None else checked_nproc(nproc)
+    options = our_file("reference_train", "recipe_options.py")
+    ended = run([sys.executable, str(options), str(world_size), *arguments], deadline_seconds=OPTIONS_SECONDS)
+    if ended.code == 2 and (said := _ARGPARSE.search(ended.stderr)):
+        raise UsageError(said[1], hint=f"`python {options.with_name('recipe.py')} --help` lists the job's options")
 
 
 def _event(ranks: RankRun, name: str) -> dict[str, Any] | None:
@@ -108,7 +124,7 @@ def _refusal(ranks: RankRun) -> str | None:
     for event in ranks.results:
         if event["event"] == "refused":
             return str(event["reason"])
-    said = re.search(
-        r"^refused: reason (.*)$|^\w+(?:\.py)?: error: (.*)$", ranks.ended.stdout + ranks.ended.stderr, re.MULTILINE
+    said = re.search(r"^refused: reason (.*)$", ranks.ended.stdout, re.MULTILINE) or _ARGPARSE.search(
+        ranks.ended.stderr
     )
-    return said[1] or said[2] if said else None
+    return said[1] if said else None
