@@ -1,4 +1,7 @@
-"""DDP101: pickles and object collectives cross between ranks that run different Pythons."""
+"""Ranks run different Python versions.
+
+Pickles and object collectives cross between ranks that run different Pythons.
+"""
 
 from __future__ import annotations
 

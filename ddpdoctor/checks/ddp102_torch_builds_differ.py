@@ -1,4 +1,7 @@
-"""DDP102: the order and format of collectives is torch's own affair, and changes between builds."""
+"""Ranks import different builds of torch.
+
+The order and format of collectives is torch's own affair, and changes between builds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP103: without torch.distributed and a backend no process group can be made."""
+"""The torch here cannot be imported, or lacks torch.distributed or a backend that this host needs.
+
+Without torch.distributed and a backend no process group can be made.
+"""
 
 from __future__ import annotations
 

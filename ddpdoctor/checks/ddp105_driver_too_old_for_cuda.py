@@ -1,4 +1,7 @@
-"""DDP105: the first call into CUDA fails."""
+"""The NVIDIA driver is older than torch's CUDA needs.
+
+The first call into CUDA fails.
+"""
 
 from __future__ import annotations
 

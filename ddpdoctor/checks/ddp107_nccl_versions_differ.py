@@ -1,4 +1,7 @@
-"""DDP107: another libnccl than torch's own is loaded."""
+"""Ranks load different NCCL libraries, or one that torch was not built against.
+
+Another libnccl than torch's own is loaded.
+"""
 
 from __future__ import annotations
 

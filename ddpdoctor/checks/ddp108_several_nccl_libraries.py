@@ -1,4 +1,7 @@
-"""DDP108: which NCCL a process gets depends on who loads first."""
+"""Two different NCCL libraries are in reach of one process.
+
+Which NCCL a process gets depends on who loads first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP109: newer libraries answer questions about a stuck job."""
+"""NCCL is older than 2.24 and cannot say which rank it waits for.
+
+Newer libraries answer questions about a stuck job.
+"""
 
 from __future__ import annotations
 

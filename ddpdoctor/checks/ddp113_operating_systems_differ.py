@@ -1,4 +1,7 @@
-"""DDP113: a host that was installed differently behaves differently."""
+"""Hosts run different operating systems, kernels or C libraries.
+
+A host that was installed differently behaves differently.
+"""
 
 from __future__ import annotations
 

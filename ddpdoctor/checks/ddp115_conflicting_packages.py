@@ -1,4 +1,7 @@
-"""DDP115: the package that was installed last wins, silently."""
+"""Two installed packages bring the same module or library.
+
+The package that was installed last wins, silently.
+"""
 
 from __future__ import annotations
 

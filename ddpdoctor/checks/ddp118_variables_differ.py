@@ -1,4 +1,7 @@
-"""DDP118: NCCL, gloo and torch read the environment of each rank on its own."""
+"""An environment variable that ranks must agree on differs between them.
+
+NCCL, gloo and torch read the environment of each rank on its own.
+"""
 
 from __future__ import annotations
 

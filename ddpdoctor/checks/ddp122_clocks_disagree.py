@@ -1,4 +1,7 @@
-"""DDP122: logs of hosts whose clocks disagree cannot be merged."""
+"""A host's clock is off by more than a second.
+
+Logs of hosts whose clocks disagree cannot be merged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP123: NCCL falls back from shared memory to the network."""
+"""Ranks on one machine are in different containers and cannot share memory.
+
+NCCL falls back from shared memory to the network.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP125: a GPU is lost, hidden, or never was there."""
+"""Fewer GPUs are usable than the host has, or than its ranks need.
+
+A GPU is lost, hidden, or never was there.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
-from ddpdoctor.evidence.host import Host
+from ddpdoctor.evidence.host import Environment, Host
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.evidence.torch_build import TorchBuild
 from ddpdoctor.model import Finding, Rule, Severity
@@ -20,43 +23,43 @@ RULE = Rule(
     explains=("DDP415",),
 )
 
+ALLOTTED = {  # where one of these is set, a scheduler or a person may have kept GPUs from this process on purpose
+    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST",
+}  # fmt: skip
+
 
 def check(
     gpus: PerRank[Gpus],
     hosts: PerRank[Host] | None,
     torches: PerRank[TorchBuild] | None,
     launches: PerRank[Launch] | None,
+    environments: PerRank[Environment] | None,
 ) -> Iterator[Finding]:
     """One finding a host and reason: a GPU does not answer, NVML or torch sees fewer, or there are more ranks."""
     devices = {host.host: len(host.value.nvidia_devices) for host in hosts.hosts()} if hosts else {}
     torch_of = {host.host: host.value for host in torches.hosts()} if torches else {}
+    given = {host.host: {*host.value.variables} & ALLOTTED for host in environments.hosts()} if environments else {}
     needs = {host.host: host.value.local_world_size or 0 for host in launches.hosts()} if launches else {}
     for host in gpus.hosts():
         listed = host.value.gpus
         lost = [gpu for gpu in listed if "handle" in gpu.unread]
         usable = len(listed) - len(lost)
         torch = torch_of.get(host.host)
+        shown = 0 if given.get(host.host) else devices.get(host.host, 0)
         needed = needs.get(host.host, 0) if torch is not None and torch.cuda else 0
         for said in (
             *(f"GPU {gpu.index} of {host.host} does not answer: {gpu.unread['handle']}" for gpu in lost),
-            *_fewer(
-                f"NVML on {host.host} sees", len(listed), devices.get(host.host, 0), "GPUs that have a device file"
-            ),
-            *_fewer(
-                f"{host.host} has",
-                usable,
-                needed,
-                "GPUs that its ranks need",
-            ),
+            *_fewer(f"NVML on {host.host} sees", len(listed), shown, "GPUs that have a device file"),
+            *_fewer(f"{host.host} has", usable, needed, "GPUs that its ranks need"),
         ):
             yield RULE.finding(said, hosts=(host.host,), ranks=host.ranks, usable=usable)
-        if usable and torch is not None and torch.cuda and torch.cuda_devices == 0:
+        if usable and torch is not None and torch.cuda and torch.cuda_devices == 0 and not given.get(host.host):
             yield RULE.finding(
                 f"torch on {host.host} sees none of the {usable} GPUs",
                 hosts=(host.host,),
                 ranks=host.ranks,
                 usable=usable,
-                remedy="see `echo $CUDA_VISIBLE_DEVICES`; `python -c 'import torch; torch.cuda.init()'` says what fails",
+                remedy="`python -c 'import torch; torch.cuda.init()'` says what fails",
             )
 
 

@@ -1,4 +1,7 @@
-"""DDP126: CUDA stops reading the list at the first name that it does not know, without a word."""
+"""CUDA_VISIBLE_DEVICES names a GPU twice, one that is not there, or none.
+
+CUDA stops reading the list at the first name that it does not know, without a word.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP127: results computed since are not to be trusted."""
+"""A GPU has had memory errors that ECC could not correct.
+
+Results computed since are not to be trusted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP130: the repair takes effect at the next reset."""
+"""A GPU has a broken memory row that is still in use, or no spare row left.
+
+The repair takes effect at the next reset.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP132: NVML names the remedy."""
+"""The driver itself asks for a reset, a reboot or a drain.
+
+NVML names the remedy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP135: one slow GPU makes every rank wait."""
+"""Heat, power or a setting holds a GPU's clocks down.
+
+One slow GPU makes every rank wait.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP140: traffic takes the remaining links, or PCIe."""
+"""Some of a GPU's NVLinks are down.
+
+Traffic takes the remaining links, or PCIe.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP144: a rank sees one slice only."""
+"""A GPU is split by MIG, and NCCL cannot join its parts.
+
+A rank sees one slice only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP145: a rank could make no context on this GPU."""
+"""A GPU's compute mode refuses a process.
+
+A rank could make no context on this GPU.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP146: the first CUDA call of every rank waits for the driver."""
+"""The driver unloads between jobs, so that each start is slow and settings are lost.
+
+The first CUDA call of every rank waits for the driver.
+"""
 
 from __future__ import annotations
 

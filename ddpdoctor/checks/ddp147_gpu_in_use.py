@@ -1,4 +1,7 @@
-"""DDP147: a left-over rank holds memory and makes its GPU slow."""
+"""Somebody else's process computes on a GPU.
+
+A left-over rank holds memory and makes its GPU slow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DDP148: the job will run out of memory on this rank first."""
+"""Memory of a GPU is taken before the job has begun.
+
+The job will run out of memory on this rank first.
+"""
 
 from __future__ import annotations
 

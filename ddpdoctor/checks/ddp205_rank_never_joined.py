@@ -1,4 +1,7 @@
-"""DDP205: everybody else waits for them in `init_process_group`."""
+"""Ranks of the launch did not come to the rendezvous.
+
+Everybody else waits for them in `init_process_group`.
+"""
 
 from __future__ import annotations
 

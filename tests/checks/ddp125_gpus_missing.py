@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.evidence.gpus import Gpu, Gpus
-from ddpdoctor.evidence.host import Host
+from ddpdoctor.evidence.host import Environment, Host
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.evidence.torch_build import TorchBuild
 from tests.checks import Sick, one_host, ranks
@@ -41,4 +41,8 @@ SICK = (
         ranks=(0, 1, 2, 3),
     ),
 )
-HEALTHY = (one_host(gpus(Gpu(index=0), Gpu(index=1)), Host(nvidia_devices=("/dev/nvidia0", "/dev/nvidia1")), TORCH),)
+SLURM = Environment(variables={"SLURM_JOB_ID": "77"})
+HEALTHY = (
+    one_host(gpus(Gpu(index=0)), Host(nvidia_devices=("/dev/nvidia0", "/dev/nvidia1")), TORCH, SLURM),
+    one_host(gpus(Gpu(index=0), Gpu(index=1)), Host(nvidia_devices=("/dev/nvidia0", "/dev/nvidia1")), TORCH),
+)
