@@ -13,6 +13,7 @@ from ddpdoctor import __version__
 from ddpdoctor.errors import DdpdoctorError
 
 COMMANDS = (
+    "init",
     "allreduce_bench",
     "checks",
     "diagnose",

@@ -99,7 +99,8 @@ def observe(
         job = ObservedJob(process, companion, mark, tail)
         with _passing_signals_on(job):
             yield job
-            control.write(b"done\n")
+            with contextlib.suppress(BrokenPipeError):  # it leaves by itself once nobody can write to the job's stderr
+                control.write(b"done\n")
     finally:
         if theirs >= 0:
             os.close(theirs)

@@ -91,13 +91,24 @@ def configure(folder: Path) -> dict[str, str]:
     for node in range(1, NODES + 1):
         (folder / f"spool-n{node}").mkdir()
     nodes = "\n    ".join(
-        f"NodeName=n{node} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[node]} CPUs=4 RealMemory=1000"
+        f"NodeName=n{node} NodeHostname={host} NodeAddr={own_address()} Port={ports[node]} CPUs=4 RealMemory=1000"
         for node in range(1, NODES + 1)
     )
     text = CONFIGURATION.format(folder=folder, host=host, controller_port=ports[0], nodes=nodes)
     (folder / "slurm.conf").write_text(textwrap.dedent(text))
     ours = str(Path(sys.executable).parent)
     return {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": f"{ours}:{os.environ['PATH']}"}
+
+
+def own_address() -> str:
+    """An address of this machine that is not loopback, as nodes of a cluster have; loopback if there is none."""
+    addresses = [
+        address.address
+        for each in psutil.net_if_addrs().values()
+        for address in each
+        if address.family is socket.AF_INET and not address.address.startswith("127.")
+    ]
+    return addresses[0] if addresses else "127.0.0.1"
 
 
 def munge(folder: Path) -> subprocess.Popen[bytes]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.clusters.conftest import Slurm
+from tests.clusters.conftest import Slurm, own_address
 
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(240)]
 TORCHRUN = 'torchrun --nnodes "$SLURM_NNODES" --node-rank "$SLURM_NODEID" --nproc-per-node 2 --master-addr 127.0.0.1 '
 
@@ -74,3 +76,17 @@ def test_procid_as_rank_inside_torchrun_is_named(slurm: Slurm) -> None:
     ended = slurm.run("srun", "-N2", "bash", "-c", command, PROGRAM=program)
     assert "DDP217" in ended.stdout
     assert "which is what Slurm says" in ended.stdout
+
+
+@pytest.mark.skipif(own_address() == "127.0.0.1", reason="this machine has no address beside loopback (DDP222)")
+def test_the_script_that_init_writes_trains_in_a_batch_job(slurm: Slurm, tmp_path: Path) -> None:
+    train = ROOT / "reference_train" / "train.py"
+    options = ["--nodes", "2", "--nproc-per-node", "1", "--cpus", "2", "--cpu"]
+    script = tmp_path / "launch.sh"
+    job = slurm.run("ddpdoctor", "init", "slurm", *options, "-o", str(script), "--", str(train), "--epochs", "1")
+    assert job.returncode == 0, job.stderr
+    ended = slurm.run("sbatch", "--wait", f"--output={tmp_path}/out", str(script), seconds=220)
+    out = (tmp_path / "out").read_text()
+    assert ended.returncode == 0, out
+    assert "launcher  Slurm, 2 ranks" in out  # the preflight
+    assert "accuracy" in out

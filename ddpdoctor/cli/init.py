@@ -1,0 +1,91 @@
+"""`ddpdoctor init`: a launch script that is right."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ddpdoctor.errors import UsageError
+
+
+class Launcher(Enum):
+    """What starts the job."""
+
+    SLURM = "slurm"
+    TORCHRUN = "torchrun"
+    K8S = "k8s"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command("init")(init)
+
+
+def init(
+    launcher: Annotated[Launcher, typer.Argument(help="What starts the job.", show_default=False)],
+    command: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        typer.Argument(metavar="-- COMMAND...", help="The training script and its options.  [default: train.py]"),
+    ] = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, max=100_000, help="How many nodes.")] = 2,
+    nproc_per_node: Annotated[
+        int, typer.Option("--nproc-per-node", min=1, max=1024, help="Ranks on each node: one a GPU.")
+    ] = 8,
+    cpus: Annotated[int, typer.Option("--cpus", min=1, max=4096, help="CPUs of each node, for its ranks.")] = 64,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Without GPUs: the ranks talk over gloo.")] = False,
+    interface: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--interface", metavar="NAME", help="The network interface of NCCL and gloo, such as ib0."),
+    ] = None,
+    hours: Annotated[int, typer.Option("--hours", min=1, max=8760, help="The longest that the job may take.")] = 24,
+    image: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--image", help="The container image, for k8s."),
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="The name of the job.")] = "ddp",
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, which must not exist, not to stdout."),
+    ] = None,
+) -> None:
+    """Write a launch script that is right, with checks in place."""
+    from ddpdoctor.case import write_atomically
+    from ddpdoctor.render.launch_scripts import SCRIPTS, Job
+
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", name):
+        raise UsageError(f"--name {name!r} is not a name", hint="use small letters, digits and dashes, such as `ddp-1`")
+    if interface is not None and not re.fullmatch(r"[A-Za-z0-9][\w.:-]{0,14}", interface):
+        raise UsageError(
+            f"--interface {interface!r} is not the name of an interface", hint="`ip -brief addr` lists them"
+        )
+    if launcher is Launcher.K8S and not re.fullmatch(r"[\w./:@-]+", image or ""):
+        said = "--image is missing" if image is None else f"--image {image!r} is not an image"
+        raise UsageError(said, hint="such as `--image registry.example/team/train:1`")
+    if any("\n" in word for word in command or ()):
+        raise UsageError(
+            "a launch script holds no command with a line break", hint="put the command into a file of its own"
+        )
+    if output is not None and output.exists():
+        raise UsageError(f"{output} exists already", hint="give another --output, or remove it first")
+    job = Job(
+        command=command or ["train.py"],
+        nodes=nodes,
+        ranks_per_node=nproc_per_node,
+        cpus=cpus,
+        gpus=not cpu,
+        interface=interface,
+        hours=hours,
+        image=image or "",
+        name=name,
+    )
+    script = SCRIPTS[launcher.value](job)
+    if output is None:
+        typer.echo(script, nl=False)
+        return
+    write_atomically(output, script)
+    if launcher is not Launcher.K8S:
+        output.chmod(0o755)

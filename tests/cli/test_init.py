@@ -1,0 +1,80 @@
+"""`ddpdoctor init` writes scripts that bash reads, with the values asked for, and refuses what cannot be."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor import cli
+
+
+def written(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert cli.run(["init", *arguments]) == 0
+    return capfd.readouterr().out
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "torchrun"])
+def test_bash_reads_the_script_whatever_the_command(launcher: str, capfd: pytest.CaptureFixture[str]) -> None:
+    script = written(capfd, launcher, "--", "train.py", "--name", "it's a $HOME", '"')
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=30)
+
+
+def test_the_script_for_slurm_starts_one_watched_torchrun_a_node(capfd: pytest.CaptureFixture[str]) -> None:
+    script = written(
+        capfd, "slurm", "--nodes", "4", "--cpus", "96", "--interface", "ib0", "--", "train.py", "--lr", "1"
+    )
+    for line in (
+        "#SBATCH --nodes=4",
+        "#SBATCH --ntasks-per-node=1",
+        "#SBATCH --gpus-per-node=8",
+        "#SBATCH --cpus-per-task=96",
+        "export OMP_NUM_THREADS=12",
+        "export NCCL_SOCKET_IFNAME==ib0 GLOO_SOCKET_IFNAME=ib0",
+    ):
+        assert line in script.splitlines()
+    assert "ddpdoctor watch --stall-after 600 --kill-on-hang --" in script
+    assert script.rstrip().endswith("train.py --lr 1'")
+
+
+def test_without_gpus_none_are_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "gpu" not in written(capfd, "slurm", "--cpu").replace("ddpdoctor", "")
+    assert "nvidia.com/gpu" not in written(capfd, "k8s", "--cpu", "--image", "train:1")
+
+
+def test_the_manifest_is_an_indexed_job_with_names_and_shared_memory(capfd: pytest.CaptureFixture[str]) -> None:
+    manifest = written(capfd, "k8s", "--nodes", "3", "--name", "llm", "--image", "train:1", "--", "train.py")
+    assert "completionMode: Indexed" in manifest
+    assert "{name: MASTER_ADDR, value: llm-0.llm}" in manifest
+    assert "emptyDir: {medium: Memory}" in manifest
+    assert '--node-rank "$JOB_COMPLETION_INDEX"' in manifest
+    assert all(len(line) - len(line.lstrip()) == line.index(line.strip()) for line in manifest.splitlines() if line)
+    assert "\t" not in manifest
+
+
+def test_a_file_is_executable_and_never_overwritten(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "launch.sh"
+    assert cli.run(["init", "torchrun", "--output", str(file)]) == 0
+    assert file.stat().st_mode & 0o111
+    before = file.read_text()
+    assert cli.run(["init", "slurm", "--output", str(file)]) == 2
+    assert file.read_text() == before
+    assert "exists already" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["condor"], "'condor' is not one of"),
+        (["slurm", "--nodes", "0"], "--nodes"),
+        (["slurm", "--name", "a b; rm"], "--name 'a b; rm' is not a name"),
+        (["slurm", "--interface", "$(id)"], "--interface '$(id)' is not the name of an interface"),
+        (["k8s"], "--image is missing"),
+        (["k8s", "--image", "a b"], "--image 'a b' is not an image"),
+        (["slurm", "--", "train.py", "a\nb"], "line break"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments: list[str], says: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["init", *arguments]) == 2
+    assert says in capfd.readouterr().err
