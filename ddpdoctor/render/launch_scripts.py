@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 PORT = 29500  # torchrun's own default, and below Linux's ephemeral ports
-PREFLIGHT = "env"  # gathers every node over the rendezvous: names, ports, interfaces, versions, who does not come
+PREFLIGHT = "net"  # names, routes, ports, rendezvous, every pair of nodes, gloo: which layer is broken, and who
 PATIENCE_SECONDS = 600  # a checkpoint or an evaluation on one rank takes minutes; a hang takes for ever
 
 
