@@ -11,7 +11,10 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from functools import lru_cache
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,7 @@ _SECRETS = (
 )
 REDACTED = "<redacted>"
 _SECRET_NAME = re.compile(f"(?i)^{_SENSITIVE}$")
-_HARMLESS = {int, float, bool, type(None)}
+_HARMLESS = (int, float, type(None))
 
 
 @lru_cache(maxsize=1 << 16)  # the same few file names and dtypes stand in the records of thousands of ranks
@@ -51,7 +54,9 @@ def redact_text(text: str) -> str:
 
 def redact(evidence: Evidence) -> Evidence:
     """`evidence` with every string redacted, so that neither a report nor a case can leak a secret."""
-    return _from_builtins(_redacted(_to_builtins(evidence)), source="the evidence")
+    clean = _clean(evidence, {})
+    assert isinstance(clean, Evidence)
+    return clean
 
 
 def save(evidence: Evidence, path: Path) -> Path:
@@ -177,6 +182,38 @@ class _Document(msgspec.Struct):
     undecided: list[str] = []
 
 
+def _clean(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401 - evidence of any kind
+    """`value` with its strings redacted; itself where there is nothing to redact. `seen` holds what is shared."""
+    if isinstance(value, str):
+        return value if isinstance(value, Enum) else redact_text(value)
+    if isinstance(value, _HARMLESS):
+        return value
+    if id(value) not in seen:
+        seen[id(value)] = _clean_container(value, seen)
+    return seen[id(value)]
+
+
+def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
+    if isinstance(value, Mapping):
+        return {
+            key: REDACTED if isinstance(item, str) and _names_a_secret(str(key)) else _clean(item, seen)
+            for key, item in value.items()
+        }
+    if isinstance(value, tuple | list):
+        if all(issubclass(kind, _HARMLESS) for kind in set(map(type, value))):
+            return value
+        items = [_clean(item, seen) for item in value]
+        return value if all(map(is_, items, value)) else type(value)(items)
+    if is_dataclass(value) and not isinstance(value, type):
+        before = {field.name: getattr(value, field.name) for field in fields(value)}
+        after = {
+            name: REDACTED if isinstance(item, str) and _names_a_secret(name) else _clean(item, seen)
+            for name, item in before.items()
+        }
+        return value if all(map(is_, after.values(), before.values())) else replace(value, **after)
+    return value
+
+
 def _redacted(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
     if isinstance(value, str):
         return redact_text(value)
@@ -186,7 +223,7 @@ def _redacted(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return value if set(map(type, value)) <= _HARMLESS else [_redacted(item) for item in value]
+        return [_redacted(item) for item in value]
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import compress, count
 
 from ddpdoctor.analysis.agreement import Disagreement, disagreement, operation
 from ddpdoctor.analysis.tracks import UNKNOWN, Lane, Track, lanes_of, users_stack
@@ -175,9 +176,8 @@ def _spoken(lane: Lane) -> str:
 def _open(lane: Lane, archive: Archive, name: str) -> Iterator[tuple[int, Made]]:
     for track in lane.tracks:
         states = archive.records[track.rank].state
-        place = next(
-            (place for place, entry in enumerate(track.entries) if entry >= 0 and states[entry] is not State.DONE), None
-        )
+        under_way = map(State.DONE.__ne__, map(states.__getitem__, track.entries))
+        place = next((place for place in compress(count(), under_way) if track.entries[place] >= 0), None)
         made = archive.made(track, name, track.first + place) if place is not None else None
         if made is not None:
             yield track.rank, made

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from itertools import compress, count
+from operator import eq
 
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.frames import Frame, is_users
@@ -57,10 +58,26 @@ class Book:
 
     calls: dict[tuple[Call, ...], int] = field(default_factory=lambda: {(): UNKNOWN})
     sites: dict[tuple[Frame, ...], int] = field(default_factory=lambda: {(): UNKNOWN})
+    _numbers: dict[int, list[int]] = field(default_factory=dict)
+    _places: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
     def call_number(self, calls: tuple[Call, ...]) -> int:
         """The number of one call, or of several coalesced into one."""
         return self.calls.setdefault(calls, len(self.calls))
+
+    def numbers(self, calls: tuple[Call, ...]) -> list[int]:
+        """The number of each of a record's calls; ranks that share the tuple share the answer."""
+        if id(calls) not in self._numbers:
+            self._numbers[id(calls)] = [self.call_number((replace(call, group=0, timeout_ms=None),)) for call in calls]
+        return self._numbers[id(calls)]
+
+    def places(self, record: FlightRecord) -> list[int]:
+        """The number of the call site of each of a record's stacks; ranks that share these share the answer."""
+        key = id(record.frames), id(record.stacks)
+        if key not in self._places:
+            stacks = (users_stack(record, stack) for stack in range(len(record.stacks)))
+            self._places[key] = [self.site_number(stack) for stack in stacks]
+        return self._places[key]
 
     def site_number(self, stack: tuple[Frame, ...]) -> int:
         """The number of a stack of the user's frames, outermost first."""
@@ -91,8 +108,7 @@ def users_stack(record: FlightRecord, stack: int) -> tuple[Frame, ...]:
 
 def _tracks(entry: Entry[FlightRecord], book: Book) -> Iterator[tuple[Group, Track]]:
     record = entry.value
-    numbers = [book.call_number((replace(call, group=0, timeout_ms=None),)) for call in record.calls]
-    sites = [book.site_number(users_stack(record, stack)) for stack in range(len(record.stacks))]
+    numbers, sites = book.numbers(record.calls), book.places(record)
     for number, group in enumerate(record.groups):
         wanted = [call.group == number and not call.point_to_point for call in record.calls]
         if all(wanted):
@@ -104,7 +120,7 @@ def _tracks(entry: Entry[FlightRecord], book: Book) -> Iterator[tuple[Group, Tra
             seq, call, stack = (tuple(compress(column, chosen)) for column in (record.seq, record.call, record.stack))
         if not seq:
             continue
-        if seq == tuple(range(seq[0], seq[0] + len(seq))):
+        if seq[-1] - seq[0] == len(seq) - 1 and all(map(eq, seq, count(seq[0]))):
             calls, places = tuple(map(numbers.__getitem__, call)), tuple(map(sites.__getitem__, stack))
             yield group, Track(rank=entry.rank, first=seq[0], calls=calls, sites=places, entries=positions)
         else:

@@ -65,7 +65,9 @@ def read_dump(path: Path) -> Dump:
     """
     try:
         data = _bytes_of(path)
-        return Dump(path=path, rank=rank_of(path), record=record_of(decode(data), taken_at=path.stat().st_mtime))
+        with _no_garbage_collection():
+            record = record_of(decode(data), taken_at=path.stat().st_mtime)
+        return Dump(path=path, rank=rank_of(path), record=record)
     except OSError as error:
         raise UndecidedError(f"{path} cannot be read: {error.strerror}") from None
     except UndecidedError as error:
@@ -87,7 +89,7 @@ def decode(data: bytes) -> Any:  # noqa: ANN401 - containers and scalars of any 
     """
     if not data:
         raise UndecidedError("it is empty")
-    with _memory_at_most(MEMORY_FOR_ANY + MEMORY_FOR_A_BYTE * len(data)), _no_garbage_collection():
+    with _memory_at_most(MEMORY_FOR_ANY + MEMORY_FOR_A_BYTE * len(data)):
         try:
             if data[:1] == b"\x80":
                 return _Containers(io.BufferedReader(io.BytesIO(data))).load()  # that can peek: 3x faster

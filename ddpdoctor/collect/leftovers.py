@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor import case
-from ddpdoctor.collect.dumps import Dump, looks_like_dump, read_dump
+from ddpdoctor.collect.dumps import Dump, looks_like_dump
 from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.log_lines import rank_of_log
+from ddpdoctor.collect.many_dumps import read_dumps
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
-from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.joined import join
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
@@ -121,25 +121,19 @@ def _case(file: Path, complaints: list[str]) -> list[Evidence]:
         return []
 
 
-def _dump(file: Path, complaints: list[str]) -> list[Dump]:
-    try:
-        return [read_dump(file)]
-    except UndecidedError as error:
-        complaints.append(error.message)
-        return []
-
-
-def _records(files: Iterable[Path], complaints: list[str]) -> list[Evidence]:
+def _records(files: Sequence[Path], complaints: list[str]) -> list[Evidence]:
     """The records of all ranks; of two dumps of one rank the one that holds stacks, else the longer."""
     best: dict[int, Dump] = {}
-    for file in files:
-        for dump in _dump(file, complaints):
-            other = best.get(dump.rank)
-            if other is None or _worth(dump.record) > _worth(other.record):
-                best[dump.rank] = dump
-            if other is not None:
-                loser = other if best[dump.rank] is dump else dump
-                complaints.append(f"{loser.path}: rank {dump.rank} has a better dump, {best[dump.rank].path}")
+    for dump in read_dumps(files):
+        if isinstance(dump, UndecidedError):
+            complaints.append(dump.message)
+            continue
+        other = best.get(dump.rank)
+        if other is None or _worth(dump.record) > _worth(other.record):
+            best[dump.rank] = dump
+        if other is not None:
+            loser = other if best[dump.rank] is dump else dump
+            complaints.append(f"{loser.path}: rank {dump.rank} has a better dump, {best[dump.rank].path}")
     if not best:
         return []
     ranks = (RankFacts(rank=rank, host="", facts=(dump.record,)) for rank, dump in sorted(best.items()))
@@ -165,12 +159,9 @@ def _source(evidence: Evidence) -> tuple[SourceCode, ...]:
     """Where the latest lines of all ranks stand in the source, if it is at hand and nobody has read it yet."""
     if evidence.one(SourceCode) is not None:
         return ()
-    frames: set[Frame] = set()
-    for facts in evidence.ranks:
-        for fact in facts.facts:
-            if isinstance(fact, FlightRecord):
-                frames.update(fact.frames)
-    source = source_of(frames)
+    records = [fact for facts in evidence.ranks for fact in facts.facts if isinstance(fact, FlightRecord)]
+    distinct = {id(record.frames): record.frames for record in records}
+    source = source_of({frame for frames in distinct.values() for frame in frames})
     return (source,) if source is not None else ()
 
 

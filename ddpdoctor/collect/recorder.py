@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
+from functools import lru_cache
 from marshal import dumps
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import Call, FlightRecord, Group, State
 
 VERSIONS = re.compile(r"2\.\d{1,2}")
+T = TypeVar("T")
+SHARED = (
+    1 << 10
+)  # columns that are kept to be shared: ranks differ little, and a job of thousands must not be kept twice
 MARSHAL_VERSION = 2  # the last in which equal content always gives equal bytes
 MAX_RANKS_TEXT = 2_000_000  # the list of 200,000 ranks; a longer one is not of this world
 BACKENDS_THAT_NEVER_COMPLETE = ("gloo",)  # their entries stay `scheduled`; `retired` is all they say
@@ -52,8 +56,8 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
     calls, call_of = _distinct(entries[first] for first in firsts)
     frames, stacks, stack_of = _stacks(entries[first]["frames"] for first in firsts)
     groups: dict[tuple[str, str, str], int] = {}
-    parsed = tuple(_call(entry, groups) for entry in calls)
-    call = tuple(map(call_of.__getitem__, kinds))
+    parsed = _shared(tuple(_call(entry, groups) for entry in calls))
+    call = _shared(tuple(map(call_of.__getitem__, kinds)))
     return FlightRecord(
         version=document["version"],
         taken_at=taken_at,
@@ -63,9 +67,9 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
         stacks=stacks,
         lost=int(entries[0]["record_id"]) if entries else 0,
         call=call,
-        seq=_sequence(entries, [parsed[number].point_to_point for number in call]),
-        stack=tuple(map(stack_of.__getitem__, kinds)),
-        state=_states(entries, [calls[number]["profiling_name"] for number in call]),
+        seq=_shared(_sequence(entries, calls, parsed, call)),
+        stack=_shared(tuple(map(stack_of.__getitem__, kinds))),
+        state=_states(entries, calls, call),
         created_ns=_integers(map(itemgetter("time_created_ns"), entries)),
     )
 
@@ -125,7 +129,18 @@ def _stacks(
             for frame in stack
         )
         column.append(numbers.setdefault(positions, len(numbers)))
-    return tuple(Frame(file=file, line=line, function=name) for file, line, name in frames), tuple(numbers), column
+    return _frames(tuple(frames)), _shared(tuple(numbers)), column
+
+
+@lru_cache(maxsize=SHARED)
+def _frames(places: tuple[tuple[str, int, str], ...]) -> tuple[Frame, ...]:
+    return tuple(Frame(file=file, line=line, function=name) for file, line, name in places)
+
+
+@lru_cache(maxsize=SHARED)
+def _shared(column: tuple[T, ...]) -> tuple[T, ...]:
+    """The first of all equal tuples: ranks of one job do the same, and what they share is kept and looked at once."""
+    return column
 
 
 def _call(entry: Mapping[str, Any], groups: dict[tuple[str, str, str], int]) -> Call:
@@ -168,25 +183,36 @@ def _integers(values: Iterable[Any]) -> tuple[int, ...]:
     return column
 
 
-def _sequence(entries: list[dict[str, Any]], point_to_point: list[bool]) -> tuple[int, ...]:
-    collective = "collective_seq_id" if entries and "collective_seq_id" in entries[0] else "seq_id"
-    if not any(point_to_point):
+def _sequence(
+    entries: list[dict[str, Any]], calls: list[dict[str, Any]], parsed: Sequence[Call], column: Sequence[int]
+) -> tuple[int, ...]:
+    collective = "collective_seq_id" if calls and "collective_seq_id" in calls[0] else "seq_id"
+    if not any(call.point_to_point for call in parsed):
         return _integers(map(itemgetter(collective), entries))
     return _integers(
-        entry["p2p_seq_id"] if apart and "p2p_seq_id" in entry else entry[collective]
-        for entry, apart in zip(entries, point_to_point, strict=True)
+        entry["p2p_seq_id"] if parsed[number].point_to_point and "p2p_seq_id" in entry else entry[collective]
+        for entry, number in zip(entries, column, strict=True)
     )
 
 
-def _states(entries: list[dict[str, Any]], profiling_names: list[str]) -> tuple[State, ...]:
+def _states(entries: list[dict[str, Any]], calls: list[dict[str, Any]], column: Sequence[int]) -> tuple[State, ...]:
     """How far each entry got: on NCCL `retired` without `completed` is a call that timed out."""
-    states = [*map(_STATES.__getitem__, map(itemgetter("state"), entries))]
-    if any(map(str.startswith, set(profiling_names), repeat(BACKENDS_THAT_NEVER_COMPLETE))):
-        return tuple(
-            State.DONE if entry["retired"] and name.startswith(BACKENDS_THAT_NEVER_COMPLETE) else state
-            for entry, name, state in zip(entries, profiling_names, states, strict=True)
+    states = map(_STATES.__getitem__, map(itemgetter("state"), entries))
+    silent = [call["profiling_name"].startswith(BACKENDS_THAT_NEVER_COMPLETE) for call in calls]
+    if not any(silent):
+        return _shared_states(tuple(states))
+    retired = map(itemgetter("retired"), entries)
+    return _shared_states(
+        tuple(
+            State.DONE if silent[number] and gone else state
+            for number, gone, state in zip(column, retired, states, strict=True)
         )
-    return tuple(states)
+    )
+
+
+@lru_cache(maxsize=SHARED)
+def _shared_states(column: tuple[State, ...]) -> tuple[State, ...]:
+    return column
 
 
 def _groups(

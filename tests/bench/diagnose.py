@@ -1,0 +1,102 @@
+"""What does `diagnose` cost beside unpickling the dumps, and beside `torchfrtrace`?
+
+    python -m tests.bench.diagnose [RANKS ...]
+
+Writes synthetic NCCL dumps (2,000 entries a rank, 12 frames each, one rank in another collective at the end), and prints for each
+number of ranks the seconds of both, their ratio, and the peak memory. The default is 128 and 512; 2048 needs 1 GB of disk.
+"""
+
+from __future__ import annotations
+
+import pickle
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ENTRIES, FRAMES, STACKS = 2_000, 12, 30
+UNPICKLE = (
+    "import pickle, sys, pathlib\nfor file in sorted(pathlib.Path(sys.argv[1]).iterdir()): pickle.load(file.open('rb'))"
+)
+TORCHFRTRACE_UP_TO = 128  # ranks: beyond, it takes longer than anybody waits
+
+
+def write_dumps(folder: Path, ranks: int) -> None:
+    """One dump a rank, as PyTorch writes them: frames shared between entries, every size a list of its own."""
+    stacks = [
+        [
+            {"name": f"f{depth}", "filename": f"/opt/venv/lib/python3.11/site-packages/m{depth}.py", "line": 9 + number}
+            if depth < FRAMES - 3
+            else {"name": f"g{depth}", "filename": f"/home/me/job/train{depth}.py", "line": 9 + number}
+            for depth in range(FRAMES)
+        ]
+        for number in range(STACKS)
+    ]
+    members = str([*range(ranks)])
+    for rank in range(ranks):
+        entries = [_entry(number, stacks[number % STACKS], rank, ranks) for number in range(ENTRIES)]
+        document = {
+            "version": "2.10",
+            "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": members}},
+            "pg_status": {"0": {"last_enqueued_collective": ENTRIES, "last_completed_collective": ENTRIES - 1}},
+            "entries": entries,
+        }
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(document, protocol=2))
+
+
+def _entry(number: int, frames: list[dict[str, object]], rank: int, ranks: int) -> dict[str, object]:
+    last = number == ENTRIES - 1
+    created = 1_795_233_867_118_125_849 + number * 10**7 + rank
+    return {
+        "frames": [*frames],
+        "record_id": number,
+        "pg_id": 0,
+        "process_group": ("0", "default_pg"),
+        "thread_name": "python",
+        "thread_id": "140545539951488",
+        "collective_seq_id": number + 1,
+        "p2p_seq_id": 0,
+        "op_id": number + 1,
+        "profiling_name": "nccl:broadcast" if last and rank == ranks // 2 else "nccl:all_reduce",
+        "time_created_ns": created,
+        "input_sizes": [[1000 + 37 * (number % STACKS)]],
+        "input_dtypes": ["Float"],
+        "output_sizes": [[1000 + 37 * (number % STACKS)]],
+        "output_dtypes": ["Float"],
+        "state": "scheduled" if last else "completed",
+        "time_discovered_started_ns": None if last else created + 2_000_000,
+        "time_discovered_completed_ns": None if last else created + 3_000_000,
+        "retired": not last,
+        "timeout_ms": 600_000,
+        "is_p2p": False,
+    }
+
+
+def seconds(*command: str) -> float:
+    """The time that a command takes."""
+    began = time.perf_counter()
+    subprocess.run(command, capture_output=True, timeout=3600, check=False)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Print one line for each number of ranks."""
+    scripts = Path(sys.executable).parent
+    for ranks in [int(word) for word in sys.argv[1:]] or [128, 512]:
+        with tempfile.TemporaryDirectory() as folder:
+            write_dumps(Path(folder), ranks)
+            alone = min(seconds(sys.executable, "-c", UNPICKLE, folder) for _ in range(2))
+            ours = min(seconds(str(scripts / "ddpdoctor"), "diagnose", folder) for _ in range(2))
+            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+            line = f"{ranks:5} ranks: unpickling {alone:6.2f} s, diagnose {ours:6.2f} s ({ours / alone:.2f}x), peak {peak} MB"
+            if ranks <= TORCHFRTRACE_UP_TO:
+                theirs = seconds(str(scripts / "torchfrtrace"), folder)
+                line += f", torchfrtrace {theirs:.1f} s ({theirs / ours:.1f}x ours)"
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
