@@ -1,4 +1,4 @@
-"""What does `diagnose` cost beside unpickling the dumps, and beside `torchfrtrace`?
+"""What `diagnose` costs beside unpickling the dumps, and beside `torchfrtrace`.
 
     python -m tests.bench.diagnose [RANKS ...]
 
@@ -93,7 +93,7 @@ def main() -> None:
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
             line = f"{ranks:5} ranks: unpickling {alone:6.2f} s, diagnose {ours:6.2f} s ({ours / alone:.2f}x), peak {peak} MB"
             if ranks <= TORCHFRTRACE_UP_TO:
-                theirs = seconds(str(scripts / "torchfrtrace"), folder)
+                theirs = seconds(sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", folder)
                 line += f", torchfrtrace {theirs:.1f} s ({theirs / ours:.1f}x ours)"
             print(line, flush=True)
 
