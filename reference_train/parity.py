@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from phases import Phases
-from recipe import DTYPES, settle_buckets, wrap
+from recipe import DTYPES
 from recipe_options import MISTAKES, parse
 from shares import Share, shares
 from stepping import Stepper
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - everybody's name for it
 from torch.optim.lr_scheduler import LambdaLR
 from train import DIGITS, DigitNet, Progress, digests, join, load, pixels
+from wrapping import settle_buckets, wrap
 
 SAMPLES = 1637  # no number of ranks and no batch divides them: every epoch ends with an uneven batch
 BATCH, RATE, SEED = 64, 0.02, 1  # gentle: a loss that is nearly 0 after 300 steps has no digits to compare

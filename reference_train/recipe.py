@@ -3,13 +3,13 @@
     torchrun --nproc-per-node 4 reference_train/recipe.py --dataset cifar10 --data-dir DIR --model resnet18 --amp bf16
 
 Each option's work is in a file of its own: stepping.py (accumulation, mixed precision, clipping), shares.py (who takes which
-samples), checkpoint.py, stopping.py (signals), schedule.py (learning rate), pictures.py, cifar10.py, networks.py, records.py.
+samples), checkpoint.py, stopping.py (signals), schedule.py (learning rate), wrapping.py (DDP's own
+options), seeding.py, pictures.py, cifar10.py, networks.py, records.py.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import checkpoint
-import numpy as np
 import torch
 import torch.distributed as dist
 from checkpoint import BEST, LAST, Position
@@ -29,15 +28,15 @@ from pictures import Pictures, open_pictures
 from recipe_options import BadOption, Options, parse
 from records import Records
 from schedule import peak_rate, share_of_peak
+from seeding import seed_everything, seed_worker
 from shares import Share, shares
 from stepping import Stepper
 from stopping import Stopping
-from torch import Tensor, nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-from torch.nn.parallel import DistributedDataParallel
+from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 from train import BadInput, digests, evaluate, join, refuse, together
+from wrapping import hidden_communication, send_buffers, settle_buckets, wrap
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -86,6 +85,8 @@ class Job:
             while not self._finished():
                 start = time.perf_counter()
                 stopped = not self._epoch(records, done)
+                if self.device.type == "cuda":
+                    torch.cuda.synchronize()
                 seconds += time.perf_counter() - start
                 if stopped:
                     self._save(LAST)
@@ -269,7 +270,7 @@ class Job:
             "dataset": self.pictures.name,
             "model": self.options.model,
             "test_samples": len(self.pictures.test),
-            "samples_per_second": steps * self.each * self.world_size / seconds,
+            "samples_per_second": steps * self.each * self.world_size / seconds if steps else 0.0,
             "seconds": seconds,
             "world_size": self.world_size,
             "backend": dist.get_backend(),
@@ -300,71 +301,6 @@ def fetch(options: Options) -> None:
 def pictures_of(options: Options) -> Pictures:
     """The data set that the options ask for."""
     return open_pictures(options.dataset, options.data_dir, generated=options.generated, seed=options.seed)
-
-
-def wrap(network: nn.Module, options: Options, device: torch.device) -> DistributedDataParallel:
-    """The network under DistributedDataParallel, with the options that bear on it."""
-    if options.norm == "sync" and device.type != "cuda":
-        raise BadInput("--norm sync needs GPUs: SyncBatchNorm computes on CUDA only; use --norm group on CPUs")
-    if options.amp == "fp16" and device.type != "cuda":
-        raise BadInput("--amp fp16 needs GPUs; --amp bf16 works on CPUs")
-    if options.hook == "bf16" and dist.get_backend() != "nccl":
-        raise BadInput("--hook bf16 needs NCCL; fp16 and powersgd work with gloo")
-    model = DistributedDataParallel(
-        network,
-        device_ids=[device.index] if device.type == "cuda" else None,
-        static_graph=options.static_graph,
-        gradient_as_bucket_view=options.bucket_view,
-        bucket_cap_mb=options.bucket_mb,
-        find_unused_parameters=options.find_unused,
-    )
-    match options.hook:
-        case "fp16":
-            model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-        case "bf16":
-            model.register_comm_hook(None, default_hooks.bf16_compress_hook)
-        case "powersgd":
-            model.register_comm_hook(powerSGD_hook.PowerSGDState(None), powerSGD_hook.powerSGD_hook)
-    return model
-
-
-def settle_buckets(model: DistributedDataParallel, images: Tensor) -> None:
-    """One backward whose gradients are thrown away, so that a resumed job adds in the same order as one that never stopped.
-
-    DDP lays its buckets out anew after its first backward, and with more than two ranks another layout means another order
-    of additions and other last bits. Random state and buffers are left as they were.
-    """
-    state, buffers = torch.get_rng_state(), [buffer.clone() for buffer in model.buffers()]
-    model(images).sum().backward()
-    model.zero_grad()
-    torch.set_rng_state(state)
-    for buffer, before in zip(model.buffers(), buffers, strict=True):
-        buffer.copy_(before)
-
-
-def send_buffers(network: nn.Module) -> None:
-    """Give every rank the buffers of rank 0: running statistics differ after a forward, and with them the test's result."""
-    for buffer in network.buffers():
-        dist.broadcast(buffer, src=0)
-
-
-def hidden_communication(model: DistributedDataParallel) -> float | None:
-    """The share of the communication in a backward that ran beside computation, by DDP's own clock; None if it has none."""
-    known = model._get_ddp_logging_data()  # noqa: SLF001 - torch has no public way to it
-    spent = known.get("avg_backward_comm_time", 0)
-    return known.get("avg_backward_compute_comm_overlap_time", 0) / spent if spent else None
-
-
-def seed_everything(seed: int) -> None:
-    """Seed the generators of Python, NumPy and torch."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
-
-
-def seed_worker(_worker: int) -> None:
-    """Seed Python and NumPy in a loader process; torch is seeded already, the others would repeat their parent's numbers."""
-    seed_everything(torch.initial_seed() % 2**32)
 
 
 if __name__ == "__main__":

@@ -162,6 +162,8 @@ def _check(options: Options, world_size: int) -> None:
         raise BadOption(f"--lr {options.lr} is not a learning rate: give a positive number such as 0.1")
     if options.clip_grad is not None and not options.clip_grad > 0:
         raise BadOption(f"--clip-grad {options.clip_grad} is not a positive norm")
+    if options.batch_per_rank is not None and options.batch_per_rank < 1:
+        raise BadOption(f"--batch-per-rank {options.batch_per_rank} is less than 1")
     if options.batch_per_rank is None and options.batch_size < world_size:
         raise BadOption(f"--batch-size {options.batch_size} is smaller than the {world_size} ranks that share it")
     each = options.samples_a_step(world_size) // world_size
@@ -173,6 +175,10 @@ def _check(options: Options, world_size: int) -> None:
         raise BadOption("--model digitnet takes grey images of 28x28: use resnet9 or resnet18 for CIFAR-10")
     if options.resume and options.checkpoint_dir is None:
         raise BadOption("--resume needs the --checkpoint-dir to resume from")
+    if options.resume and options.hook == "powersgd":
+        raise BadOption(
+            "--hook powersgd keeps the error of its last step, which a checkpoint does not hold: no --resume with it"
+        )
     if options.download and options.data_dir is None:
         raise BadOption("--download needs the --data-dir to put the files into")
 

@@ -33,9 +33,8 @@ from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, Tenso
 T = TypeVar("T")
 
 DIGITS = Path(__file__).parent / "digits"  # 8,000 + 1,000 digits of MNIST; digits/README.md says where they are from
-LEARNING_RATE = (
-    0.1  # at 64 samples a step; it grows with the batch (Goyal et al. 2017, "Accurate, Large Minibatch SGD")
-)
+# At 64 samples a step; it grows with the batch (Goyal et al. 2017, "Accurate, Large Minibatch SGD").
+LEARNING_RATE = 0.1
 MOST_BYTES = 1 << 28  # far more than MNIST's 47 MB: a .gz of a few bytes must not fill the memory
 MEAN, DEVIATION = 0.1307, 0.3081  # of MNIST's training pixels, scaled to 0..1
 
@@ -94,6 +93,10 @@ def join(backend: str | None = None, *, timeout: timedelta | None = None) -> tor
     if backend == "nccl":
         # Each rank its own GPU, chosen before anything else touches CUDA: otherwise all of them land on GPU 0.
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        if device.index >= torch.cuda.device_count():
+            sys.exit(
+                f"LOCAL_RANK {device.index} has no GPU: {torch.cuda.device_count()} are visible; or use --backend gloo"
+            )
         torch.cuda.set_device(device)
         torch.backends.cudnn.deterministic = True
     dist.init_process_group(backend, timeout=timeout)
@@ -105,6 +108,8 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     if options.batch_size < world_size:
         raise BadInput(f"--batch-size {options.batch_size} is smaller than the {world_size} ranks that share it")
+    if options.epochs < 1:
+        raise BadInput(f"--epochs {options.epochs} is less than 1")
     training, test = together(lambda: (load(options.data_dir, "train"), load(options.data_dir, "t10k")))
 
     torch.manual_seed(options.seed)  # the same initial weights on every rank; DDP sends rank 0's anyway
@@ -135,6 +140,7 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
             schedule.step()
             seen += len(labels) * world_size  # the sampler pads, so that every rank has the same number of samples
             progress.step(epoch, loss, seen)
+        loss.item()  # waits for the GPU, which is still at work
         seconds += time.perf_counter() - start
         accuracy, test_loss = evaluate(model.module, test, device)
         progress.say("epoch", epoch=epoch + 1, accuracy=accuracy, test_loss=test_loss, seconds=seconds)

@@ -24,10 +24,11 @@ import json, statistics, sys, time
 sys.path.insert(0, sys.argv[1])
 import torch, torch.distributed as dist
 from networks import build
-from recipe import Job, settle_buckets
+from recipe import Job
 from recipe_options import parse
 from torch.nn import functional as F
 from train import join
+from wrapping import settle_buckets
 
 device = join("gloo")
 out = {}
