@@ -267,6 +267,7 @@ class Job:
         on_gpu = self.device.type == "cuda"
         return {
             **asdict(tested),
+            "complete": self.position.total != self.options.max_steps,
             "dataset": self.pictures.name,
             "model": self.options.model,
             "test_samples": len(self.pictures.test),

@@ -89,7 +89,8 @@ def train(
             evidence, speaks = run(context.args, nproc=nproc, deadline_seconds=seconds, on_event=on_event)
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)
-    facts = [fact for kind in evidence.job for fact in in_words(kind)]
+    table = evidence.one(ScalingRun)
+    facts = [fact for run in ((table,) if table else evidence.job) for fact in in_words(run)]
     if options.format is Format.TEXT:
         widest = max((len(name) for name, _ in facts), default=0)
         for name, value in facts:

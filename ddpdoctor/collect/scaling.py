@@ -42,6 +42,10 @@ def run_scaling(
     Raises:
         UsageError: the job refused its input.
     """
+    cores = len(os.sched_getaffinity(0))
+    alike = {
+        "OMP_NUM_THREADS": str(max(1, cores // ranks[-1]))
+    }  # one rank must not have more threads than the others had
     points: list[ScalingPoint] = []
     last: TrainingRun | None = None
     for number in ranks:
@@ -49,7 +53,7 @@ def run_scaling(
         for batch in (("--batch-per-rank", str(BATCH)), ("--batch-size", str(BATCH * ranks[-1]))):
             evidence, _ = run_training(
                 [*arguments, *batch, "--max-steps", str(STEPS)],
-                nproc=number, deadline_seconds=deadline_seconds, on_event=on_event,
+                nproc=number, deadline_seconds=deadline_seconds, on_event=on_event, env=alike,
             )  # fmt: skip
             run = evidence.one(TrainingRun)
             if run is None:
@@ -62,7 +66,6 @@ def run_scaling(
             )
         )
     assert last is not None
-    cores = len(os.sched_getaffinity(0))
     scaling = ScalingRun(model=last.model, backend=last.backend, device=last.device, cores=cores, points=tuple(points))
     crowded = [number for number in ranks if number > cores]
     notes = (

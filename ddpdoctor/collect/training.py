@@ -30,6 +30,7 @@ def run_training(
     nproc: int | None,
     deadline_seconds: float = float("inf"),
     on_event: OnEvent | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> tuple[Evidence, bool]:
     """The evidence of one training run, and whether this process speaks for the job.
 
@@ -40,7 +41,7 @@ def run_training(
     Raises:
         UsageError: the job refused its input; the message says which and why.
     """
-    ranks = _run("recipe.py" if arguments else "train.py", arguments, nproc, deadline_seconds, on_event)
+    ranks = _run("recipe.py" if arguments else "train.py", arguments, nproc, deadline_seconds, on_event, env)
     end = _event(ranks, "end")
     if end is None:
         return _nothing(ranks, "TrainingRun"), ranks.speaks
@@ -54,9 +55,10 @@ def run_parity(
     nproc: int | None,
     deadline_seconds: float = float("inf"),
     on_event: OnEvent | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> tuple[Evidence, bool]:
     """The evidence of comparing N ranks with one process (reference_train/parity.py); otherwise as `run_training`."""
-    ranks = _run("parity.py", arguments, nproc, deadline_seconds, on_event)
+    ranks = _run("parity.py", arguments, nproc, deadline_seconds, on_event, env)
     proof = _event(ranks, "proof")
     if proof is None:
         return _nothing(ranks, "ParityRun"), ranks.speaks
@@ -70,6 +72,7 @@ def _run(
     nproc: int | None,
     deadline_seconds: float,
     on_event: OnEvent | None,
+    env: Mapping[str, str] | None,
 ) -> RankRun:
     if program == "recipe.py":
         _check_options(arguments, nproc)
@@ -80,6 +83,7 @@ def _run(
         deadline_seconds=deadline_seconds,
         silence_seconds=SILENCE_SECONDS,
         on_result=on_event,
+        env=env,
     )
     if refusal := _refusal(ranks):
         raise UsageError(refusal)

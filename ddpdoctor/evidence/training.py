@@ -18,7 +18,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """A training job that came to its end.
+    """A training job that came to its end; `complete` is False where that was set before the last epoch, by `--max-steps`.
 
     `dataset` is `digits` for the embedded subset of MNIST. `batch_size` counts samples a step over all ranks. `weights` is
     a digest of the final weights on each rank, in order of rank. `phases` are rank 0's seconds by phase of a step, `overlap`
@@ -39,6 +39,7 @@ class TrainingRun:
     samples_per_second: float
     seconds: float
     weights: tuple[str, ...]
+    complete: bool = True
     phases: Mapping[str, float] = field(default_factory=dict)
     overlap: float | None = None
     gpu_memory_bytes: int | None = None

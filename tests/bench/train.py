@@ -34,7 +34,7 @@ device = join("gloo")
 out = {}
 for name, options, turns in (
     ("mnist, digitnet", ["--batch-size", "64"], int(sys.argv[2])),
-    ("cifar10, resnet9", ["--dataset", "cifar10", "--batch-size", "64"], int(sys.argv[2]) // 8),
+    ("cifar10, resnet9", ["--dataset", "cifar10", "--batch-size", "64"], int(sys.argv[2]) // 4),
 ):
     job = Job(parse(options), device)
     settle_buckets(job.model, job._prepared(job.pictures.training[:2][0]))
@@ -62,7 +62,8 @@ for name, options, turns in (
         if turn >= 5:
             waits.append(waited)
     step = statistics.median(ours)
-    out[name] = {"step": step, "bare": statistics.median(theirs), "wait": statistics.median(waits)}
+    ratio = statistics.median(mine / other for mine, other in zip(ours, theirs))
+    out[name] = {"step": step, "bare": statistics.median(theirs), "wait": statistics.median(waits), "ratio": ratio}
 with open(sys.argv[3], "w") as file:
     json.dump(out, file)
 dist.destroy_process_group()
@@ -73,7 +74,7 @@ def main() -> int:
     """Measure and print; 1 where a bound is passed."""
     passed = True
     for name, seconds in one_rank().items():
-        ratio, wait = seconds["step"] / seconds["bare"], seconds["wait"] / seconds["step"]
+        ratio, wait = seconds["ratio"], seconds["wait"] / seconds["step"]
         passed &= ratio <= 1 + WITHIN and wait <= WAITING
         print(
             f"{name}: a step of one rank {seconds['step'] * 1e3:.2f} ms, bare {seconds['bare'] * 1e3:.2f} ms: x {ratio:.3f}"
