@@ -14,6 +14,7 @@ from ddpdoctor.errors import DdpdoctorError
 
 COMMANDS = (
     "init",
+    "lint",
     "allreduce_bench",
     "checks",
     "diagnose",

@@ -1,0 +1,116 @@
+"""What a launch script says: its `#SBATCH` options, its variables, and its lines without comments and continuations.
+
+Shell is read line by line, not executed: what stands in variables is taken as written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
+
+_SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task"}
+_OPTION = re.compile(r"^#SBATCH\s+(?:--([\w-]+)|-([A-Za-z]))(?:[=\s]*([^\s#]+))?")
+_ASSIGNMENT = re.compile(r"(?:^|(?<=[\s;&(]))([A-Z_]+)=(\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&)]*)")
+_TORCHRUN = re.compile(r"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate launch\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One logical line: continuations joined, comments gone; `number` is where it begins."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A `#SBATCH` option or a variable, with its value as written, without quotes."""
+
+    name: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchScript:
+    """One script. `batch` is True where it is one for sbatch."""
+
+    path: str
+    batch: bool
+    options: tuple[Setting, ...]
+    variables: tuple[Setting, ...]
+    lines: tuple[Line, ...]
+
+    def option(self, name: str) -> Setting | None:
+        """The last `#SBATCH` option of this name."""
+        return next((option for option in reversed(self.options) if option.name == name), None)
+
+    def found(self, pattern: str) -> Iterator[tuple[Line, re.Match[str]]]:
+        """Every line in which the pattern occurs."""
+        for line in self.lines:
+            if match := re.search(pattern, line.text):
+                yield line, match
+
+    @property
+    def torchrun(self) -> Line | None:
+        """The first line that starts torchrun, or one of its other names."""
+        return next((line for line in self.lines if _TORCHRUN.search(line.text)), None)
+
+    @property
+    def nodes(self) -> int:
+        """The most nodes that the script asks for, as far as it says so in numbers; 1 where it does not."""
+        asked = self.option("nodes")
+        numbers = [asked.value.rpartition("-")[2]] if asked else []
+        numbers += [match[1] for _, match in self.found(r"--nnodes[=\s]+(?:\d+:)?(\d+)")]
+        return max((int(number) for number in numbers if number.isdecimal()), default=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchScripts:
+    """The scripts that start something of torch's, in the order read."""
+
+    scripts: tuple[LaunchScript, ...]
+
+
+def derive(files: ScriptFiles) -> LaunchScripts:
+    """Every script, read."""
+    return LaunchScripts(scripts=tuple(_read(file) for file in files.files))
+
+
+def _read(file: ScriptFile) -> LaunchScript:
+    lines = tuple(_logical_lines(file.text))
+    options = tuple(_options(file.text))
+    return LaunchScript(
+        path=file.path,
+        batch=bool(options),
+        options=options,
+        variables=tuple(
+            Setting(match[1], match[2].strip("\"'"), line.number)
+            for line in lines
+            for match in _ASSIGNMENT.finditer(line.text)
+        ),
+        lines=lines,
+    )
+
+
+def _logical_lines(text: str) -> Iterator[Line]:
+    begun = 0
+    parts: list[str] = []
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = re.sub(r"(^|\s)#.*$", "", raw)
+        begun = begun if parts else number
+        parts.append(line.rstrip().removesuffix("\\"))
+        if not line.rstrip().endswith("\\"):
+            yield Line(begun, " ".join(parts))
+            parts = []
+    if parts:
+        yield Line(begun, " ".join(parts))
+
+
+def _options(text: str) -> Iterator[Setting]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _OPTION.match(line):
+            yield Setting(match[1] or _SHORT.get(match[2], match[2]), match[3] or "", number)

@@ -1,0 +1,36 @@
+"""DDP701: a batch script names the port itself, so that two jobs on one node meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.launch_script import LaunchScripts
+from ddpdoctor.model import Finding, Rule, Severity, Where
+
+RULE = Rule(
+    code="DDP701",
+    name="master-port-fixed",
+    summary="a Slurm script names a fixed port: the second job on a node fails, or joins the first",
+    severity=Severity.WARN,
+    remedy="derive the port from the job, `MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`, as `ddpdoctor init slurm` does",
+)
+_GIVEN = r"--(?:master[-_]port|rdzv[-_]endpoint)[=\s]+\S*?(\d{4,5})\b"
+
+
+def check(launch: LaunchScripts) -> Iterator[Finding]:
+    """One finding for each fixed port in a script for nodes that other jobs may share."""
+    for script in launch.scripts:
+        if not script.batch or script.option("exclusive"):
+            continue
+        named = [
+            (setting.value, setting.line)
+            for setting in script.variables
+            if setting.name == "MASTER_PORT" and setting.value.isdecimal()
+        ]
+        named += [(match[1], line.number) for line, match in script.found(_GIVEN)]
+        for port, line in named:
+            yield RULE.finding(
+                f"port {port} is fixed in a script whose nodes may be shared",
+                where=[Where(rank=None, file=script.path, line=line, function="")],
+                port=int(port),
+            )

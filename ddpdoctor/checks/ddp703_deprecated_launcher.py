@@ -1,0 +1,26 @@
+"""DDP703: a script starts its ranks with the launcher that torchrun replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.launch_script import LaunchScripts
+from ddpdoctor.model import Finding, Rule, Severity, Where
+
+RULE = Rule(
+    code="DDP703",
+    name="deprecated-launcher",
+    summary="ranks are started with torch.distributed.launch, which torchrun replaced",
+    severity=Severity.WARN,
+    remedy="write `torchrun` with the same options, and read LOCAL_RANK from the environment instead of --local-rank",
+)
+
+
+def check(launch: LaunchScripts) -> Iterator[Finding]:
+    """One finding for each line that starts torch.distributed.launch."""
+    for script in launch.scripts:
+        for line, _ in script.found(r"-m\s+torch\.distributed\.launch\b"):
+            yield RULE.finding(
+                "torch.distributed.launch is deprecated, and gives the script a --local-rank option that it may not know",
+                where=[Where(rank=None, file=script.path, line=line.number, function="")],
+            )

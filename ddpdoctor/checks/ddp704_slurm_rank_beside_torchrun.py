@@ -1,0 +1,32 @@
+"""DDP704: a script sets RANK or WORLD_SIZE from Slurm's variables and starts torchrun, which sets them too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.launch_script import LaunchScripts
+from ddpdoctor.model import Finding, Rule, Severity, Where
+
+RULE = Rule(
+    code="DDP704",
+    name="slurm-rank-beside-torchrun",
+    summary="RANK or WORLD_SIZE comes from Slurm in a script that starts torchrun",
+    severity=Severity.WARN,
+    remedy="let torchrun set RANK, WORLD_SIZE and LOCAL_RANK, and give it only --node-rank $SLURM_NODEID; or leave torchrun out "
+    "and start a task a rank with srun",
+)
+_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+
+
+def check(launch: LaunchScripts) -> Iterator[Finding]:
+    """One finding for each such variable."""
+    for script in launch.scripts:
+        torchrun = script.torchrun
+        if torchrun is None:
+            continue
+        for setting in script.variables:
+            if setting.name in _RANKS and "SLURM_" in setting.value:
+                yield RULE.finding(
+                    f"{setting.name}={setting.value} counts the tasks of Slurm; torchrun in line {torchrun.number} counts ranks",
+                    where=[Where(rank=None, file=script.path, line=setting.line, function="")],
+                )

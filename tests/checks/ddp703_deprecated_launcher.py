@@ -1,0 +1,21 @@
+"""The old launcher, and the new one."""
+
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
+from ddpdoctor.render.launch_scripts import Job, torchrun
+from tests.checks import Sick
+
+JOB = Job(command=("train.py",))
+
+
+def script(text: str) -> Evidence:
+    return Evidence(job=(ScriptFiles(files=(ScriptFile(path="job.sh", text=text),)),), launched=False)
+
+
+SICK = (
+    Sick(
+        evidence=script("python -m torch.distributed.launch --nproc_per_node=8 train.py\n"),
+        says="torch.distributed.launch is deprecated, and gives the script a --local-rank option that it may not know",
+    ),
+)
+HEALTHY = (script(torchrun(JOB)), script("python -m torch.distributed.run --nproc-per-node 8 train.py\n"))

@@ -1,0 +1,35 @@
+"""Tasks with one CPU for eight ranks, and tasks that have theirs."""
+
+from dataclasses import replace
+
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
+from ddpdoctor.render.launch_scripts import Job, slurm
+from tests.checks import Sick
+
+JOB = Job(command=("train.py",))
+
+
+def script(text: str) -> Evidence:
+    return Evidence(job=(ScriptFiles(files=(ScriptFile(path="job.sh", text=text),)),), launched=False)
+
+
+SICK = (
+    Sick(
+        evidence=script("#SBATCH --nodes=1\nsrun torchrun --standalone --nproc-per-node 8 train.py\n"),
+        says="no --cpus-per-task: the task that starts torchrun gets one CPU for all its ranks",
+    ),
+    Sick(
+        evidence=script(slurm(replace(JOB, cpus=1))),
+        says="--cpus-per-task=1: the task that starts torchrun has one CPU for all its ranks",
+    ),
+    Sick(
+        evidence=script("#SBATCH --cpus-per-task=32\nsrun torchrun --standalone --nproc-per-node 8 train.py\n"),
+        says="--cpus-per-task=32 is not inherited by srun since Slurm 22.05: its task gets one CPU",
+    ),
+)
+HEALTHY = (
+    script(slurm(JOB)),
+    script("#SBATCH --cpus-per-task=32\ntorchrun --standalone --nproc-per-node 8 train.py\n"),
+    script("#SBATCH --cpus-per-task=32\nsrun -c 32 torchrun --standalone --nproc-per-node 8 train.py\n"),
+)

@@ -1,0 +1,61 @@
+"""`ddpdoctor lint` names the line, is silent on what `init` writes, and refuses what is no script."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor import cli
+
+SICK = """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+# MASTER_PORT=1234 in a comment is none
+export MASTER_ADDR=127.0.0.1 MASTER_PORT=29500
+export RANK=$SLURM_PROCID
+srun python -m torch.distributed.launch \\
+    --nproc_per_node=8 train.py
+"""
+
+
+def test_every_mistake_of_one_script_is_named_with_its_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "job.sbatch"
+    file.write_text(SICK)
+    assert cli.run(["lint", str(tmp_path), "--format", "json"]) == 1
+    findings = json.loads(capfd.readouterr().out)["findings"]
+    assert {finding["code"]: finding["where"][0]["line"] for finding in findings} == {
+        "DDP701": 5, "DDP702": 5, "DDP703": 7, "DDP704": 6, "DDP705": 7,
+    }  # fmt: skip
+    assert {finding["where"][0]["file"] for finding in findings} == {str(file)}
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "torchrun"])
+def test_what_init_writes_is_left_alone(launcher: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["init", launcher, "--output", str(tmp_path / "launch.sh")]) == 0
+    assert cli.run(["lint", str(tmp_path), "--fail-on", "warn"]) == 0
+    assert "no findings" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"\xff\xfe\x00", "is not a text file"),
+        (b"#" * (2 << 20), "larger than"),
+    ],
+)
+def test_what_is_no_script_is_refused(
+    content: bytes | None, says: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.sh"
+    if content is not None:
+        file.write_bytes(content)
+    assert cli.run(["lint", str(file)]) == 2
+    assert says in capfd.readouterr().err
+
+
+def test_a_directory_without_scripts_is_bad_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["lint", str(tmp_path)]) == 2
+    assert f"no launch script in {tmp_path}" in capfd.readouterr().err
