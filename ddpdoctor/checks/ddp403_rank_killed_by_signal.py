@@ -6,7 +6,8 @@ import signal
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.failures import Failure, Failures, unique_ranks
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 USUAL_SENDERS = {
     "SIGKILL": "most often the kernel, for memory (`dmesg | grep -i oom`, the cgroup's memory.events), else a scheduler or a "
@@ -44,6 +45,7 @@ def check(failures: Failures) -> Iterator[Finding]:
         yield RULE.finding(
             f"{group_ranks(ranks)} died of {name}" + (f": {ended_by}" if ended_by else ""),
             ranks=ranks,
+            where=[where for failure in killed if (where := _where(failure)) is not None],
             details=_last_words(killed),
             remedy=f"it was {USUAL_SENDERS[name]}" if name in USUAL_SENDERS else None,
             signal=name,
@@ -57,6 +59,13 @@ def _name(failure: Failure) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _where(failure: Failure) -> Where | None:
+    place = users_frame(failure.exit.native_stack)
+    if place is None:
+        return None
+    return Where(rank=failure.rank, file=place.file, line=place.line, function=place.function, note="was here")
 
 
 def _last_words(killed: Sequence[Failure]) -> list[str]:

@@ -109,6 +109,8 @@ def _run(
                     case Recovered(seconds=seconds):
                         speaker.say(f"the job stood still for {seconds:.1f} s and goes on by itself")
                     case Ended(code=code, evidence=evidence):
+                        if not evidence.ranks:
+                            speaker.say(f"note: {evidence.why_missing('Stacks')}")
                         return speaker.report(evidence) or (code if code >= 0 else 128 - code)
     raise AssertionError("events() ends with Ended")
 

@@ -3,50 +3,99 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ddpdoctor.collect.agents import Ended, RankProcess
 from ddpdoctor.collect.processes import is_alive
-from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.joblog import JobLog
+from ddpdoctor.evidence.ranks import RankError, RankExit
 
 BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One rank's end: its code, and when its parent collected it."""
+
+    agent: RankProcess
+    code: int | None
+    collected_at: float | None
+    error: tuple[RankError, float] | None
+
+
 def exits_of(
-    ranks: tuple[RankProcess, ...],
+    ranks: Sequence[RankProcess],
     ended: Mapping[int, Ended],
     *,
     main: tuple[int, int | None],
     killed_by_us: bool,
 ) -> dict[int, RankExit]:
     """By rank, the end of each rank that has ended. `main` is the command's own process and exit code."""
-    found: dict[int, RankExit] = {}
-    for agent, code, at in sorted(_ended(ranks, ended, main), key=lambda one: (one[2] is None, one[2])):
-        error = agent.error()
-        earlier = [exit_ for exit_ in found.values() if not exit_.ended_by_launcher]
-        found[agent.rank] = RankExit(
-            exit_code=code,
-            error=error[0] if error is not None else None,
-            ended_by_launcher=code in BY_A_LAUNCHER and (killed_by_us or bool(earlier)),
-            ended_at=error[1] if error is not None else at,
-            order=len(found),
-            pid=agent.pid,
+    ends = [end for agent in ranks if (end := _end(agent, ended, main)) is not None]
+    first = min((end.collected_at for end in ends if end.code and end.collected_at is not None), default=None)
+
+    def by_launcher(end: _End) -> bool:
+        after = first is not None and end.collected_at is not None and end.collected_at > first
+        return end.code in BY_A_LAUNCHER and (killed_by_us or after)
+
+    def when(end: _End) -> float:
+        if end.error is not None:
+            return end.error[1]
+        if end.code is not None and end.code < 0 and not by_launcher(end):
+            return end.agent.header.last_ns / 1e9  # the parent noticed it later; its peers may have complained before
+        return end.collected_at or end.agent.left_at() or end.agent.header.last_ns / 1e9
+
+    return {
+        end.agent.rank: RankExit(
+            exit_code=end.code,
+            error=end.error[0] if end.error is not None else None,
+            native_stack=end.agent.crash() if end.code is not None and end.code < 0 else (),
+            ended_by_launcher=by_launcher(end),
+            ended_at=when(end),
+            order=order,
+            pid=end.agent.pid,
         )
-    return found
+        for order, end in enumerate(sorted(ends, key=when))
+    }
 
 
-def _ended(
-    ranks: tuple[RankProcess, ...], ended: Mapping[int, Ended], main: tuple[int, int | None]
-) -> Iterator[tuple[RankProcess, int | None, float | None]]:
-    """Each rank that has ended, with its exit code and the time, as far as somebody saw them."""
-    for agent in ranks:
-        error = agent.error()
-        if agent.pid in ended:
-            at = ended[agent.pid].at
-            yield agent, ended[agent.pid].code, min(at, error[1]) if error is not None else at
-        elif agent.pid == main[0] and main[1] is not None:
-            yield agent, main[1], error[1] if error is not None else agent.left_at()
-        elif not is_alive(agent.pid):  # nobody told us its code
-            yield agent, 1 if error is not None else None, error[1] if error is not None else agent.left_at()
-        elif error is not None:  # it has failed but does not exit
-            yield agent, None, error[1]
+def _end(agent: RankProcess, ended: Mapping[int, Ended], main: tuple[int, int | None]) -> _End | None:
+    """The end of one rank, or None where it is still at work."""
+    error = agent.error()
+    if agent.pid in ended:
+        return _End(agent, ended[agent.pid].code, ended[agent.pid].at, error)
+    if agent.pid == main[0] and main[1] is not None:
+        return _End(agent, main[1], None, error)
+    if not is_alive(agent.pid):  # nobody told us its code
+        return _End(agent, 1 if error is not None else None, None, error)
+    return _End(agent, None, None, error) if error is not None else None  # it has failed but does not exit
+
+
+def with_log(exits: Mapping[int, RankExit], log: Evidence) -> tuple[dict[int, RankExit], JobLog | None]:
+    """The ends with what the job's log adds to them, and what in the log belongs to no rank and was not known yet."""
+    told = {facts.rank: fact for facts in log.ranks for fact in facts.facts if isinstance(fact, RankExit)}
+    both = {
+        rank: replace(
+            known,
+            tail=told[rank].tail,
+            exit_code=told[rank].exit_code if known.exit_code is None else known.exit_code,
+            error=known.error or told[rank].error,
+        )
+        if rank in told
+        else known
+        for rank, known in exits.items()
+    }
+    whole = log.one(JobLog)
+    if whole is None:
+        return both, None
+    for rank, ending in both.items():  # C++ code that aborts does not say whose it is
+        if ending.exit_code == -signal.SIGABRT and not ending.tail:
+            both[rank] = replace(ending, tail=whole.said)
+    known_words = {_words(exit_.error) for exit_ in both.values() if exit_.error is not None}
+    return both, replace(whole, errors=tuple(error for error in whole.errors if _words(error) not in known_words))
+
+
+def _words(error: RankError) -> tuple[str, str]:
+    return error.type, error.message.strip()[:200]

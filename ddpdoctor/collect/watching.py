@@ -16,7 +16,8 @@ from ddpdoctor.analysis.doing import Doings
 from ddpdoctor.analysis.doing import derive as doings_of
 from ddpdoctor.collect.agents import RankProcess, ended_processes, find_ranks
 from ddpdoctor.collect.dumps import decode
-from ddpdoctor.collect.endings import exits_of
+from ddpdoctor.collect.endings import exits_of, with_log
+from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.live import examine, targets_of
 from ddpdoctor.collect.processes import is_alive
 from ddpdoctor.collect.rank_server import NoAnswer, ask_worker_server
@@ -144,6 +145,10 @@ class Watch:
         host = socket.gethostname()
         ended = ended_processes(self.directory)
         exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_by_us=self.killed_by_us)
+        log = None
+        if code is not None:
+            with contextlib.suppress(OSError):
+                exits, log = with_log(exits, read_logs(self.job.stderr_files()))
         facts = []
         for agent in ranks:
             seen = looked[agent.rank].facts if agent.rank in looked else ()
@@ -155,7 +160,7 @@ class Watch:
             facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, agent.steps(), agent.calls(), *ending)))
         source = source_of(_frames(facts))
         return Evidence(
-            job=tuple(fact for fact in (stall, source) if fact is not None),
+            job=tuple(fact for fact in (stall, source, log) if fact is not None),
             ranks=tuple(facts),
             missing=missing if ranks else (*missing, *_no_ranks()),
             notes=(*self._notes, *given_up(self.directory)),

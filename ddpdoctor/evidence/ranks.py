@@ -28,7 +28,8 @@ class RankExit:
     `exit_code` is the process's own code, or -N for signal N; None where it still runs or nobody saw its end.
     `ended_by_launcher` is True where its launcher or ddpdoctor ended it because of somebody else's failure.
     `ended_at` is in seconds since the epoch; `order` is the place among all ends that one observer saw (0 first).
-    `tail` are the last lines of what it printed. The out-of-memory facts are those of its own cgroup and kernel log.
+    `tail` are the last lines of what it printed, `native_stack` where Python was when native code crashed (innermost
+    first). The out-of-memory facts are those of its own cgroup and kernel log.
     """
 
     exit_code: int | None
@@ -42,6 +43,7 @@ class RankExit:
     memory_peak_bytes: int | None = None
     kernel_said: str | None = None
     pid: int | None = None
+    native_stack: tuple[Frame, ...] = ()
 
     @property
     def signal(self) -> int | None:

@@ -15,6 +15,7 @@ import tty
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 from ddpdoctor.errors import UsageError
 from ddpdoctor.launch.tree import end
@@ -23,7 +24,6 @@ COMPANION = Path(__file__).with_name("companion.py")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 GRACE_SECONDS = 5.0
 DRAIN_SECONDS = 2.0
-TAIL_BYTES = 256 << 10
 
 
 class ObservedJob:
@@ -53,13 +53,9 @@ class ObservedJob:
         """End the whole job, loader workers and subprocesses included."""
         end(self.pid, self._mark, grace_seconds=GRACE_SECONDS)
 
-    def stderr_tail(self) -> str:
-        """The last 256 KiB of what the job wrote to its stderr."""
-        parts = []
-        for path in (self._tail.with_suffix(".old"), self._tail):
-            with contextlib.suppress(OSError):
-                parts.append(path.read_bytes())
-        return b"".join(parts)[-TAIL_BYTES:].decode(errors="replace")
+    def stderr_files(self) -> list[Path]:
+        """The files that hold the last megabyte or two of what the job wrote to its stderr, the older one first."""
+        return [path for path in (self._tail.with_suffix(".old"), self._tail) if path.exists()]
 
     def drain(self) -> None:
         """Wait until what the job wrote last has arrived, or for two seconds where a process it left still writes."""
@@ -95,16 +91,21 @@ def observe(
         process = _start(command, environ, theirs)
         os.close(theirs)
         theirs = -1
-        control.write(f"{process.pid}\n".encode())
+        _tell(control, f"{process.pid}\n")
         job = ObservedJob(process, companion, mark, tail)
         with _passing_signals_on(job):
             yield job
-            with contextlib.suppress(BrokenPipeError):  # it leaves by itself once nobody can write to the job's stderr
-                control.write(b"done\n")
+            _tell(control, "done\n")
     finally:
         if theirs >= 0:
             os.close(theirs)
         control.close()
+
+
+def _tell(control: IO[bytes], text: str) -> None:
+    """Tell the companion, unless it has left: the job has closed its stderr before us."""
+    with contextlib.suppress(BrokenPipeError):
+        control.write(text.encode())
 
 
 def _start(command: Sequence[str], environ: Mapping[str, str], stderr: int) -> subprocess.Popen[bytes]:

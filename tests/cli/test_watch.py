@@ -1,0 +1,196 @@
+"""`ddpdoctor watch` is not noticed by the job, and explains one that hangs while it hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+JOB = """
+import sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+def fetch(seconds):
+    time.sleep(seconds)  # the line
+
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    if step == 3 and dist.get_rank() == 1:
+        fetch(float(sys.argv[1]))
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+dist.barrier()
+if dist.get_rank() == 0:
+    print("the job is done")
+dist.destroy_process_group()
+"""
+
+
+def watch(*arguments: str, stdin: str = "", seconds: float = 100) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*WATCH, *arguments], input=stdin, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.py"
+    path.write_text(JOB)
+    return path
+
+
+def processes_with(mark: str) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "status"])
+        if mark in " ".join(process.info["cmdline"] or []) and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def until(condition, seconds: float = 30.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_stdin_output_and_exit_code_are_the_jobs_own() -> None:
+    ended = watch("--", "sh", "-c", "cat; echo to stderr >&2; exit 7", stdin="from stdin\n")
+    assert (ended.returncode, ended.stdout) == (7, "from stdin\n")
+    assert ended.stderr.startswith("to stderr\n")
+    assert "no process of the job called init_process_group" in ended.stderr
+
+
+def test_a_job_that_a_signal_ends_gives_128_and_the_signal() -> None:
+    assert watch("--", "sh", "-c", "kill -KILL $$").returncode == 128 + signal.SIGKILL
+
+
+def test_signals_reach_the_job(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    job = f"trap 'exit 9' TERM; touch {ready}; while :; do sleep 0.1; done"
+    process = subprocess.Popen([*WATCH, "--", "sh", "-c", job], stderr=subprocess.DEVNULL)
+    assert until(ready.exists)
+    process.terminate()
+    assert process.wait(timeout=30) == 9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--", "no-such-program"], "no-such-program: there is no such program"),
+        (["--format", "json", "--", "true"], "--format json needs --output: stdout belongs to the job"),
+    ],
+)
+def test_mistakes_are_told(arguments: list[str], said: str) -> None:
+    ended = watch(*arguments)
+    assert ended.returncode == 2
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("with_us", [False, True], ids=["goes on", "--kill-on-hang"])
+def test_when_we_are_killed_the_job_goes_on_or_ends_as_asked(with_us: bool, tmp_path: Path) -> None:
+    mark = f"{tmp_path}/mark"
+    job = f"touch {mark}; setsid sleep 601 & while :; do echo {mark} >&2; sleep 0.1; done"
+    options = ["--kill-on-hang"] if with_us else []
+    process = subprocess.Popen([*WATCH, *options, "--", "sh", "-c", job], stderr=subprocess.DEVNULL)
+    assert until(Path(mark).exists)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait(timeout=30)
+    theirs = [child for child in children if "companion.py" not in " ".join(child.cmdline())]
+    if with_us:
+        assert until(lambda: not any(child.is_running() for child in theirs))
+    else:
+        time.sleep(0.5)  # five writes to a stderr that nobody reads any more would have ended it
+        assert all(child.is_running() for child in theirs if "sleep 0.1" not in " ".join(child.cmdline()))
+    for child in theirs:
+        if child.is_running():
+            child.kill()
+
+
+@pytest.fixture
+def hanging(script: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A job under watch whose rank 1 sleeps, and the report that watch writes."""
+    output = tmp_path / "report.json"
+    command = [*WATCH, "--stall-after", "2", "--format", "json", "-o", str(output), "--case", str(tmp_path / "case")]
+    process = subprocess.Popen([*command, "--", *TORCHRUN, str(script), "600"], stderr=subprocess.PIPE, text=True)
+    yield process, output
+    process.terminate()
+    process.communicate(timeout=60)
+    assert until(lambda: not processes_with(str(script)))
+
+
+def test_the_verdict_comes_while_the_job_hangs_and_hang_says_the_same(
+    hanging: tuple[subprocess.Popen[str], Path], script: Path
+) -> None:
+    process, output = hanging
+    assert until(output.exists, 90)
+    assert process.poll() is None
+    (finding,) = json.loads(output.read_text())["findings"]
+    assert (finding["code"], finding["ranks"]) == ("DDP307", [1])
+    line = JOB.splitlines().index("    time.sleep(seconds)  # the line") + 1
+    assert (finding["where"][0]["file"], finding["where"][0]["line"]) == (str(script), line)
+    assert finding["measured"]["waiting"] == [0]
+
+    rank = next(found for found in processes_with(str(script)) if found.environ().get("RANK") == "0")
+    looked = subprocess.run(
+        [sys.executable, "-m", "ddpdoctor", "hang", str(rank.pid), "--format", "json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert looked.returncode == 1, looked.stderr
+    report = json.loads(looked.stdout)
+    assert [(found["code"], found["ranks"]) for found in report["findings"]] == [("DDP307", [1])]
+    assert any(note.startswith("rank 0 waits in a collective (backward)") for note in report["notes"])
+
+
+def test_kill_on_hang_ends_the_whole_job(script: Path) -> None:
+    ended = watch("--stall-after", "2", "--kill-on-hang", "--", *TORCHRUN, str(script), "600")
+    assert ended.returncode == 1
+    assert "DDP307 rank-stuck-outside-collective: rank 1 in fetch (job.py:8) sleeps" in ended.stderr
+    assert not processes_with(str(script))
+
+
+def test_a_job_that_goes_on_is_said_to_have_recovered(script: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.json"
+    ended = watch("--stall-after", "2", "--format", "json", "-o", str(output), "--", *TORCHRUN, str(script), "9")
+    assert ended.returncode == 0, ended.stderr
+    assert "DDP307" in ended.stderr
+    assert "and goes on by itself" in ended.stderr
+    assert ended.stdout == "the job is done\n"
+    report = json.loads(output.read_text())
+    assert report["findings"] == []
+    assert any("stood still for" in note for note in report["notes"])
+
+
+def test_a_healthy_job_gets_silence(script: Path) -> None:
+    environ = {**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(
+        [*WATCH, "--", *TORCHRUN, str(script), "0"],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env=environ,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "the job is done\n", "")
