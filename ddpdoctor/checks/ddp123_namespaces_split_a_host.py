@@ -40,7 +40,7 @@ def check(hosts: PerRank[Host]) -> Iterator[Finding]:
             if len(groups) > 1:
                 yield RULE.finding(
                     f"{group_ranks([entry.rank for entry in entries])} share a machine but not its {words} namespace: "
-                    f"{', '.join(group_ranks(ranks) for ranks in groups.values())} apart",
+                    f"{' apart from '.join(group_ranks(ranks) for ranks in groups.values())}",
                     ranks=[entry.rank for entry in entries],
                     hosts=[entry.host for entry in entries],
                     namespaces={name: list(ranks) for name, ranks in groups.items()},

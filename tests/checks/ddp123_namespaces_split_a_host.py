@@ -13,7 +13,7 @@ def host(ipc: str, boot_id: str = "06058ed6") -> Host:
 SICK = (
     Sick(
         evidence=ranks(host("ipc:[1]"), host("ipc:[2]"), per_host=2),
-        says="ranks 0-1 share a machine but not its IPC namespace: rank 0, rank 1 apart",
+        says="ranks 0-1 share a machine but not its IPC namespace: rank 0 apart from rank 1",
         ranks=(0, 1),
     ),
 )
