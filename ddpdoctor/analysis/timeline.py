@@ -14,7 +14,10 @@ from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import Call, FlightRecord, State
 
 DEFAULT_GROUP = ("default_pg", "0", "")
-TRUSTED_AGE_SECONDS = 7 * 86400  # a file that claims to be written later than this after its last call was copied
+TRUSTED_AGE_SECONDS = 7 * 86400  # for calls whose timeout is not known
+GRACE_SECONDS = (
+    60.0  # between a timeout and the dump that it causes: NCCL's watchdog waits up to a minute for its peers
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ class Archive:
             stack=users_stack(record, record.stack[position]),
             done=record.state[position] is State.DONE,
             created_ns=created,
-            seconds=_age(record, created),
+            seconds=_age(record, created, record.calls[record.call[position]].timeout_ms),
         )
 
 
@@ -224,9 +227,13 @@ def _differing(tracks: Iterable[Track], first: int, last: int) -> list[int]:
     )
 
 
-def _age(record: FlightRecord, created_ns: int) -> float | None:
-    """How old a call was when the dump was made; None where the time of the dump cannot be true."""
+def _age(record: FlightRecord, created_ns: int, timeout_ms: int | None) -> float | None:
+    """How old a call was when the dump was made; None where the time of the dump cannot be true.
+
+    A call does not live much longer than its timeout: a file that claims so was copied, and has the time of the copy.
+    """
     if record.taken_at is None:
         return None
     age = record.taken_at - created_ns / 1e9
-    return age if 0 <= age <= TRUSTED_AGE_SECONDS else None
+    limit = TRUSTED_AGE_SECONDS if timeout_ms is None else 2 * timeout_ms / 1000 + GRACE_SECONDS
+    return age if 0 <= age <= limit else None

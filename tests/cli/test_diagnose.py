@@ -1,0 +1,44 @@
+"""`ddpdoctor diagnose` from the outside: the screen, the exit codes, stdout that is pure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.cli import run
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def test_dumps_are_judged_and_the_case_gives_the_same_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["diagnose", str(DATA / "recorder" / "gloo"), "--case", str(tmp_path / "a.json")]) == 1
+    first = capsys.readouterr().out
+    assert "DDP301 collective-mismatch: rank 0 called broadcast #9 where ranks 1-2 called all_reduce #9" in first
+    assert "/home/me/job/a.py:26 in <module>" in first
+    assert run(["diagnose", str(tmp_path / "a.json"), "--format", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [(finding["code"], finding["ranks"]) for finding in report["findings"]] == [("DDP301", [0])]
+
+
+def test_cases_of_several_nodes_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gloo = DATA / "recorder" / "gloo"
+    for node, ranks in (("a", (0,)), ("b", (1, 2))):
+        files = [str(gloo / f"rank_{rank}") for rank in ranks]
+        run(["diagnose", *files, "--case", str(tmp_path / f"case-{node}")])
+    capsys.readouterr()
+    assert run(["diagnose", str(tmp_path / "case-a"), str(tmp_path / "case-b"), "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["findings"][0]["ranks"] == [0]
+
+
+def test_bad_paths_get_a_sentence_and_the_right_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diagnose", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere does not exist" in capsys.readouterr().err
+    (tmp_path / "rank_0").write_bytes(b"\x80\x02")
+    assert run(["diagnose", str(tmp_path)]) == 3
+    assert "rank_0: it is cut off after 2 bytes" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert run(["diagnose", str(tmp_path / "empty")]) == 3

@@ -1,0 +1,87 @@
+"""Logs of real jobs that failed: the code, the ranks and the line that each must give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.collect.joblog import read_logs
+from ddpdoctor.collect.leftovers import gather
+from ddpdoctor.engine import diagnose
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+JOB = "/home/me/job/job.py"
+
+VERDICTS = [
+    ("raised", "DDP401", (1,), (JOB, 48)),
+    ("raised_tee", "DDP401", (1,), (JOB, 48)),
+    ("raised_recorded", "DDP401", (1,), ("/home/me/job/rec.py", 8)),
+    ("redirected", "DDP401", (1,), None),
+    ("worker_raised", "DDP401", (1,), (JOB, 22)),
+    ("killed", "DDP403", (1,), None),
+    ("left_with_0", "DDP306", (1,), (JOB, 60)),
+    ("unused_on_one_rank", "DDP404", (1,), (JOB, 59)),
+    ("other_count", "DDP406", (1,), (JOB, 34)),
+    ("ready_twice", "DDP405", (0, 1), (JOB, 60)),
+    ("too_many_files", "DDP410", (1,), (JOB, 55)),
+    ("no_nccl", "DDP413", (), (JOB, 8)),
+    ("no_rank_variable", "DDP414", (), (JOB, 8)),
+    ("no_main_guard", "DDP417", (), ("/home/me/job/F28.py", 3)),
+]
+
+
+@pytest.mark.parametrize(("name", "code", "ranks", "place"), VERDICTS, ids=[row[0] for row in VERDICTS])
+def test_a_failed_jobs_log_gives_its_cause(
+    name: str, code: str, ranks: tuple[int, ...], place: tuple[str, int] | None
+) -> None:
+    report = diagnose(gather([LOGS / f"{name}.txt"]))
+    first, *others = report.findings
+    assert (first.code, first.ranks) == (code, ranks), first.message
+    assert not [other for other in others if other.explained_by is None]
+    if place is not None:
+        assert (first.where[0].file, first.where[0].line) == place
+
+
+def test_a_rank_that_fell_silent_is_told_by_its_peers_timeouts() -> None:
+    report = diagnose(gather([LOGS / "timed_out.txt"]))
+    assert not [finding for finding in report.findings if finding.code in {"DDP401", "DDP403", "DDP306"}]
+
+
+def test_files_of_one_rank_each_are_told_by_torchruns_directories(tmp_path: Path) -> None:
+    for rank, text in enumerate(
+        ("step 1\n", "Traceback (most recent call last):\n  File \"/j/t.py\", line 3, in f\nKeyError: 'x'\n")
+    ):
+        file = tmp_path / "none_x" / "attempt_0" / str(rank) / "stderr.log"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    (finding,) = diagnose(gather([tmp_path])).findings
+    assert (finding.code, finding.ranks, finding.message) == ("DDP401", (1,), "rank 1 raised KeyError: 'x'")
+
+
+def test_srun_labels_are_ranks_and_its_errors_are_exits(tmp_path: Path) -> None:
+    log = tmp_path / "slurm.out"
+    log.write_text(
+        "0: step 1\n1: step 1\n1: Traceback (most recent call last):\n0: step 2\n"
+        '1:   File "/j/t.py", line 3, in f\n1: ValueError: bad\n'
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks, finding.message) == ("DDP401", (1,), "rank 1 raised ValueError: bad")
+    log.write_text(
+        "step 1\nsrun: error: node1: task 3: Killed\nslurmstepd: error: Detected 1 oom_kill event in StepId=7.0\n"
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP402", (3,))
+
+
+def test_binary_huge_and_cut_off_logs_give_what_they_hold(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(
+        b"\xff\xfe\x00"[:2]
+        + b"x" * 200_000
+        + b'\n[rank0]: Traceback (most recent call last):\n[rank0]:   File "/j/t.py", li'
+    )
+    (facts,) = read_logs([log]).ranks
+    assert facts.rank == 0
+    log.write_bytes(b"[rank2]: Traceback (most recent call last):\n" * 50_000)
+    assert read_logs([log]).ranks[0].rank == 2
