@@ -15,7 +15,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="look at that rank's batch at that step (an empty batch, a bad sample, a division by zero); decide on "
     "all ranks together whether to skip it",
-    explains=("DDP503", "DDP504", "DDP505", "DDP507", "DDP508"),
+    explains=("DDP514", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508"),
 )
 
 
@@ -27,8 +27,9 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             what.append("a loss")
         if found.tensors:
             what.append(some_of(found, "local gradients"))
+        be = "are" if found.tensors else "is"
         message = (
-            f"{when(found, divergences)}, {' and '.join(what)} on {group_ranks(found.ranks)} only are not finite, before "
+            f"{when(found, divergences)}, {' and '.join(what)} on {group_ranks(found.ranks)} only {be} not finite, before "
             "anything is reduced"
         )
         yield finding(RULE, found, message, note="steps with them")

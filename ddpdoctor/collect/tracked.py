@@ -58,7 +58,9 @@ def track_script(
     )
     tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
     missing = [] if ranks else [Missing(kind="Track", reason=f"no rank of {script.name} joined a process group")]
-    if ranks and not any(track.steps or track.start for track in tracks):
+    if not ranks and not stalled:
+        undecided.append(f"no rank of {script.name} joined a process group, so there was nothing to compare")
+    elif ranks and not any(track.steps or track.start for track in tracks):
         undecided.append(f"{script.name} wrapped no model in DistributedDataParallel and stepped no optimizer")
     evidence = Evidence(
         ranks=ranks, notes=(*notes, *_windows(tracks)), undecided=tuple(undecided), missing=tuple(missing), about_job=True,

@@ -1,12 +1,10 @@
 """DDP521: a communication hook of one's own adds the gradients up and forgets to divide."""
 
-from typing import Any
-
 import torch.distributed as dist
 from patient import admit
 
 
-def add_up(_state: object, bucket: Any) -> Any:  # noqa: ANN401 - PyTorch's GradBucket and future have no public name
+def add_up(_state: object, bucket):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - DDP accepts its own types only
     """The sum over the ranks, which should have been the mean."""
     return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])  # sick
 

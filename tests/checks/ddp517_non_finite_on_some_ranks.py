@@ -19,7 +19,7 @@ SICK = (
     ),
     Sick(
         evidence=found(Divergence(phase="local gradient", step=5, ranks=(1,), total=8, why="loss")),
-        says="at step 5 of 40, a loss on rank 1 only are not finite, before anything is reduced",
+        says="at step 5 of 40, a loss on rank 1 only is not finite, before anything is reduced",
         ranks=(1,),
     ),
 )

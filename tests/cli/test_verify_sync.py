@@ -1,0 +1,123 @@
+"""`ddpdoctor verify-sync SCRIPT` on sick and healthy jobs: step, cause, ranks; and on scripts that cannot be judged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddpdoctor.launch.faults import find_fault
+from ddpdoctor.launch.ranks import our_file
+
+Answer = tuple[int, dict[str, Any], str]
+
+
+def verify(*arguments: str, deadline: float = 110) -> Answer:
+    """Exit code, report and stderr of one command."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "ddpdoctor", "verify-sync", "--format", "json", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=deadline,
+        check=False,
+    )
+    return ended.returncode, json.loads(ended.stdout) if ended.stdout else {}, ended.stderr
+
+
+def sick(code: str, nproc: int, *options: str) -> dict[str, Any]:
+    """The headline about a fault."""
+    exit_code, report, stderr = verify(
+        "--nproc", str(nproc), "--every", "1", str(find_fault(code)), "--steps", "8", "--at-step", "3", *options
+    )
+    assert exit_code == 1, (report, stderr)
+    return report["findings"][0]  # type: ignore[no-any-return]
+
+
+def test_the_cause_is_the_headline_and_the_step_is_exact() -> None:
+    finding = sick("DDP504", 3, "--how", "bypass")
+    assert finding["code"] == "DDP504"
+    assert finding["ranks"] == [0, 1, 2]
+    assert finding["measured"]["step"] == 3
+    assert finding["measured"]["cause"] == "bypassed"
+
+
+def test_who_changed_a_gradient_shows_with_two_ranks() -> None:
+    finding = sick("DDP505", 2, "--culprit", "0")
+    assert (finding["code"], finding["ranks"], finding["measured"]["step"]) == ("DDP505", [0], 3)
+
+
+EXACT = [
+    ("DDP501", 3, [2], None, ("--culprit", "2")),
+    ("DDP502", 3, [0], None, ("--culprit", "0")),
+    ("DDP503", 4, [3], 3, ("--culprit", "3")),
+    ("DDP504", 2, [0, 1], 3, ("--how", "no_sync")),
+    ("DDP504", 2, [0, 1], 3, ("--how", "again")),
+    ("DDP504", 3, [0, 1, 2], 3, ("--how", "grad")),
+    ("DDP504", 2, [0, 1], 3, ("--how", "assign")),
+    ("DDP504", 2, [0, 1], 3, ("--how", "add")),
+    ("DDP504", 2, [0, 1], 3, ("--how", "unfreeze")),
+    ("DDP505", 3, [1], 3, ("--how", "noise")),
+    ("DDP506", 3, [0], 3, ("--culprit", "0")),
+    ("DDP507", 3, [2], 3, ("--culprit", "2")),
+    ("DDP508", 2, [0, 1], 1, ()),
+    ("DDP509", 3, [0], 3, ("--culprit", "0")),
+    ("DDP509", 2, [1], 3, ("--how", "element")),
+    ("DDP509", 2, [0], 3, ("--how", "load", "--culprit", "0")),
+    ("DDP510", 4, [1], 3, ()),
+    ("DDP511", 2, [0, 1], 0, ()),
+    ("DDP512", 3, [1], 0, ()),
+    ("DDP513", 2, [0, 1], 0, ()),
+    ("DDP514", 3, [1], 0, ()),
+    ("DDP517", 2, [1], 3, ()),
+    ("DDP517", 3, [2], 3, ("--how", "empty", "--culprit", "2")),
+    ("DDP518", 2, [0, 1], 0, ()),
+    ("DDP521", 3, [0, 1, 2], 0, ()),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("code", "nproc", "ranks", "step", "options"), EXACT, ids=[" ".join([row[0], *row[4]]) for row in EXACT]
+)
+def test_a_fault_is_named_with_its_ranks_and_step(
+    code: str, nproc: int, ranks: list[int], step: int | None, options: tuple[str, ...]
+) -> None:
+    finding = sick(code, nproc, *options)
+    assert finding["code"] == code, finding["message"]
+    assert finding["ranks"] == ranks
+    assert finding["measured"].get("step") == step
+
+
+def test_the_known_good_job_gets_silence() -> None:
+    exit_code, report, stderr = verify(
+        "--nproc", "2", "--every", "1", str(our_file("reference_train", "train.py")), "--epochs", "1"
+    )
+    assert report["findings"] == []
+    assert exit_code == 0, stderr
+
+
+def test_a_file_that_is_not_there_is_a_usage_error() -> None:
+    exit_code, _, stderr = verify("--nproc", "2", "nothing/train.py")
+    assert exit_code == 2
+    assert "nothing/train.py is not a file" in stderr
+
+
+def test_a_script_without_a_process_group_is_undecided(tmp_path: Path) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text("print('no ranks here')\n")
+    exit_code, report, _ = verify("--nproc", "1", str(script))
+    assert exit_code == 3
+    assert report["findings"] == []
+
+
+def test_a_script_that_stands_still_is_ended_and_watch_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "still.py"
+    script.write_text("import time\ntime.sleep(300)\n")
+    exit_code, report, _ = verify("--nproc", "1", "--stall-after", "3", str(script))
+    assert exit_code == 3
+    assert "ddpdoctor watch" in json.dumps(report)
