@@ -79,9 +79,11 @@ def train(
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.collect.scaling import ranks_of, run_scaling
     from ddpdoctor.collect.training import run_parity, run_training
+    from ddpdoctor.launch.ranks import current_launch
 
     speaks, seconds = True, deadline or math.inf
-    with progress() as on_event:
+    launch = current_launch()
+    with progress(shown=sys.stderr.isatty() and (launch is None or launch.rank == 0)) as on_event:
         if scaling is not None:
             evidence = run_scaling(context.args, ranks=ranks_of(scaling), deadline_seconds=seconds, on_event=on_event)
         else:
@@ -172,14 +174,14 @@ def in_numbers(evidence: Evidence) -> dict[str, Any]:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A bar on stderr where that is a terminal; yields what wants the job's events."""
+def progress(*, shown: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A bar on stderr, if it is to be shown; yields what wants the job's events."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
+        console=Console(stderr=True), disable=not shown, transient=True,
     )  # fmt: skip
     with bar:
         task = bar.add_task("starting the ranks", total=None)
