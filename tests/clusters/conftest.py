@@ -21,7 +21,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")
 NODES = 4
-START_SECONDS = 60.0
+START_SECONDS = 200.0
 CONFIGURATION = """
     ClusterName=test
     SlurmctldHost={host}(127.0.0.1)
@@ -56,7 +56,7 @@ class Slurm:
 
     env: dict[str, str]
 
-    def run(self, *command: str, seconds: float = 150, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, seconds: float = 500, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command, env={**self.env, **env}, capture_output=True, text=True, timeout=seconds, check=False
         )
