@@ -9,12 +9,13 @@ import pytest
 
 from ddpdoctor.launch.ranks import run_ranks
 
+pytestmark = pytest.mark.timeout(600)
 Answers = dict[str, list[Any]]
 
 
 @pytest.fixture(scope="module")
 def answers() -> Answers:
-    ran = run_ranks(Path(__file__).with_name("verify_ranks.py"), nproc=3, deadline_seconds=110)
+    ran = run_ranks(Path(__file__).with_name("verify_ranks.py"), nproc=3, deadline_seconds=500)
     assert ran.ended.code == 0, ran.ended.stderr
     return {result["name"]: result["answers"] for result in ran.results}
 

@@ -13,10 +13,11 @@ import pytest
 from ddpdoctor.launch.faults import find_fault
 from ddpdoctor.launch.ranks import our_file
 
+pytestmark = pytest.mark.timeout(600)
 Answer = tuple[int, dict[str, Any], str]
 
 
-def verify(*arguments: str, deadline: float = 110) -> Answer:
+def verify(*arguments: str, deadline: float = 500) -> Answer:
     """Exit code, report and stderr of one command."""
     ended = subprocess.run(
         [sys.executable, "-m", "ddpdoctor", "verify-sync", "--format", "json", *arguments],
@@ -80,7 +81,6 @@ EXACT = [
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("code", "nproc", "ranks", "step", "options"), EXACT, ids=[" ".join([row[0], *row[4]]) for row in EXACT]
 )
