@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.absence import Absences
+from ddpdoctor.analysis.doing import Doings
 from ddpdoctor.analysis.standstill import Standstill
 from ddpdoctor.analysis.telling import Activity
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.analysis.wording import names, verb, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 REMEDIES = {
     Activity.SLEEP: "take the sleep out, or let every rank sleep",
@@ -28,8 +31,33 @@ RULE = Rule(
 )
 
 
-def check(standstill: Standstill) -> Iterator[Finding]:
-    """One finding for all ranks that are kept by the same kind of thing."""
+def check(standstill: Standstill | None, doings: Doings | None, absences: Absences | None) -> Iterator[Finding]:
+    """One finding for all ranks that are kept by the same kind of thing; without stacks, where they were last."""
+    if standstill is not None:
+        yield from _by_stacks(standstill)
+    elif absences is None:
+        raise SkipCheck(
+            "no rank waits for another one, and there is no FlightRecord" if doings else "no Stacks, no FlightRecord"
+        )
+    elif doings is None:
+        yield from _by_recorders(absences)
+
+
+def _by_recorders(absences: Absences) -> Iterator[Finding]:
+    for absence in absences.found:
+        waiting = sorted(absence.waiting)
+        last = f"; the last that {verb(absence.absent, 'it', 'they')} called was {names(absence.last, absence.absent)}"
+        yield RULE.finding(
+            f"{group_ranks(absence.absent)} did not come to {names(absence.waiting, waiting)}, in which {group_ranks(waiting)} "
+            f"{verb(waiting, 'waits', 'wait')}{last if absence.last else ''}",
+            ranks=absence.absent,
+            where=[*witnesses(absence.last, absence.absent), *witnesses(absence.waiting, waiting)],
+            remedy="look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs",
+            waiting=waiting,
+        )
+
+
+def _by_stacks(standstill: Standstill) -> Iterator[Finding]:
     for activity in OUTSIDE:
         culprits = standstill.culprits(activity)
         if culprits:

@@ -1,6 +1,7 @@
 """One rank sleeps, waits for a lock, a file, a server or a subprocess, or computes; healthy: all wait, or all compute."""
 
 from tests.checks import Sick
+from tests.flights import STEP, flights, waits
 from tests.standstills import STDLIB, rank, stack, standstill
 
 OWN_LINE = stack(user=(88, "validate"))
@@ -10,6 +11,11 @@ SUBPROCESS = stack(
 LOCK = stack((f"{STDLIB}/threading.py", 327, "wait"), (f"{STDLIB}/threading.py", 622, "wait"), user=(70, "save"))
 
 SICK = (
+    Sick(
+        evidence=flights([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
+        says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait; the last that it called was all_reduce #1",
+        ranks=(2,),
+    ),
     Sick(
         evidence=standstill(rank(), rank(), rank(OWN_LINE, system_call="clock_nanosleep"), rank()),
         says="rank 2 in validate (train.py:88) sleeps; ranks 0-1,3 wait for it in backward for 6.1 s",
