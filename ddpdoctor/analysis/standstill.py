@@ -48,7 +48,7 @@ class Standstill:
     def where(self, culprits: Sequence[Doing]) -> tuple[Where, ...]:
         """The culprits' places with what they do there, then those of the ranks that wait."""
         theirs = [_where(doing, f"{doing.told}{_effort(doing)}") for doing in culprits]
-        others = [_where(doing, f"waits in {doing.operation or 'a collective'}") for doing in self.waiting]
+        others = [_where(doing, f"waiting in {doing.operation or 'a collective'}") for doing in self.waiting]
         return tuple(where for where in theirs + others if where is not None)
 
 

@@ -67,7 +67,7 @@ def _activities(evidence: Evidence) -> Iterator[str]:
         shares = [share for doing in doings if doing.process and (share := doing.process.cpu_share) is not None]
         cpu = f", on CPU {100 * max(shares):.0f} %" if shares else ""
         pids = ", ".join(str(doing.process.pid) for doing in doings[:8] if doing.process)
-        yield f"{group_ranks([doing.rank for doing in doings])} {text}{cpu} (process {pids})"
+        yield f"{group_ranks([doing.rank for doing in doings])}: {text}{cpu} (process {pids})"
 
 
 def _not_here(job: Job) -> Iterator[str]:

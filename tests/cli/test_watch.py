@@ -161,7 +161,7 @@ def test_the_verdict_comes_while_the_job_hangs_and_hang_says_the_same(
     assert looked.returncode == 1, looked.stderr
     report = json.loads(looked.stdout)
     assert [(found["code"], found["ranks"]) for found in report["findings"]] == [("DDP307", [1])]
-    assert any(note.startswith("rank 0 waits in a collective (backward)") for note in report["notes"])
+    assert any(note.startswith("rank 0: waits in a collective (backward)") for note in report["notes"])
 
 
 def test_kill_on_hang_ends_the_whole_job(script: Path) -> None:
