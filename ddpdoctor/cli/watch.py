@@ -23,6 +23,9 @@ from ddpdoctor.cli.options import (
     report_options,
 )
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.host import Environment
+
+FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
 
 
 class DistributedDebug(Enum):
@@ -76,6 +79,8 @@ def watch(
             f"--format {options.format.value} needs --output: stdout belongs to the job",
             hint="add `--output report.json`",
         )
+    if distributed_debug is DistributedDebug.DETAIL:
+        _refuse_detail_without_gpus()
     raise typer.Exit(_run(command, options, stall_after, kill_on_hang, distributed_debug))
 
 
@@ -96,7 +101,7 @@ def _run(
         }
         mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
         with observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job:
-            watching = Watch(job=job, directory=Path(folder), rhythm=Rhythm(given=stall_after))
+            watching = Watch(job=job, directory=Path(folder), rhythm=Rhythm(given=stall_after), environment=_known())
             for event in watching.events():
                 match event:
                     case Stalled(evidence=evidence):
@@ -115,11 +120,36 @@ def _run(
     raise AssertionError("events() ends with Ended")
 
 
+def _refuse_detail_without_gpus() -> None:
+    """DETAIL kills the constructor of a DDP on gloo with SIGSEGV: DDP411."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from ddpdoctor.errors import UsageError
+
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        return
+    major, minor = (int(number) for number in torch.split(".")[:2])
+    if (major, minor) >= FIRST_BAD and not Path("/dev/nvidia0").exists() and not Path("/dev/kfd").exists():
+        raise UsageError(
+            f"--distributed-debug detail: this host has no GPU, so DDP runs on gloo, and its constructor dies of SIGSEGV with "
+            f"torch {torch} (DDP411)",
+            hint="use `--distributed-debug info`; `ddpdoctor explain DDP411` says more",
+        )
+
+
 def _debug_environment(debug: DistributedDebug) -> dict[str, str]:
     """`TORCH_DISTRIBUTED_DEBUG`, unless the user has set it."""
     if debug is DistributedDebug.OFF or "TORCH_DISTRIBUTED_DEBUG" in os.environ:
         return {}
     return {"TORCH_DISTRIBUTED_DEBUG": debug.value.upper()}
+
+
+def _known() -> tuple[Environment, ...]:
+    """The one variable that a crash of this job may come from; the others are `ddpdoctor env`'s business."""
+    value = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "")
+    return (Environment(variables={"TORCH_DISTRIBUTED_DEBUG": value}),) if value.upper() == "DETAIL" else ()
 
 
 class _Speaker:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,6 +20,7 @@ from ddpdoctor.collect.dumps import decode
 from ddpdoctor.collect.endings import exits_of, with_log
 from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.live import examine, targets_of
+from ddpdoctor.collect.memory import MemoryWatch
 from ddpdoctor.collect.processes import is_alive
 from ddpdoctor.collect.rank_server import NoAnswer, ask_worker_server
 from ddpdoctor.collect.recorder import record_of
@@ -27,7 +29,9 @@ from ddpdoctor.collect.stall import Rhythm
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.process import ProcessState, Stall
+from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.launch.observed import ObservedJob
@@ -73,12 +77,14 @@ Event: TypeAlias = Stalled | Waiting | Recovered | Ended
 
 @dataclass(slots=True)
 class Watch:
-    """One job under observation, whose agents write to `directory`."""
+    """One job under observation, whose agents write to `directory`; `environment` is what we know its ranks to have."""
 
     job: ObservedJob
     directory: Path
     rhythm: Rhythm
     killed_by_us: bool = False
+    environment: tuple[Environment, ...] = ()
+    _memory: MemoryWatch = field(default_factory=MemoryWatch)
     _stall: Evidence | None = None
     _notes: list[str] = field(default_factory=list)
     _next_look: float = 0.0
@@ -88,6 +94,7 @@ class Watch:
         probe = _Probe()
         while (code := self.job.wait(POLL_SECONDS)) is None:
             ranks = find_ranks(self.directory)
+            self._memory.observe(agent.pid for agent in ranks)
             now = time.monotonic()
             quiet = self.rhythm.quiet(now)
             stepped = bool(ranks) and all(agent.header.steps for agent in ranks)
@@ -133,6 +140,19 @@ class Watch:
             ranks, looked, stall.missing if stall else (), stall.one(Stall) if stall else None, code=code
         )
 
+    def _with_memory(self, ending: RankExit) -> RankExit:
+        """The end of a rank that SIGKILL ended, with what the kernel counted and said."""
+        if ending.exit_code != -signal.SIGKILL or ending.pid is None:
+            return ending
+        memory = self._memory.end_of(ending.pid)
+        return replace(
+            ending,
+            oom_kills=memory.oom_kills,
+            memory_limit_bytes=memory.limit_bytes,
+            memory_peak_bytes=memory.peak_bytes,
+            kernel_said=memory.kernel_said,
+        )
+
     def _together(
         self,
         ranks: tuple[RankProcess, ...],
@@ -146,6 +166,7 @@ class Watch:
         ended = ended_processes(self.directory)
         exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_by_us=self.killed_by_us)
         log = None
+        exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}
         if code is not None:
             with contextlib.suppress(OSError):
                 exits, log = with_log(exits, read_logs(self.job.stderr_files()))
@@ -157,7 +178,11 @@ class Watch:
                 record = _kept_record(agent)
                 seen = (*seen, record) if record is not None else seen
             ending = (exits[agent.rank],) if agent.rank in exits else ()
-            facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, agent.steps(), agent.calls(), *ending)))
+            facts.append(
+                RankFacts(
+                    rank=agent.rank, host=host, facts=(*seen, *self.environment, agent.steps(), agent.calls(), *ending)
+                )
+            )
         source = source_of(_frames(facts))
         return Evidence(
             job=tuple(fact for fact in (stall, source, log) if fact is not None),
