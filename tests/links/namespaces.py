@@ -129,7 +129,7 @@ class Hosts:
         master: dict[int, str] | None = None,
         node_rank: dict[int, int] | None = None,
         env: dict[int, dict[str, str]] | None = None,
-        deadline: int = 20,
+        deadline: int = 60,
         extra: tuple[str, ...] = (),
     ) -> dict[int, Said]:
         """`ddpdoctor net` on every host (or `only` some), as one types it without a launcher."""
@@ -144,7 +144,7 @@ class Hosts:
         }  # fmt: skip
         return {number: _said(process, deadline + 60) for number, process in processes.items()}
 
-    def torchrun(self, *command: str, timeout: int = 90, env: dict[str, str] | None = None) -> dict[int, Said]:
+    def torchrun(self, *command: str, timeout: int = 240, env: dict[str, str] | None = None) -> dict[int, Said]:
         """Torchrun on every host, one rank each."""
         processes = {
             number: self.start(

@@ -17,7 +17,7 @@ from tests.links.namespaces import PORT, Hosts, Said, why_not
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "can"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(400),
 ]
 
 SYN = ("-p", "tcp", "--syn")
@@ -83,7 +83,7 @@ def test_a_hostname_that_means_loopback(hosts: Hosts) -> None:
 @pytest.mark.parametrize("hosts", BOTH, indirect=True)
 def test_a_direction_that_is_dropped(hosts: Hosts) -> None:
     hosts.on(2, "iptables", "-A", "INPUT", "-s", hosts.address(1), *SYN, "-j", "DROP")
-    said = hosts.net(deadline=40)
+    said = hosts.net(deadline=100)
     assert culprits(said[0]) == {"DDP212": [1, 2]}, said[0].stdout
     assert "node1 to node2" in said[0].report["findings"][0]["message"]
     assert "in this direction only" in said[0].report["findings"][0]["message"]
@@ -93,7 +93,7 @@ def test_a_direction_that_is_dropped(hosts: Hosts) -> None:
 def test_only_master_port_is_open_everywhere(hosts: Hosts) -> None:
     for number in range(hosts.count):
         hosts.on(number, "iptables", "-A", "INPUT", "-i", "eth0", *SYN, "!", "--dport", str(PORT), "-j", "DROP")
-    said = hosts.net(deadline=90)
+    said = hosts.net(deadline=150)
     assert culprits(said[0]) == {"DDP215": [*range(hosts.count)]}, said[0].stdout
 
 
@@ -102,7 +102,7 @@ def test_only_master_port_is_open_everywhere(hosts: Hosts) -> None:
 def test_one_host_admits_nobody(hosts: Hosts, verdict: str) -> None:
     end = ["-j", verdict] + (["--reject-with", "tcp-reset"] if verdict == "REJECT" else [])
     hosts.on(2, "iptables", "-A", "INPUT", "-i", "eth0", *SYN, *end)
-    said = hosts.net(deadline=60)
+    said = hosts.net(deadline=100)
     assert culprits(said[0]) == {"DDP215": [2]}, said[0].stdout
 
 
@@ -111,13 +111,13 @@ def test_a_host_that_only_reaches_the_master_port(hosts: Hosts) -> None:
     for way, side in (("INPUT", "--sport"), ("OUTPUT", "--dport")):
         hosts.on(1, "iptables", "-A", way, "-p", "tcp", side, str(PORT), "-j", "ACCEPT")
         hosts.on(1, "iptables", "-A", way, "-p", "tcp", "-j", "DROP")
-    said = hosts.net(deadline=60)
+    said = hosts.net(deadline=100)
     assert culprits(said[0]) == {"DDP214": [1]}, said[0].stdout
 
 
 @pytest.mark.parametrize("hosts", SLOW, indirect=True)
 def test_a_wrong_master_addr_on_one_host(hosts: Hosts) -> None:
-    said = hosts.net(master={1: "node2"}, deadline=12)
+    said = hosts.net(master={1: "node2"}, deadline=40)
     assert culprits(said[1]) == {"DDP203": [1]}, said[1].stdout
     assert culprits(said[0]) == {"DDP205": [1]}, said[0].stdout
     assert said[0].code == 3
@@ -151,7 +151,7 @@ def test_a_port_held_by_a_web_server(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("hosts", SLOW, indirect=True)
 def test_two_hosts_with_one_node_rank(hosts: Hosts) -> None:
-    said = hosts.net(node_rank={2: 1}, deadline=14)
+    said = hosts.net(node_rank={2: 1}, deadline=100)
     assert culprits(said[0]) == {"DDP206": [1]}, said[0].stdout
     assert set(said[0].report["findings"][0]["hosts"]) == {"node1", "node2"}
 
@@ -170,7 +170,7 @@ def test_a_bridge_address_that_all_hosts_share(hosts: Hosts) -> None:
         hosts.on(number, "ip", "link", "set", "docker0", "up")
         hosts.names(number, **{f"node{number}": "172.17.0.1", "master": hosts.address(0)})
     try:
-        said = hosts.net(master=dict.fromkeys(range(hosts.count), "master"), deadline=60)
+        said = hosts.net(master=dict.fromkeys(range(hosts.count), "master"), deadline=100)
     finally:
         for number in range(hosts.count):
             hosts.on(number, "ip", "link", "del", "docker0")
@@ -184,7 +184,7 @@ def test_a_link_of_100_mbit(hosts: Hosts) -> None:
         2, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "100mbit", "burst", "32kbit", "latency", "400ms"
     )
     try:
-        said = hosts.net(deadline=60)
+        said = hosts.net(deadline=100)
     finally:
         hosts.on(2, "tc", "qdisc", "del", "dev", "eth0", "root")
     assert culprits(said[0]) == {"DDP213": [2]}, said[0].stdout
@@ -194,7 +194,7 @@ def test_a_link_of_100_mbit(hosts: Hosts) -> None:
 def test_packets_above_a_size_vanish(hosts: Hosts) -> None:
     hosts.on(1, "iptables", "-A", "INPUT", "-i", "eth0", "-p", "tcp", "!", "--sport", str(PORT), "-m", "length",
              "--length", "1000:65535", "-j", "DROP")  # fmt: skip
-    said = hosts.net(deadline=90)
+    said = hosts.net(deadline=150)
     assert culprits(said[0]) == {"DDP220": [1]}, said[0].stdout
 
 
