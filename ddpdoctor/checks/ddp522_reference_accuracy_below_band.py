@@ -15,11 +15,13 @@ RULE = Rule(
     remedy="run `ddpdoctor train --parity`: it compares N ranks with one process and says which mistake looks so",
 )
 
-# Least accuracy by (data set, model, epochs): the mean of five seeds in one process, less three standard deviations of a
-# share of that many test samples; docs/guide/train.md has the seeds and the command that measures them.
+# Least accuracy by (data set, model, epochs): the mean of the seeds in one process, less three standard deviations, of the seeds
+# or of a share of that many test samples, whichever is larger; docs/guide/train.md has every seed. MNIST's is what is asked of it.
 LEAST = {
     ("digits", "digitnet", 1): 0.88,
     ("digits", "digitnet", 3): 0.961,
+    ("mnist", "digitnet", 3): 0.988,
+    ("cifar10 (12,000 of it)", "resnet9", 4): 0.603,
 }
 
 
