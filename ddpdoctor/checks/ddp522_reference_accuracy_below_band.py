@@ -16,7 +16,7 @@ RULE = Rule(
 )
 
 # Least accuracy by (data set, model, epochs): the mean of the seeds in one process, less three standard deviations, of the seeds
-# or of a share of that many test samples, whichever is larger; docs/guide/train.md has every seed. MNIST's is what is asked of it.
+# or of a share of that many test samples, whichever is larger; docs/guide/train.md has them. MNIST's is what is asked of it.
 LEAST = {
     ("digits", "digitnet", 1): 0.88,
     ("digits", "digitnet", 3): 0.961,
