@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.standstill import Standstill
 from ddpdoctor.analysis.telling import Activity
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP309",
@@ -14,17 +17,34 @@ RULE = Rule(
     summary="a rank waits in a debugger or for input while its peers wait for it in a collective",
     severity=Severity.FAIL,
     remedy="take the breakpoint() or input() out; to debug one rank, `torch.distributed.breakpoint(rank)` holds the others too",
-    explains=("DDP314", "DDP408"),
+    explains=("DDP314", "DDP401", "DDP408"),
 )
 
 
-def check(standstill: Standstill) -> Iterator[Finding]:
-    """The ranks that wait for a person."""
-    culprits = standstill.culprits(Activity.HUMAN)
-    if culprits:
+def check(standstill: Standstill | None, exits: PerRank[RankExit] | None) -> Iterator[Finding]:
+    """The ranks that wait for a person, and those whose debugger found no terminal and gave up."""
+    if standstill is None and exits is None:
+        raise SkipCheck("no ProcessState and no RankExit: nobody looked at the ranks or saw one end")
+    culprits = standstill.culprits(Activity.HUMAN) if standstill is not None else ()
+    if standstill is not None and culprits:
         yield RULE.finding(
             f"{standstill.said_of(culprits)}; {standstill.wait_for(culprits)}",
             ranks=[doing.rank for doing in culprits],
             where=standstill.where(culprits),
             seconds=standstill.seconds,
         )
+    quit_ = {entry.rank: entry.value.error for entry in exits or () if entry.value.error is not None}
+    quit_ = {rank: error for rank, error in quit_.items() if error.type.rpartition(".")[2] == "BdbQuit"}
+    if quit_:
+        yield RULE.finding(
+            f"{group_ranks([*quit_])} came to a breakpoint, and there was nobody at a keyboard: the debugger ended it (BdbQuit)",
+            ranks=[*quit_],
+            where=[where for rank, error in quit_.items() if (where := _where(rank, error)) is not None],
+        )
+
+
+def _where(rank: int, error: RankError) -> Where | None:
+    place = users_frame(error.stack)
+    if place is None:
+        return None
+    return Where(rank=rank, file=place.file, line=place.line, function=place.function, note="the breakpoint")

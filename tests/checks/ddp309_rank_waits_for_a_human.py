@@ -1,10 +1,12 @@
 """pdb, and input() on a terminal; healthy: all ranks wait for each other."""
 
-from tests.checks import Sick
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from tests.checks import Sick, ranks
 from tests.standstills import STDLIB, rank, stack, standstill
 
 PDB = stack((f"{STDLIB}/cmd.py", 126, "cmdloop"), (f"{STDLIB}/pdb.py", 420, "interaction"), user=(12, "train"))
 INPUT = stack(user=(12, "train"))
+QUIT = RankError(type="bdb.BdbQuit", message="", stack=INPUT)
 
 SICK = (
     Sick(
@@ -16,6 +18,12 @@ SICK = (
         evidence=standstill(rank(INPUT, system_call="read", waits_on="standard input"), rank()),
         says="rank 0 in train (train.py:12) waits for a person at the keyboard; rank 1 waits for it in backward for 6.1 s",
         ranks=(0,),
+    ),
+    Sick(
+        evidence=ranks(RankExit(exit_code=0), RankExit(exit_code=1, error=QUIT)),
+        says="rank 1 came to a breakpoint, and there was nobody at a keyboard: the debugger ended it (BdbQuit)",
+        ranks=(1,),
+        also=("DDP401",),
     ),
 )
 HEALTHY = (standstill(rank(), rank()),)
