@@ -175,5 +175,6 @@ class _Speaker:
         said = tuple((finding.code, finding.message) for finding in report.findings)
         if said != self._said:
             self._said = said
-            typer.echo(text.render(report, verbose=self._options.verbose), nl=False, err=True)
+            rendered = text.render(report, verbose=self._options.verbose)
+            typer.echo(f"\n{rendered}", nl=False, err=True)  # the job may be in the middle of a line
         return 1 if report.exit_code(self._options.fail_on) == 1 else 0
