@@ -13,7 +13,7 @@ import torch
 from tests.reference_train.launching import ended, kill, start_ranks
 
 KILLS, RANKS = 50, 2
-OPTIONS = ("--epochs", "40", "--batch-size", "1000", "--checkpoint-every", "1", "--resume")  # 320 steps
+OPTIONS = ("--epochs", "40", "--batch-size", "1000", "--lr", "0.05", "--checkpoint-every", "1", "--resume")  # 320 steps
 
 
 def steps_of(log: Path) -> int:
