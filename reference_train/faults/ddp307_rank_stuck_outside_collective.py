@@ -1,8 +1,9 @@
 """DDP307: one rank does not come back from code of its own, and the others wait for it.
 
-`--how` says from what: sleep, lock, pipe (a read that nobody answers), subprocess, or compute (a loop that never ends).
+`--how` says from what: sleep, lock, pipe (a read that nobody answers), subprocess, or compute (a search that never ends).
 """
 
+import itertools
 import os
 import subprocess
 import threading
@@ -26,9 +27,7 @@ def stay_away(how: str) -> None:
         case "subprocess":
             subprocess.run(["sleep", "3600"], check=True)  # sick subprocess
         case "compute":
-            guess = 2.0
-            while guess * guess != 2.0:
-                guess = (guess + 2.0 / guess) / 2  # sick compute
+            any(number * number == 2 for number in itertools.count())  # sick compute
         case _:
             raise ValueError(f"--how {how} is none of sleep, lock, pipe, subprocess, compute")
 

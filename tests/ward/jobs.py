@@ -1,0 +1,71 @@
+"""Running a job the way people do, and the way ddpdoctor's users do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ddpdoctor.launch.program import Ended, run
+
+STALL_SECONDS = 5.0
+DEADLINE_SECONDS = 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """How `ddpdoctor watch` ended, and the report that it wrote (without findings where it wrote none)."""
+
+    ended: Ended
+    report: Mapping[str, Any]
+
+    @property
+    def transcript(self) -> str:
+        """What stood on the screen, for whoever must find out what went wrong."""
+        return f"exit code {self.ended.code} after {self.ended.seconds:.0f} s\n{self.ended.stdout}\n{self.ended.stderr}"
+
+
+def torchrun(program: Path, nproc: int, arguments: Sequence[str] = ()) -> list[str]:
+    """The command that starts `program` on `nproc` ranks of this machine."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc)]
+    return [*launcher, str(program), *arguments]
+
+
+def environment(culprit: int) -> dict[str, str]:
+    """What a job of the ward finds in its environment."""
+    return {"OMP_NUM_THREADS": "1", "CULPRIT": str(culprit)}
+
+
+def plain(command: Sequence[str], *, culprit: int = 1, deadline: float, env: Mapping[str, str] | None = None) -> Ended:
+    """The job as it runs today, ended at the deadline."""
+    return run(command, deadline_seconds=deadline, env={**environment(culprit), **(env or {})})
+
+
+def watch(
+    command: Sequence[str],
+    *,
+    culprit: int = 1,
+    stall_after: float = STALL_SECONDS,
+    deadline: float = DEADLINE_SECONDS,
+) -> Watched:
+    """The job under `ddpdoctor watch`, which ends it when it hangs."""
+    with tempfile.TemporaryDirectory(prefix="ward-") as folder:
+        output = Path(folder) / "report.json"
+        options = ["--stall-after", str(stall_after), "--kill-on-hang", "--format", "json", "--output", str(output)]
+        ended = run(
+            [sys.executable, "-m", "ddpdoctor", "watch", *options, "--", *command],
+            deadline_seconds=deadline,
+            env=environment(culprit),
+        )
+        report = json.loads(output.read_text()) if output.exists() else {"findings": []}
+    return Watched(ended=ended, report=report)
+
+
+def is_root() -> bool:
+    """Whether the faults that need root can be shown here."""
+    return os.geteuid() == 0

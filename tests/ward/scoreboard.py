@@ -1,0 +1,118 @@
+"""One line a sick job: what people are told today, what torchfrtrace makes of the same job, and what ddpdoctor says."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor.launch import program
+from ddpdoctor.launch.program import Ended
+from tests.ward.cases import Case
+from tests.ward.jobs import plain, torchrun, watch
+
+PLAIN_SECONDS = 30.0  # what a hanging job is given before it is ended; its own timeout would come after 30 minutes
+DUMPS = Path(__file__).with_name("dumps_at_stall")
+MATCHERS = {
+    r"typically caused by a remote worker": "connection closed by peer",
+    r"op\.preamble\.length": "SIGABRT, received data size does not match",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One sick job, as the three see it. `wrongs` is empty where ddpdoctor is right."""
+
+    case: Case
+    culprit: int
+    nproc: int
+    torchrun: str
+    torchfrtrace: str
+    ddpdoctor: str
+    wrongs: tuple[str, ...]
+
+    def markdown(self) -> str:
+        """The row of the table."""
+        verdict = "right" if not self.wrongs else "wrong: " + "; ".join(self.wrongs)
+        cells = (self.case.name, str(self.culprit), self.torchrun, self.torchfrtrace, self.ddpdoctor, verdict)
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def run(cases: Sequence[Case], nproc: int, culprits: Sequence[int], *, others: bool, jobs: int) -> int:
+    """Print the table and the count; 1 where ddpdoctor was wrong."""
+    print("| job | culprit | torchrun | torchfrtrace | ddpdoctor | |\n|---|---|---|---|---|---|")
+    wrong = total = 0
+    with ThreadPoolExecutor(jobs) as pool:
+        asked = [pool.submit(row, case, culprit, nproc, others=others) for case in cases for culprit in culprits]
+        for future in asked:
+            line = future.result()
+            print(line.markdown(), flush=True)
+            wrong += bool(line.wrongs)
+            total += 1
+    print(f"\n{total - wrong} of {total} right, {nproc} ranks")
+    return int(wrong > 0)
+
+
+def row(case: Case, culprit: int, nproc: int, *, others: bool) -> Row:
+    """One job, three times: as it is, leaving dumps for torchfrtrace, and watched."""
+    command = torchrun(case.program, nproc, case.arguments(culprit))
+    today = trace = ""
+    if others:
+        with tempfile.TemporaryDirectory(prefix="ward-") as dumps:
+            leaving = {"PYTHONPATH": str(DUMPS), "WARD_DUMPS": dumps}
+            today = told_by_torchrun(plain(command, culprit=culprit, deadline=PLAIN_SECONDS, env=leaving))
+            trace = told_by_torchfrtrace(Path(dumps))
+    watched = watch(command, culprit=culprit)
+    wrongs = case.wrongs(watched.report, culprit, nproc)
+    first = next(iter(watched.report["findings"]), None)
+    ours = f"{first['code']} {first['message']}" if first else f"nothing (exit code {watched.ended.code})"
+    return Row(
+        case=case,
+        culprit=culprit,
+        nproc=nproc,
+        torchrun=today,
+        torchfrtrace=trace,
+        ddpdoctor=ours,
+        wrongs=tuple(wrongs),
+    )
+
+
+def told_by_torchrun(ended: Ended) -> str:
+    """What stood on the screen: each rank's last error, and whom torchrun calls the root cause."""
+    text = ended.stdout + ended.stderr
+    errors = dict.fromkeys(re.findall(r"^(\[rank\d+\]: \w*(?:Error|Exception|Interrupt)\b.*)$", text, re.MULTILINE))
+    told = [_short(error) for error in errors]
+    if ended.timed_out:
+        return (
+            "; ".join([*told, f"nothing more in {PLAIN_SECONDS:.0f} s"])
+            if told
+            else f"nothing in {PLAIN_SECONDS:.0f} s"
+        )
+    root = re.search(r"Root Cause.*?rank\s+: (\d+).*?exitcode\s+: (-?\d+)", text, re.DOTALL)
+    if root:
+        told.append(f"root cause: rank {root[1]}, exit code {root[2]}")
+    return "; ".join(told) or f"nothing, exit code {ended.code}"
+
+
+def told_by_torchfrtrace(dumps: Path) -> str:
+    """Its last words over the dumps."""
+    if not list(dumps.glob("rank_*")):
+        return "no dumps"
+    command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(dumps), "--prefix", "rank_"]
+    ended = program.run(command, deadline_seconds=60)
+    lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
+    if ended.code:
+        return f"crashes: {_short(lines[-1])}" if lines else f"crashes with exit code {ended.code}"
+    return _short(lines[-1]) if lines else "nothing"
+
+
+def _short(line: str) -> str:
+    for pattern, words in MATCHERS.items():
+        if re.search(pattern, line):
+            line = line.partition(": ")[0] + ": " + words
+    line = re.sub(r"\[/\S+/(\w+\.cc:\d+)\] ", r"\1 ", line)
+    return line if len(line) <= 110 else line[:107] + "..."
