@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -15,11 +14,7 @@ from ddpdoctor.launch.program import end, start_guarded
 def busy(processes: int | None = None) -> Iterator[None]:
     """Keep the cores busy meanwhile, with as many processes as there are cores unless told otherwise."""
     count = len(os.sched_getaffinity(0)) if processes is None else processes
-    running: list[subprocess.Popen[str]] = []
-    try:
+    with contextlib.ExitStack() as running:
         for _ in range(count):
-            running.append(start_guarded([sys.executable, "-c", "while True: pass"], grace_seconds=0.1))
+            running.callback(end, start_guarded([sys.executable, "-c", "while True: pass"], grace_seconds=0.1))
         yield
-    finally:
-        for process in running:
-            end(process)

@@ -1,9 +1,9 @@
 """A monitored barrier before the last step; one rank sleeps in a retry loop with a back-off that has no end."""
 # DDP307 culprit: time.sleep(delay)
 
-import datetime
 import os
 import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -24,7 +24,7 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(20):
     if step == 19:
         connect(fails=dist.get_rank() == int(os.environ["CULPRIT"]))
-        dist.monitored_barrier(timeout=datetime.timedelta(seconds=300))
+        dist.monitored_barrier(timeout=timedelta(seconds=300))
     optimizer.zero_grad()
     model(torch.randn(4, 5)).sum().backward()
     optimizer.step()

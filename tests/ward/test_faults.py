@@ -1,0 +1,83 @@
+"""Each fault gets exactly its code, its culprits and its line; the full matrix of ranks is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from ddpdoctor.engine import all_rules
+from tests.ward.cases import CASES, FAULTS, Case, middle
+from tests.ward.jobs import Watched, is_root, torchrun, watch
+
+SIDE_BY_SIDE = 2  # most of a job's time is spent waiting for the stall, so two share the cores well
+QUICK = {  # one of each kind of evidence, and every rank of four as well as both of two
+    "DDP302": (4, 3),
+    "DDP304-op": (3, 0),
+    "DDP305-log": (4, 0),
+    "DDP306-wait": (4, 2),
+    "DDP307-lock": (4, 1),
+    "DDP308": (2, 0),
+    "DDP310": (2, 1),
+    "DDP311": (3, 2),
+    "DDP315-except": (3, 1),
+    "DDP316": (3, 0),
+    "DDP401": (2, 0),
+    "DDP403-SIGKILL": (3, 2),
+    "DDP404": (3, 1),
+    "DDP416": (3, 0),
+}
+WITHOUT_RANKS_OF_A_CPU = {"DDP407", "DDP408", "DDP415", "DDP418"}  # GPUs, or a timeout that no better cause explains
+MATRIX = [
+    (case, nproc, culprit)
+    for case in CASES
+    for nproc, culprits in ((4, (0, middle(4), 3)), (2, (0, 1)))
+    for culprit in culprits
+]
+
+
+@pytest.fixture(scope="module")
+def round_of_the_ward(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Watched]]]:
+    """The quick cases that were selected, under way side by side."""
+    wanted = [case for case in CASES if any(f"[{case.name}]" in item.name for item in request.session.items)]
+    pool = ThreadPoolExecutor(SIDE_BY_SIDE)
+    try:
+        yield {case.name: pool.submit(examine, case, *QUICK[case.name]) for case in wanted if case.name in QUICK}
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def examine(case: Case, nproc: int, culprit: int) -> Watched:
+    return watch(torchrun(case.program, nproc, case.arguments(culprit)), culprit=culprit)
+
+
+def judge(case: Case, nproc: int, culprit: int, watched: Watched) -> None:
+    assert not case.wrongs(watched.report, culprit, nproc), watched.transcript
+    assert watched.ended.code == 1, watched.transcript
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in QUICK], ids=lambda case: case.name)
+def test_the_fault_is_named(case: Case, round_of_the_ward: dict[str, Future[Watched]]) -> None:
+    judge(case, *QUICK[case.name], round_of_the_ward[case.name].result())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize(
+    ("case", "nproc", "culprit"),
+    MATRIX,
+    ids=[f"{case.name}-rank-{culprit}-of-{nproc}" for case, nproc, culprit in MATRIX],
+)
+def test_the_fault_is_named_whoever_has_it(case: Case, nproc: int, culprit: int) -> None:
+    if case.needs_root and not is_root():
+        pytest.skip("this fault needs root")
+    judge(case, nproc, culprit, examine(case, nproc, culprit))
+
+
+def test_every_hang_and_crash_that_a_cpu_can_show_has_its_fault() -> None:
+    codes = {rule.code for rule in all_rules() if rule.code.startswith(("DDP3", "DDP4"))}
+    assert codes - set(FAULTS) <= WITHOUT_RANKS_OF_A_CPU
+    assert {case.code for case in CASES} == {code for code in FAULTS if code.startswith(("DDP3", "DDP4"))}
+    assert set(QUICK) <= {case.name for case in CASES}
