@@ -15,7 +15,7 @@ RULE = Rule(
     summary="a send or a receive waits for a partner that does not come",
     severity=Severity.FAIL,
     remedy="make the partner's call on the rank that is named, in the same order and for the same group",
-    explains=("DDP305", "DDP307", "DDP314", "DDP318", "DDP408"),
+    explains=("DDP305", "DDP307", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
 
 

@@ -101,7 +101,7 @@ CASES = (
     *_fault("DDP306", "wait"),
     *_fault("DDP306", "exit", line=None),
     *_fault("DDP307", "sleep", "lock", "pipe", "subprocess", "compute"),
-    *_fault("DDP308"),
+    *_fault("DDP308", line="# waits here"),
     *_fault("DDP309", "breakpoint", "input"),
     *_fault("DDP310"),
     *_fault("DDP311"),
