@@ -12,21 +12,16 @@ from tests.ward.cases import CASES, FAULTS, Case, middle
 from tests.ward.jobs import Watched, is_root, torchrun, watch
 
 SIDE_BY_SIDE = 2  # most of a job's time is spent waiting for the stall, so two share the cores well
-QUICK = {  # one of each kind of evidence, and every rank of four as well as both of two
-    "DDP302": (4, 3),
-    "DDP304-op": (3, 0),
-    "DDP305-log": (4, 0),
+QUICK = {  # one of each kind of evidence; every rank of four and both of two have their turn
+    "DDP301": (4, 1),
+    "DDP305-barrier": (4, 2),
     "DDP306-wait": (4, 2),
-    "DDP307-lock": (4, 1),
-    "DDP308": (2, 0),
-    "DDP310": (2, 1),
-    "DDP311": (3, 2),
-    "DDP315-except": (3, 1),
-    "DDP316": (3, 0),
-    "DDP401": (2, 0),
-    "DDP403-SIGKILL": (3, 2),
-    "DDP404": (3, 1),
-    "DDP416": (3, 0),
+    "DDP307-lock": (4, 3),
+    "DDP309-breakpoint": (2, 1),
+    "DDP311": (2, 0),
+    "DDP312": (4, 3),
+    "DDP315-only": (4, 0),
+    "DDP318": (2, 0),
 }
 WITHOUT_RANKS_OF_A_CPU = {"DDP407", "DDP408", "DDP415", "DDP418"}  # GPUs, or a timeout that no better cause explains
 MATRIX = [
