@@ -141,7 +141,8 @@ def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState |
 def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessState | None) -> tuple[Activity, str]:
     if process is not None and process.state in "Tt":
         return Activity.STOPPED, "stopped"
-    if stacks is not None and stacks.gil_never_free:
+    in_the_kernel = process is not None and process.state == "D"  # that it may hold the GIL there too explains nothing
+    if stacks is not None and stacks.gil_never_free and not in_the_kernel:
         return Activity.GIL, _function(thread)
     told = told_by_stack(thread.frames if thread else ())
     main = told_by_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
@@ -149,7 +150,7 @@ def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessStat
         return main
     idle = thread is not None and not thread.active
     if told is None or told[0] not in WAITS_FOR_PEERS:
-        if process is not None and process.state == "D":
+        if process is not None and in_the_kernel:
             return Activity.UNINTERRUPTIBLE, process.system_call or _function(thread)
     elif told[1] == BACKWARD and not idle:
         return Activity.COMPUTING, BACKWARD

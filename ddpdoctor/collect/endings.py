@@ -82,6 +82,7 @@ def with_log(exits: Mapping[int, RankExit], log: Evidence) -> tuple[dict[int, Ra
             tail=told[rank].tail,
             exit_code=told[rank].exit_code if known.exit_code is None else known.exit_code,
             error=known.error or told[rank].error,
+            ended_by_launcher=known.ended_by_launcher or told[rank].ended_by_launcher,
         )
         if rank in told
         else known

@@ -25,7 +25,13 @@ QUICK = {  # one of each kind of evidence; every rank of four and both of two ha
 }
 WITHOUT_RANKS_OF_A_CPU = {"DDP407", "DDP408", "DDP415", "DDP418"}  # GPUs, or a timeout that no better cause explains
 MATRIX = [
-    (case, nproc, culprit)
+    pytest.param(
+        case,
+        nproc,
+        culprit,
+        id=f"{case.name}-rank-{culprit}-of-{nproc}",
+        marks=[pytest.mark.xfail(reason=case.gap, strict=False)] if case.gap else [],
+    )
     for case in CASES
     for nproc, culprits in ((4, (0, middle(4), 3)), (2, (0, 1)))
     for culprit in culprits
@@ -60,11 +66,7 @@ def test_the_fault_is_named(case: Case, round_of_the_ward: dict[str, Future[Watc
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-@pytest.mark.parametrize(
-    ("case", "nproc", "culprit"),
-    MATRIX,
-    ids=[f"{case.name}-rank-{culprit}-of-{nproc}" for case, nproc, culprit in MATRIX],
-)
+@pytest.mark.parametrize(("case", "nproc", "culprit"), MATRIX)
 def test_the_fault_is_named_whoever_has_it(case: Case, nproc: int, culprit: int) -> None:
     if case.needs_root and not is_root():
         pytest.skip("this fault needs root")
