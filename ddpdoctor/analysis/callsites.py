@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -21,6 +22,10 @@ class Relation(Enum):
     BRANCHES = "in another branch of one condition"
     ELSEWHERE = "at another place, for a reason that does not show"
     UNKNOWN = "not known"
+
+
+_ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
+_TELLS_RANKS_APART = re.compile(r"rank|master|main_?process|is_main|chief|process_index", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,32 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
     known = _both(here, there, code)
     if known is None:
         return _by_lines(here, there, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
-    return _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
+    found = _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
+    if found.relation in _ORDER_ONLY and found.loop is None:
+        return _by_rank_tests(one[depth + 1 :], other[depth + 1 :], code, here) or found
+    return found
+
+
+def _by_rank_tests(
+    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, here: Frame
+) -> Comparison | None:
+    """Two statements of one loop tell nothing by their order; a test of the rank deeper in one of the calls does."""
+    mine, theirs = _rank_test(one, code), _rank_test(other, code)
+    if mine is not None and theirs is None:
+        return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
+    if theirs is not None and mine is None:
+        return Comparison(Relation.UNCONDITIONAL, condition=theirs[0], frame=here)
+    return None
+
+
+def _rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """The first condition above `frames` that tells ranks apart, and the frame that stands under it."""
+    for frame in frames:
+        place = code.at(frame.file, frame.line) if code is not None else None
+        for condition in place.conditions if place is not None else ():
+            if _TELLS_RANKS_APART.search(condition.test):
+                return condition, frame
+    return None
 
 
 def spoken(condition: Condition, file: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ddpdoctor.analysis.agreement import Disagreement
+from ddpdoctor.analysis.agreement import Disagreement, shape
 from ddpdoctor.analysis.callsites import Comparison, Relation, compare
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.shift import Shift, shift_of
@@ -87,6 +87,12 @@ def _of_group(
     if clash is not None:
         yield _clashed(group, clash, timeline, code)
         return
+    clash = group.clashes.get(Disagreement.SHAPE)
+    if clash is not None:
+        desync = _clashed(group, clash, timeline, code)
+        if desync.cause is not Cause.MISMATCH:  # two calls that share a name, and not one call with two shapes
+            yield desync
+            return
     gone = finished & {*group.members}
     waiting = {rank: made for rank, made in group.open.items() if rank not in gone}
     short = {rank for rank in gone if group.reached(rank) < max((made.seq for made in waiting.values()), default=0)}
@@ -112,14 +118,18 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, Made]) -
 
 
 def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: SourceCode | None) -> Desync:
-    sides = vote({rank: made.op for rank, made in clash.made.items()})
+    called = {
+        rank: (made.op, shape(made.calls) if clash.kind is Disagreement.SHAPE else ())
+        for rank, made in clash.made.items()
+    }
+    sides = vote(called)
     usual = sides.usual
     odd = sides.odd
     if sides.tied:
-        by_op: dict[str, list[int]] = {}
-        for rank, made in sorted(clash.made.items()):
-            by_op.setdefault(made.op, []).append(rank)
-        first, *others = by_op.values()
+        by_call: dict[object, list[int]] = {}
+        for rank in sorted(clash.made):
+            by_call.setdefault(called[rank], []).append(rank)
+        first, *others = by_call.values()
         odd, usual = tuple(first), tuple(rank for ranks in others for rank in ranks)
     comparison = compare(clash.made[odd[0]].stack, clash.made[usual[0]].stack, code)
     if sides.tied and comparison.relation in _SEEN_FROM_THE_WRONG_SIDE:

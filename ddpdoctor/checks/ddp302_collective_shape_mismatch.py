@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.agreement import Disagreement, shape
+from ddpdoctor.analysis.desync import Desyncs
 from ddpdoctor.analysis.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.majority import vote
@@ -26,13 +27,14 @@ SHOWN_TENSORS = 3
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
 
 
-def check(timeline: Timeline | None, failures: Failures | None) -> Iterator[Finding]:
+def check(timeline: Timeline | None, desyncs: Desyncs | None, failures: Failures | None) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
     Without recorders, gloo's own words: the ranks that received another amount than they expected.
     """
     if timeline is not None:
-        yield from _by_recorder(timeline)
+        told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
+        yield from _by_recorder(timeline, told)
     elif failures is not None:
         yield from _by_words(failures)
     else:
@@ -54,10 +56,11 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
         )
 
 
-def _by_recorder(timeline: Timeline) -> Iterator[Finding]:
+def _by_recorder(timeline: Timeline, told: set[tuple[str, int]]) -> Iterator[Finding]:
+    """`told` are the calls (group, number) that are known to be two different ones on two sides."""
     for group in timeline.groups:
         clash = group.clashes.get(Disagreement.SHAPE)
-        if clash is None:
+        if clash is None or any(name == group.name and seq <= clash.seq for name, seq in told):
             continue
         sides = vote({rank: shape(made.calls) for rank, made in clash.made.items()})
         by_shape: dict[str, list[int]] = {}

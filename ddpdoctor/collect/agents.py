@@ -79,7 +79,7 @@ class RankProcess:
         """What the strip knows of the calls that a recorder would hold."""
         names = _names(self.file("names"))
         records = read_records(_bytes(self.file("strip")))
-        return record_from(records, names, [_place(names, record.place) for record in records])
+        return record_from(records, names, [_lines(names, record.place) for record in records])
 
     def recorder(self) -> bytes | None:
         """The flight recorder as the rank kept it at its end, or None where it could not."""
@@ -207,11 +207,18 @@ def _text(names: Names, number: int) -> str | int:
 
 
 def _place(names: Names, number: int) -> Frame | None:
-    match names.get(number):
-        case (str(file), int(line), str(function)):
-            return Frame(file=file, line=line, function=function)
-        case _:
-            return None
+    """The innermost of the user's lines that this number stands for."""
+    return next(iter(_lines(names, number)), None)
+
+
+def _lines(names: Names, number: int) -> tuple[Frame, ...]:
+    """The user's lines that this number stands for, innermost first."""
+    text = names.get(number, ())
+    return tuple(
+        Frame(file=file, line=line, function=function)
+        for file, line, function in zip(text[::3], text[1::3], text[2::3], strict=False)
+        if isinstance(file, str) and isinstance(line, int) and isinstance(function, str)
+    )
 
 
 def _bytes(path: Path, most: int = -1) -> bytes:

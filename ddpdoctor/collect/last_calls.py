@@ -22,27 +22,28 @@ WITHOUT_TENSORS = ("barrier",)
 Names = Mapping[int, tuple[str | int, ...]]
 
 
-def record_from(records: Sequence[Record], names: Names, places: Sequence[Frame | None]) -> FlightRecord | None:
-    """The numbered calls among `records`, whose lines are `places`; None where there is none.
+def record_from(records: Sequence[Record], names: Names, lines: Sequence[tuple[Frame, ...]]) -> FlightRecord | None:
+    """The numbered calls among `records`, whose stacks are `lines`, innermost first; None where there is none.
 
     Calls whose tensors the strip does not describe are left out: as gaps they are compared with nothing.
     """
     groups: dict[Group, int] = {}
     calls: dict[Call, int] = {}
-    stacks: dict[Frame | None, int] = {None: 0}
+    stacks: dict[tuple[Frame, ...], int] = {(): 0}
+    frames: dict[Frame, int] = {}
     columns: list[tuple[Record, int, int]] = []
-    for record, place in zip(records, places, strict=True):
+    for record, stack in zip(records, lines, strict=True):
         call = _call(record, names, groups) if record.seq != NO_SEQ else None
         if call is not None:
-            columns.append((record, calls.setdefault(call, len(calls)), stacks.setdefault(place, len(stacks))))
+            columns.append((record, calls.setdefault(call, len(calls)), stacks.setdefault(stack, len(stacks))))
     if not columns:
         return None
     return FlightRecord(
         version="2.0",
         groups=tuple(groups),
         calls=tuple(calls),
-        frames=tuple(place for place in stacks if place is not None),
-        stacks=((), *((number,) for number in range(len(stacks) - 1))),
+        stacks=tuple(tuple(frames.setdefault(frame, len(frames)) for frame in stack) for stack in stacks),
+        frames=tuple(frames),
         call=tuple(call for _, call, _ in columns),
         seq=tuple(record.seq for record, _, _ in columns),
         stack=tuple(stack for _, _, stack in columns),

@@ -49,6 +49,10 @@ class _Scope:
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
+    @property
+    def depth(self) -> int:
+        return len(self.loops) + len(self.conditions)
+
 
 @dataclass(frozen=True)
 class _Index:
@@ -58,10 +62,10 @@ class _Index:
     spans: list[tuple[int, int, _Scope]] = field(default_factory=list)
 
     def at(self, line: int) -> CodePlace | None:
-        around = [(last - first, scope) for first, last, scope in self.spans if first <= line <= last]
+        around = [(last - first, -scope.depth, scope) for first, last, scope in self.spans if first <= line <= last]
         if not around:
             return None
-        _, scope = min(around, key=lambda span: span[0])
+        *_, scope = min(around, key=lambda span: span[:2])  # the deepest, where `if rank == 0: save()` is one line
         return CodePlace(
             file=self.file, line=line, function=scope.function, loops=scope.loops, conditions=scope.conditions
         )

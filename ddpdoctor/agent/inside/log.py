@@ -15,6 +15,8 @@ from .strip import Strip
 
 _FRAMES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "evidence", "frames.py")
 
+MOST_LINES = 6  # of one stack: enough to meet a peer's stack in the loop that both are in
+
 
 class Log:
     """Counters and calls of one rank. What a forked child (a data loader worker) does is not written."""
@@ -41,21 +43,25 @@ class Log:
         return number
 
     def place(self, depth: int) -> int:
-        """The number of the innermost line of the user's own code, looking outward from `depth` frames above the caller."""
+        """The number of the user's own lines that led here, innermost first, from `depth` frames above the caller on."""
+        lines: list[tuple[CodeType, int]] = []
         frame: FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001
-        while frame is not None:
+        while frame is not None and len(lines) < MOST_LINES:
             code = frame.f_code
             mine = self._users_code.get(code)
             if mine is None:
                 mine = self._users_code[code] = self._is_users(code.co_filename)
             if mine:
-                number = self._numbers.get((code, frame.f_lineno))
-                if number is None:
-                    number = self.number(os.path.abspath(code.co_filename), frame.f_lineno, code.co_name)
-                    self._numbers[code, frame.f_lineno] = number
-                return number
+                lines.append((code, frame.f_lineno))
             frame = frame.f_back
-        return 0
+        if not lines:
+            return 0
+        key = tuple(lines)
+        number = self._numbers.get(key)
+        if number is None:
+            spoken = [(os.path.abspath(code.co_filename), line, code.co_name) for code, line in lines]
+            number = self._numbers[key] = self.number(*(part for line in spoken for part in line))
+        return number
 
 
 def _is_users() -> Callable[[str], bool]:
