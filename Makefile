@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: smoke test slow bench lint clean
+.PHONY: smoke test slow matrix bench lint clean
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -18,6 +18,9 @@ test: $(VENV)/installed
 
 slow: $(VENV)/installed
 	$(BIN)/python -m pytest -m slow
+
+matrix: $(VENV)/installed
+	$(BIN)/python -m pytest -m matrix
 
 bench: $(VENV)/installed
 	$(BIN)/python -m tests.bench

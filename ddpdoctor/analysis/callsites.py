@@ -54,6 +54,11 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
     found = _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
     if found.relation in _ORDER_ONLY and found.loop is None:
         return _by_rank_tests(one[depth + 1 :], other[depth + 1 :], code, here) or found
+    if (
+        found.relation is Relation.CONDITIONAL
+    ):  # of several conditions the one that tells ranks apart is the one to show
+        told = _rank_test(one[depth:], code)
+        return found if told is None else Comparison(Relation.CONDITIONAL, condition=told[0], frame=told[1])
     return found
 
 

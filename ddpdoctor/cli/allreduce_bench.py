@@ -71,7 +71,9 @@ class Operator(Enum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("allreduce-bench")(allreduce_bench)
+    app.command("allreduce-bench", short_help="Time a collective, and check every value that it gives.")(
+        allreduce_bench
+    )
 
 
 def allreduce_bench(

@@ -23,7 +23,7 @@ from ddpdoctor.cli.options import (
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("diagnose")(diagnose)
+    app.command("diagnose", short_help="Say why a job died, from the dumps, logs and cases it left.")(diagnose)
 
 
 def diagnose(

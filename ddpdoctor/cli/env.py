@@ -22,7 +22,7 @@ from ddpdoctor.cli.options import (
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("env")(env)
+    app.command("env", short_help="Judge this host, or every host of a launch.")(env)
 
 
 def env(

@@ -12,7 +12,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("explain")(explain)
+    app.command("explain", short_help="Show what a finding means, and what to do about it.")(explain)
 
 
 def explain(code: Annotated[str, typer.Argument(help="A code such as DDP305, or the name of a finding.")]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("hang")(hang)
+    app.command("hang", short_help="Say which rank keeps a running job waiting, and where.")(hang)
 
 
 def hang(

@@ -22,7 +22,7 @@ class Launcher(Enum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("init")(init)
+    app.command("init", short_help="Write a launch script that is right.")(init)
 
 
 def init(

@@ -50,7 +50,7 @@ NodesOutOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("net")(net)
+    app.command("net", short_help="Find the broken name, port, interface, node or link.")(net)
 
 
 def net(

@@ -31,7 +31,7 @@ PortArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("port")(port)
+    app.command("port", short_help="Say who holds a port, and which one is free.")(port)
 
 
 def port(

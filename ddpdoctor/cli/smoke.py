@@ -38,7 +38,7 @@ DEADLINE_SECONDS = 120.0  # for one stage; all of them together take under 60 s 
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("smoke")(smoke)
+    app.command("smoke", short_help="Check in a minute whether this machine can run DDP.")(smoke)
 
 
 def smoke(

@@ -30,7 +30,11 @@ from ddpdoctor.evidence.training import Gate, ParityRun, ScalingRun, TrainingRun
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(train)
+    app.command(
+        "train",
+        short_help="Run the known-good job: does DDP itself work here?",
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(train)
 
 
 def train(

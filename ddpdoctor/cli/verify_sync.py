@@ -29,7 +29,11 @@ STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("verify-sync", context_settings={"allow_interspersed_args": False})(verify_sync)
+    app.command(
+        "verify-sync",
+        short_help="Find where replicas part: the step, tensor and rank.",
+        context_settings={"allow_interspersed_args": False},
+    )(verify_sync)
 
 
 def verify_sync(

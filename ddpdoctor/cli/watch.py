@@ -38,7 +38,11 @@ class DistributedDebug(Enum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("watch", context_settings={"allow_interspersed_args": False})(watch)
+    app.command(
+        "watch",
+        short_help="Run a job; name rank, line and cause when it hangs or dies.",
+        context_settings={"allow_interspersed_args": False},
+    )(watch)
 
 
 def watch(

@@ -1,4 +1,4 @@
-"""Each fault gets exactly its code, its culprits and its line; the full matrix of ranks is slow."""
+"""Each fault gets exactly its code, its culprits and its line; the full matrix of ranks takes hours (`make matrix`)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_fault_is_named(case: Case, round_of_the_ward: dict[str, Future[Watc
     judge(case, *QUICK[case.name], round_of_the_ward[case.name].result())
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(("case", "nproc", "culprit"), MATRIX)
 def test_the_fault_is_named_whoever_has_it(case: Case, nproc: int, culprit: int) -> None:

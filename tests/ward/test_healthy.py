@@ -23,7 +23,7 @@ def test_a_healthy_job_is_left_alone() -> None:
     left_alone(next(path for path in healthy() if path.stem == QUICK), 3)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("nproc", [2, 4])
 @pytest.mark.parametrize("program", healthy(), ids=lambda path: path.stem)
@@ -31,7 +31,7 @@ def test_healthy_jobs_are_left_alone(program: Path, nproc: int) -> None:
     left_alone(program, nproc)
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("nproc", [2, 4])
 @pytest.mark.parametrize("case", list(strangers()), ids=lambda case: case.name)

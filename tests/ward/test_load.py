@@ -7,7 +7,7 @@ import pytest
 from tests.ward.__main__ import REPEATED, main
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.timeout(900)
 def test_a_busy_machine_changes_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--repeat", "3", "--nproc", "3", *REPEATED])

@@ -1,0 +1,53 @@
+"""One all-reduce on some ranks only meets its peers' gradients: a call too many, and no mismatch of shapes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.analysis.callsites import Relation, compare
+from ddpdoctor.collect.source import source_of
+from ddpdoctor.evidence.frames import Frame
+
+JOB = """\
+def log(step, meter):
+    if get_rank() == 0:
+        print(meter.reduce())
+
+def fit(steps):
+    for step in range(steps):
+        train(step)
+        if step % 25 == 0: log(step, meter)
+        {unconditional}
+"""
+
+
+def stack(path: Path, *places: tuple[int, str]) -> tuple[Frame, ...]:
+    return tuple(Frame(file=str(path), line=line, function=function) for line, function in places)
+
+
+@pytest.mark.parametrize(
+    ("line", "unconditional"), [(8, "pass"), (9, "log(step, meter)")], ids=["under a count", "in every step"]
+)
+def test_the_test_of_the_rank_is_found_in_the_function_that_holds_it(
+    tmp_path: Path, line: int, unconditional: str
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(JOB.format(unconditional=unconditional))
+    odd = stack(path, (line, "fit"), (3, "log"))
+    usual = stack(path, (7, "fit"))
+
+    found = compare(odd, usual, source_of([*odd, *usual]))
+
+    assert found.relation is Relation.CONDITIONAL
+    assert found.condition is not None
+    assert (found.condition.test, found.condition.line) == ("get_rank() == 0", 2)
+
+
+def test_two_calls_of_one_step_without_such_a_test_tell_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(JOB.format(unconditional="finish(step)"))
+    one, other = stack(path, (9, "fit")), stack(path, (7, "fit"))
+
+    assert compare(one, other, source_of([*one, *other])).relation is Relation.ELSEWHERE

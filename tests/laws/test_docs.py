@@ -1,0 +1,70 @@
+"""What README and the guides show is what the program says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor import cli
+from ddpdoctor.engine import all_rules
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+HELP = re.compile(r"^\$ (ddpdoctor[^\n]*--help)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCKS = [(page, *match) for page in PAGES for match in HELP.findall(page.read_text())]
+
+
+def said(command: str) -> str:
+    program, *arguments = shlex.split(command)
+    assert program == "ddpdoctor"
+    ended = subprocess.run(
+        [sys.executable, "-m", "ddpdoctor", *arguments],
+        env={**os.environ, "COLUMNS": "80", "TERMINAL_WIDTH": "80"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return ended.stdout
+
+
+def test_readme_shows_the_help() -> None:
+    assert ("README.md", "ddpdoctor --help") in [(page.name, command) for page, command, _ in BLOCKS]
+
+
+@pytest.mark.parametrize(("page", "command", "shown"), BLOCKS, ids=[f"{p.name}: {c}" for p, c, _ in BLOCKS])
+def test_a_help_block_equals_the_real_help(page: Path, command: str, shown: str) -> None:
+    assert shown.strip() == said(command).strip()
+
+
+def test_no_command_is_cut_short_in_the_help_of_an_80_column_terminal() -> None:
+    assert "..." not in said("ddpdoctor --help").partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_codes_named_in_pages_exist(page: Path) -> None:
+    known = {rule.code for rule in all_rules()}
+    named = set(re.findall(r"\bDDP[1-7]\d\d\b", page.read_text()))
+    assert named <= known, f"{page.name} names {sorted(named - known)}"
+
+
+def test_every_command_has_its_guide() -> None:
+    short = {"checks", "explain"}  # their --help says it all
+    missing = [
+        name
+        for name in (command.replace("_", "-") for command in cli.COMMANDS)
+        if name not in short and not (ROOT / "docs" / "guide" / f"{name}.md").exists()
+    ]
+    assert not missing
