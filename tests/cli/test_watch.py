@@ -109,10 +109,10 @@ def test_mistakes_are_told(arguments: list[str], said: str) -> None:
 def lasts(process: psutil.Process) -> bool:
     """Whether a process of the job below is there to stay: not the companion of `watch`, and none of its short naps."""
     try:
-        command = " ".join(process.cmdline())
+        command = process.cmdline()
     except psutil.NoSuchProcess:
         return False
-    return "companion.py" not in command and "sleep 0.1" not in command
+    return bool(command) and command != ["sleep", "0.1"] and "companion.py" not in " ".join(command)
 
 
 @pytest.mark.parametrize("with_us", [False, True], ids=["goes on", "--kill-on-hang"])
@@ -122,10 +122,9 @@ def test_when_we_are_killed_the_job_goes_on_or_ends_as_asked(with_us: bool, tmp_
     options = ["--kill-on-hang"] if with_us else []
     process = subprocess.Popen([*WATCH, *options, "--", "sh", "-c", job], stderr=subprocess.DEVNULL)
     assert until(Path(mark).exists)
-    children = psutil.Process(process.pid).children(recursive=True)
+    theirs = [child for child in psutil.Process(process.pid).children(recursive=True) if lasts(child)]
     process.kill()
     process.wait(timeout=30)
-    theirs = [child for child in children if lasts(child)]
     try:
         assert theirs
         if with_us:
