@@ -29,7 +29,7 @@ def weights_of(log: Path) -> list[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.matrix
 @pytest.mark.timeout(1500)
 def test_fifty_kills_lose_nothing_but_the_steps_since_the_last_checkpoint(tmp_path: Path) -> None:
     whole = tmp_path / "whole.jsonl"
