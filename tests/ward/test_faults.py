@@ -19,7 +19,6 @@ QUICK = {  # one of each kind of evidence; every rank of four and both of two ha
     "DDP307-lock": (4, 3),
     "DDP309-breakpoint": (2, 1),
     "DDP311": (2, 0),
-    "DDP312": (4, 3),
     "DDP315-only": (4, 0),
     "DDP318": (2, 0),
 }
