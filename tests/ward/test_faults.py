@@ -57,6 +57,7 @@ def judge(case: Case, nproc: int, culprit: int, watched: Watched) -> None:
     assert watched.ended.code == 1, watched.transcript
 
 
+@pytest.mark.matrix
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in QUICK], ids=lambda case: case.name)
 def test_the_fault_is_named(case: Case, round_of_the_ward: dict[str, Future[Watched]]) -> None:
