@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.telling import BACKWARD, Activity, joins_a_thread, told_by_stack
@@ -9,6 +10,7 @@ from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks, Thread
 
 BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's and OpenMP's threads
@@ -18,6 +20,7 @@ MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more,
 # `work.wait()` of an asynchronous collective, and CUDA's spinning in `loss.item()`, leave no frame above the user's line
 _MAY_BE_A_WAIT = frozenset({Activity.COMPUTING, Activity.LOCK, Activity.UNKNOWN})
 _ABOUT_SOMETHING = frozenset({Activity.FILE, Activity.SOCKET, Activity.LOCK, Activity.UNINTERRUPTIBLE})
+_ASKS = frozenset({"input", "sys.stdin.readline", "sys.stdin.read", "getpass.getpass"})
 WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.RENDEZVOUS})
 
 
@@ -75,13 +78,18 @@ class Doings:
         return tuple(doing for doing in self.each if doing.activity in activities)
 
 
-def derive(processes: PerRank[ProcessState], stacks: PerRank[Stacks] | None, timeline: Timeline | None) -> Doings:
+def derive(
+    processes: PerRank[ProcessState],
+    stacks: PerRank[Stacks] | None,
+    timeline: Timeline | None,
+    code: SourceCode | None = None,
+) -> Doings:
     """Each rank's activity; a rank of which only one of the two is known is judged by that one."""
     by_rank = {entry.rank: entry.value for entry in stacks or ()}
     states = {entry.rank: entry.value for entry in processes}
     return Doings(
         each=tuple(
-            _doing(rank, by_rank.get(rank), states.get(rank), _open_call(timeline, rank))
+            _doing(rank, by_rank.get(rank), states.get(rank), _open_call(timeline, rank), code)
             for rank in sorted(by_rank.keys() | states.keys())
         )
     )
@@ -95,10 +103,14 @@ def _open_call(timeline: Timeline | None, rank: int) -> str | None:
     return made.op if made is not None else None
 
 
-def _doing(rank: int, stacks: Stacks | None, process: ProcessState | None, open_call: str | None) -> Doing:
+def _doing(
+    rank: int, stacks: Stacks | None, process: ProcessState | None, open_call: str | None, code: SourceCode | None
+) -> Doing:
     thread = _thread_that_matters(stacks)
     frames = thread.frames if thread else ()
     activity, operation = _activity(stacks, thread, process)
+    if activity is Activity.FILE and operation == "read" and _asks(frames, code):
+        activity, operation = Activity.HUMAN, "input"  # a launcher has put a pipe in the place of the keyboard
     if open_call is not None and activity in _MAY_BE_A_WAIT and told_by_stack(frames) is None:
         activity, operation = Activity.COLLECTIVE, open_call
     return Doing(
@@ -186,6 +198,15 @@ def _by_system_call(thread: Thread | None, process: ProcessState | None, *, idle
     if process is not None and (process.cpu_share or 0) >= BUSY_SHARE:
         return Activity.COMPUTING, function
     return Activity.UNKNOWN, function
+
+
+def _asks(frames: Sequence[Frame], code: SourceCode | None) -> bool:
+    """Whether the user's innermost line asks for input, with nothing between it and the read."""
+    place = users_frame(frames)
+    if place is None or code is None or place is not frames[0]:
+        return False
+    known = code.at(place.file, place.line)
+    return known is not None and not _ASKS.isdisjoint(known.calls)
 
 
 def _function(thread: Thread | None) -> str:

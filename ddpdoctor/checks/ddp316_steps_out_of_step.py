@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.timeline import Made, Timeline
 from ddpdoctor.analysis.wording import witnesses
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls
@@ -28,23 +28,43 @@ def check(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterato
     for entry in calls:
         for mark in entry.value.steps:
             began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
+    equal = 0
     for iteration, seq in sorted(began.items()):
         if len(seq) > 1 and len(set(seq.values())) > 1:
-            yield _finding(iteration, seq, timeline)
+            yield _finding(iteration, seq, equal, timeline)
             return
+        equal = max(seq.values())
 
 
-def _finding(iteration: int, seq: Mapping[int, int], timeline: Timeline | None) -> Finding:
+def _finding(iteration: int, seq: Mapping[int, int], equal: int, timeline: Timeline | None) -> Finding:
+    """`equal` is the number of collectives that every rank had made when the iteration before began."""
     sides = vote(seq)
     by_count: dict[int, list[int]] = {}
     for rank in (*sides.odd, *sides.usual):
         by_count.setdefault(seq[rank], []).append(rank)
     said = " and ".join(f"{group_ranks(ranks)} after {count}" for count, ranks in by_count.items())
-    waits = {rank: made for rank in seq if timeline is not None and (made := timeline.waiting(rank)) is not None}
+    apart: Mapping[int, Made] = {}
+    if timeline is not None:
+        waits = {rank: made for rank in seq if (made := timeline.waiting(rank)) is not None}
+        apart = waits or _came_apart(timeline, sides.odd, sides.usual, equal)
     return RULE.finding(
         f"iteration {iteration} did not begin after equally many collectives: {said}",
         ranks=sides.odd,
-        where=witnesses(waits, (*sides.odd, *sides.usual)),
+        where=witnesses(apart, (*sides.odd, *sides.usual)),
         iteration=iteration,
         collectives={str(rank): count for rank, count in sorted(seq.items())},
     )
+
+
+def _came_apart(timeline: Timeline, odd: Sequence[int], usual: Sequence[int], equal: int) -> Mapping[int, Made]:
+    """The first calls after number `equal` that an odd rank made from another line than its peers; none where none did."""
+    for group in timeline.groups:
+        if group.name:
+            continue  # iterations are counted against the default group
+        for seq in range(equal + 1, group.top + 1):
+            made = {rank: call for rank in (*odd, *usual) if (call := timeline.made(group, rank, seq)) is not None}
+            if {made[rank].stack for rank in odd if rank in made} - {
+                made[rank].stack for rank in usual if rank in made
+            }:
+                return made
+    return {}

@@ -26,6 +26,7 @@ class Ended:
     pid: int
     code: int
     at: float
+    parent: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,8 @@ def ended_processes(directory: Path) -> dict[int, Ended]:
     for line in _bytes(directory / "exits").decode(errors="replace").splitlines():
         words = line.split()
         if len(words) == 4:  # a line may be torn where its writer died
-            found.setdefault(int(words[0]), Ended(pid=int(words[0]), code=int(words[1]), at=float(words[2])))
+            pid, code, at, parent = words
+            found.setdefault(int(pid), Ended(pid=int(pid), code=int(code), at=float(at), parent=int(parent)))
     return found
 
 

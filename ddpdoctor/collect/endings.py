@@ -34,7 +34,7 @@ def exits_of(
 ) -> dict[int, RankExit]:
     """By rank, the end of each rank that has ended. `main` is the command's own process and exit code."""
     ends = [end for agent in ranks if (end := _end(agent, ended, main)) is not None]
-    first = min((end.collected_at for end in ends if end.code and end.collected_at is not None), default=None)
+    first = _first_failure(ranks, ended)
 
     def by_launcher(end: _End) -> bool:
         after = first is not None and end.collected_at is not None and end.collected_at > first
@@ -59,6 +59,17 @@ def exits_of(
         )
         for order, end in enumerate(sorted(ends, key=when))
     }
+
+
+def _first_failure(ranks: Sequence[RankProcess], ended: Mapping[int, Ended]) -> float | None:
+    """When a launcher of these ranks first collected a failure: of one of them, or of a rank that has no agent in it."""
+    launchers = {ended[agent.pid].parent for agent in ranks if agent.pid in ended}
+    current = {agent.pid for agent in ranks}
+    earlier = {int(strip.stem) for agent in ranks[:1] for strip in agent.directory.glob("*.strip")} - current
+    return min(
+        (one.at for one in ended.values() if one.code and one.parent in launchers and one.pid not in earlier),
+        default=None,
+    )
 
 
 def _end(agent: RankProcess, ended: Mapping[int, Ended], main: tuple[int, int | None]) -> _End | None:

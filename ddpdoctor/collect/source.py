@@ -59,15 +59,26 @@ class _Index:
     """Every statement of a file by its first line, and the scope that it stands in."""
 
     file: str
-    spans: list[tuple[int, int, _Scope]] = field(default_factory=list)
+    spans: list[tuple[ast.stmt, int, _Scope]] = field(default_factory=list)
 
     def at(self, line: int) -> CodePlace | None:
-        around = [(last - first, -scope.depth, scope) for first, last, scope in self.spans if first <= line <= last]
+        around = [
+            (last - statement.lineno, -scope.depth, statement, scope)
+            for statement, last, scope in self.spans
+            if statement.lineno <= line <= last
+        ]
         if not around:
             return None
-        *_, scope = min(around, key=lambda span: span[:2])  # the deepest, where `if rank == 0: save()` is one line
+        *_, statement, scope = min(
+            around, key=lambda span: span[:2]
+        )  # the deepest of `if rank == 0: save()` on one line
         return CodePlace(
-            file=self.file, line=line, function=scope.function, loops=scope.loops, conditions=scope.conditions
+            file=self.file,
+            line=line,
+            function=scope.function,
+            loops=scope.loops,
+            conditions=scope.conditions,
+            calls=tuple(_calls(statement)),
         )
 
 
@@ -77,7 +88,7 @@ def _places(file: str, tree: ast.Module) -> _Index:
     while pending:
         node, scope = pending.pop()
         if isinstance(node, ast.stmt):
-            index.spans.append((node.lineno, node.end_lineno or node.lineno, scope))
+            index.spans.append((node, node.end_lineno or node.lineno, scope))
         pending.extend(_inside(node, scope))
     return index
 
@@ -89,7 +100,8 @@ def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
             inner = _Scope(function=getattr(node, "name", "<lambda>"))
             yield from ((child, inner) for child in ast.iter_child_nodes(node))
         case ast.For() | ast.AsyncFor() | ast.While():
-            loop = Loop(line=node.lineno, last_line=node.end_lineno or node.lineno, head=_head(node))
+            last = node.end_lineno or node.lineno
+            loop = Loop(line=node.lineno, last_line=last, head=_head(node), skips=tuple(sorted(_skips(node.body))))
             inner = _Scope(scope.function, (*scope.loops, loop), scope.conditions)
             yield from ((child, inner) for child in node.body)
             yield from ((child, scope) for child in node.orelse)
@@ -98,6 +110,27 @@ def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
             yield from _branches(node, scope)
         case _:
             yield from ((child, scope) for child in ast.iter_child_nodes(node))
+
+
+def _skips(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """The lines of the `continue`s among `nodes` and below them, without those of inner loops."""
+    for node in nodes:
+        match node:
+            case ast.Continue():
+                yield node.lineno
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.expr():
+                pass
+            case ast.For() | ast.AsyncFor() | ast.While():
+                yield from _skips(node.orelse)
+            case _:
+                yield from _skips(ast.iter_child_nodes(node))
+
+
+def _calls(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement calls; of a compound one those of its head."""
+    head = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr | ast.withitem)]
+    for part in head:
+        yield from (_short(node.func) for node in ast.walk(part) if isinstance(node, ast.Call))
 
 
 def _branches(node: ast.If, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:

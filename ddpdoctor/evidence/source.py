@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """A `for` or `while` around a line: its own line, its last line, and its head as written."""
+    """A `for` or `while` around a line: its own line, its last line, and its head as written.
+
+    `skips` are the lines of its own `continue`s.
+    """
 
     line: int
     last_line: int
     head: str
+    skips: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +34,17 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodePlace:
-    """One line of one function, with the loops and conditions of that function around it, outermost first."""
+    """One line of one function, with the loops and conditions of that function around it, outermost first.
+
+    `calls` are the names that the statement on this line calls, as written: `input`, `sys.stdin.readline`.
+    """
 
     file: str
     line: int
     function: str
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.agent import given_up, job_environment
+from ddpdoctor.collect.agents import find_ranks
 
 RANK = """
 import os, sys, torch.distributed as dist
@@ -83,3 +84,20 @@ def test_python_that_ignores_its_environment_runs_without_the_agent(flag: str, s
 def test_a_broken_line_of_a_rank_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "7.gave-up").write_text('{"rank": 3, "wh\n' + json.dumps({"rank": 3, "what": "x", "why": "y"}) + "\n")
     assert given_up(tmp_path) == ("the agent gave up on x: y (rank 3)",)
+
+
+LOST = """
+import os, torch.distributed as dist
+del os.environ["RANK"]
+dist.init_process_group("gloo")
+"""
+
+
+def test_a_rank_that_lost_its_variables_is_still_known_by_what_the_launcher_said(
+    short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"RANK": "2", "WORLD_SIZE": "3", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    ended = python(LOST, directory=short_dir)
+    assert "environment variable RANK expected" in ended.stderr
+    assert [rank.rank for rank in find_ranks(short_dir)] == [2]

@@ -1,10 +1,12 @@
 """One rank sleeps, waits for a lock, a file, a server or a subprocess, or computes; healthy: all wait, or all compute."""
 
+from ddpdoctor.evidence.source import CodePlace, SourceCode
 from tests.checks import Sick
 from tests.flights import STEP, flights, waits
 from tests.standstills import STDLIB, rank, stack, standstill
 
 OWN_LINE = stack(user=(88, "validate"))
+READS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("os.read",)),))
 SUBPROCESS = stack(
     (f"{STDLIB}/subprocess.py", 1209, "wait"), (f"{STDLIB}/subprocess.py", 413, "run"), user=(70, "save")
 )
@@ -25,6 +27,11 @@ SICK = (
         evidence=standstill(rank(OWN_LINE, system_call="read", waits_on="/mnt/data/part-7"), rank()),
         says="rank 0 in validate (train.py:88) waits for a file (read of /mnt/data/part-7); rank 1 waits for it in backward "
         "for 6.1 s",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=standstill(rank(OWN_LINE, system_call="read", waits_on="a pipe"), rank(), facts=(READS,)),
+        says="rank 0 in validate (train.py:88) waits for a pipe (read); rank 1 waits for it in backward for 6.1 s",
         ranks=(0,),
     ),
     Sick(

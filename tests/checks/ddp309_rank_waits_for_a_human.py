@@ -1,11 +1,13 @@
 """pdb, and input() on a terminal; healthy: all ranks wait for each other."""
 
 from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.evidence.source import CodePlace, SourceCode
 from tests.checks import Sick, ranks
 from tests.standstills import STDLIB, rank, stack, standstill
 
 PDB = stack((f"{STDLIB}/cmd.py", 126, "cmdloop"), (f"{STDLIB}/pdb.py", 420, "interaction"), user=(12, "train"))
 INPUT = stack(user=(12, "train"))
+ASKS = SourceCode(places=(CodePlace(file="/job/train.py", line=12, function="train", calls=("input", "load")),))
 QUIT = RankError(type="bdb.BdbQuit", message="", stack=INPUT)
 
 SICK = (
@@ -16,6 +18,11 @@ SICK = (
     ),
     Sick(
         evidence=standstill(rank(INPUT, system_call="read", waits_on="standard input"), rank()),
+        says="rank 0 in train (train.py:12) waits for a person at the keyboard; rank 1 waits for it in backward for 6.1 s",
+        ranks=(0,),
+    ),
+    Sick(  # a launcher has put a pipe in the place of the keyboard
+        evidence=standstill(rank(INPUT, system_call="read", waits_on="a pipe"), rank(), facts=(ASKS,)),
         says="rank 0 in train (train.py:12) waits for a person at the keyboard; rank 1 waits for it in backward for 6.1 s",
         ranks=(0,),
     ),

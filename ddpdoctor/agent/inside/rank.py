@@ -12,7 +12,7 @@ class Rank:
     """One process of the job. `number` and `world_size` are None until `init_process_group` is called in it.
 
     Files of this rank are called `PID.something` in `directory`. A forked child (a data loader worker) is not the rank:
-    there `is_here()` is False again.
+    there `is_here()` is False again. What the launcher said at the start counts where the script has lost it since.
     """
 
     def __init__(self, directory: str) -> None:
@@ -20,6 +20,7 @@ class Rank:
         self.number: int | None = None
         self.world_size: int | None = None
         self._pid: int | None = None
+        self._at_start = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}
 
     def is_here(self) -> bool:
         """Whether this very process called `init_process_group`."""
@@ -33,12 +34,18 @@ class Rank:
         """Note that this process is about to be a rank, and which, where the call or the environment says so."""
         self._pid = os.getpid()
         given = [*args, *[None] * 5]
-        self.number = _number(kwargs.get("rank", given[4]), "RANK")
-        self.world_size = _number(kwargs.get("world_size", given[3]), "WORLD_SIZE")
+        self.number = self._told(kwargs.get("rank", given[4]), "RANK")
+        self.world_size = self._told(kwargs.get("world_size", given[3]), "WORLD_SIZE")
 
     def joined(self, number: int, world_size: int) -> None:
         """Note what the process group says."""
         self.number, self.world_size = number, world_size
+
+    def _told(self, given: Any, variable: str) -> int | None:  # noqa: ANN401 - what a user passes
+        if isinstance(given, int) and given >= 0:
+            return given
+        text = os.environ.get(variable, self._at_start[variable])
+        return int(text) if text.isdigit() else None
 
     @contextlib.contextmanager
     def giving_up(self, what: str) -> Iterator[None]:
@@ -58,10 +65,3 @@ class Rank:
                 file.write(json.dumps({"rank": rank, "what": what, "why": why}) + "\n")
         except Exception:
             pass
-
-
-def _number(given: Any, variable: str) -> int | None:  # noqa: ANN401 - what a user passes
-    if isinstance(given, int) and given >= 0:
-        return given
-    text = os.environ.get(variable, "")
-    return int(text) if text.isdigit() else None

@@ -1,0 +1,50 @@
+"""A rank that passes over a batch: beside one whose data ended, and where its calls came apart from its peers'."""
+
+from __future__ import annotations
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepMark
+from ddpdoctor.evidence.source import CodePlace, Loop
+from tests.flights import STEP, TRAIN, Did, flights, waits
+
+END = waits(Did("barrier", line=95))
+AFTER = CodePlace(file=TRAIN, line=95, function="train_step")
+
+
+def loop(*skips: int) -> tuple[CodePlace, CodePlace]:
+    """The places of a loop with a `continue` on these lines, and of what comes after it."""
+    around = Loop(line=55, last_line=90, head="for images, labels in loader", skips=skips)
+    return CodePlace(file=TRAIN, line=61, function="train_step", loops=(around,)), AFTER
+
+
+def test_a_continue_in_the_loop_that_a_rank_left_early_is_the_other_possibility() -> None:
+    calls = [STEP, waits(STEP)], [STEP, END]
+
+    (left,) = diagnose(flights(*calls, code=loop(58, 72))).findings
+
+    assert (left.code, left.ranks) == ("DDP306", (1,))
+    (detail,) = left.details
+    assert detail == (
+        "either rank 1 had fewer batches, or passed over one at the `continue` at train.py:58 or train.py:72: then its "
+        "gradients have been averaged with those of other steps since (DDP316)"
+    )
+    (without,) = diagnose(flights(*calls, code=loop())).findings
+    assert without.details == ()
+
+
+def test_ranks_out_of_step_in_a_job_that_ended_well_came_apart_at_the_first_line_that_differs() -> None:
+    """One rank validated through the wrapper; its broadcast met a peer's, and everybody ended with code 0."""
+    evaluation = Did("all_reduce", line=88, function="validate")
+    validates = [STEP, STEP, evaluation, STEP]
+    trains = [STEP, STEP, STEP, STEP]
+
+    def in_step(*seq: int) -> CollectiveCalls:
+        return CollectiveCalls(steps=tuple(StepMark(iteration=number, seq=made) for number, made in enumerate(seq, 1)))
+
+    fine = RankExit(exit_code=0)
+    facts = {0: (in_step(0, 1, 3), fine), 1: (in_step(0, 1, 2, 3), fine), 2: (in_step(0, 1, 2, 3), fine)}
+    report = diagnose(flights(validates, trains, trains, facts=facts))
+
+    first = next(finding for finding in report.findings if finding.code == "DDP316")
+    assert first.ranks == (0,)
+    assert [(where.rank, where.line) for where in first.where] == [(0, 88), (1, 61), (2, 61)]

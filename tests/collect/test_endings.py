@@ -1,0 +1,49 @@
+"""Which ranks their launcher ended, and which ended by themselves."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from ddpdoctor.agent.inside.strip import MAGIC, VERSION, Header
+from ddpdoctor.collect.agents import Ended, RankProcess
+from ddpdoctor.collect.endings import exits_of
+
+TORCHRUN = 50
+FIRST_PID = 100
+
+
+def rank(directory: Path, number: int) -> RankProcess:
+    pid = FIRST_PID + number
+    (directory / f"{pid}.strip").touch()
+    header = Header(MAGIC, VERSION, number, 4, 0, 9, 9, 9, 1_800_000_000_000_000_000, 9)
+    return RankProcess(directory=directory, pid=pid, header=header)
+
+
+def collected(*codes: tuple[int, int, float], parent: int = TORCHRUN) -> dict[int, Ended]:
+    return {pid: Ended(pid=pid, code=code, at=at, parent=parent) for pid, code, at in codes}
+
+
+def ended_by_launcher(ranks: list[RankProcess], ended: dict[int, Ended]) -> list[int]:
+    exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_by_us=False)
+    return [number for number, one in sorted(exits.items()) if one.ended_by_launcher]
+
+
+def test_ranks_ended_after_a_rank_without_an_agent_failed_are_no_culprits(tmp_path: Path) -> None:
+    """Rank 1 never said who it was: that its peers were sent SIGTERM after its end is their launcher's doing."""
+    ranks = [rank(tmp_path, 0), rank(tmp_path, 2)]
+    peers = [(FIRST_PID, -signal.SIGTERM, 12.0), (FIRST_PID + 2, -signal.SIGTERM, 12.1)]
+
+    assert ended_by_launcher(ranks, collected((FIRST_PID + 1, 1, 11.0), *peers)) == [0, 2]
+    assert ended_by_launcher(ranks, collected(*peers)) == [
+        2
+    ]  # healthy twin: nobody failed before rank 0 was sent SIGTERM
+
+
+def test_the_failures_of_an_earlier_attempt_and_of_helpers_accuse_nobody(tmp_path: Path) -> None:
+    """What failed before a restart, or below a rank, is no reason for a launcher to end a rank of now."""
+    before, now = rank(tmp_path, 0), rank(tmp_path, 1)
+    killed = collected((before.pid, 1, 11.0), (now.pid, -signal.SIGKILL, 20.0))
+    helper = collected((900, 1, 11.0), parent=now.pid)
+
+    assert ended_by_launcher([now], killed | helper) == []
