@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+
 from ddpdoctor.analysis.doing import Doing
 from ddpdoctor.analysis.doing import derive as doings_of
+from ddpdoctor.collect import ras
 from ddpdoctor.collect.dumps import read_dump
 from ddpdoctor.collect.jobs import Job
 from ddpdoctor.collect.live import examine
@@ -24,9 +26,6 @@ from ddpdoctor.model import group_ranks
 
 LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
 DUMP_PREFIX = "/tmp/nccl_trace_rank_"  # noqa: S108 - PyTorch's own default for TORCH_FR_DUMP_TEMP_FILE
-RAS_ADDRESS = "localhost:28028"
-RAS_SECONDS = 5.0
-MOST_RAS_BYTES = 1 << 20
 
 
 def look(job: Job) -> Evidence:
@@ -103,27 +102,12 @@ def _with_dump(found: RankFacts, job: Job) -> RankFacts:
 
 
 def _ras(job: Job) -> Iterator[str]:
-    """What NCCL's RAS thread says, where it is there: it knows which ranks of which communicator do not answer."""
+    """What NCCL's RAS threads complain of, where NCCL is loaded."""
     try:
         if "/libnccl" not in Path(f"/proc/{job.targets[0].pid}/maps").read_text(errors="replace"):
             return
     except OSError:
         return
-    host, _, port = (job.environ.get("NCCL_RAS_ADDR") or RAS_ADDRESS).rpartition(":")
-    answer = _ask(host.strip("[]"), port)
-    for line in answer.splitlines():
-        if re.search(r"MISMATCH|INCOMPLETE|ERROR|WARNING|missing|did not respond|dead", line):
-            yield f"NCCL RAS: {line.strip()}"
-
-
-def _ask(host: str, port: str) -> str:
-    try:
-        with socket.create_connection((host, int(port)), timeout=RAS_SECONDS) as connection:
-            connection.settimeout(RAS_SECONDS)
-            connection.sendall(b"verbose status\n")
-            answer = b""
-            while len(answer) < MOST_RAS_BYTES and (part := connection.recv(65536)):
-                answer += part
-    except (OSError, ValueError):
-        return ""
-    return answer.decode(errors="replace")
+    answer = ras.ask(job.environ.get("NCCL_RAS_ADDR") or ras.ADDRESS)
+    here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    yield from ras.complaints(answer, {target.pid: target.rank for target in job.targets}, here)

@@ -1,0 +1,63 @@
+"""What NCCL's own RAS threads know of a running job: which processes of which communicator do not answer."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+ADDRESS = "localhost:28028"  # NCCL's default for NCCL_RAS_ADDR
+SECONDS = 8.0  # RAS itself waits 5 s for ranks that do not answer
+MOST_BYTES = 1 << 20
+MOST_LINES = 6  # of one complaint: a job of thousands lists every outlier
+
+_UNDERLINE = re.compile(r"^=+$")
+_COMPLAINTS = {"Errors", "Warnings"}
+_PROCESS = re.compile(r"\b[Pp]rocess (\d+)(?= on node (\S+))")
+
+
+def ask(address: str) -> str:
+    """The answer to `verbose status` at `address` (`HOST:PORT`), or an empty text where nobody answers."""
+    host, _, port = address.rpartition(":")
+    answer = b""
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS) as connection:
+            connection.sendall(b"verbose status\n")
+            while len(answer) < MOST_BYTES and (part := connection.recv(65536)):
+                answer += part
+    except (OSError, ValueError):
+        pass  # what has come until then is kept
+    return answer.decode(errors="replace")
+
+
+def complaints(answer: str, ranks: Mapping[int, int], here: Collection[str]) -> Iterator[str]:
+    """What stands under `Errors` and `Warnings`, one sentence a complaint.
+
+    `ranks` are those of processes on this host, whose addresses are `here`: every host counts its processes anew.
+    """
+
+    def with_rank(found: re.Match[str]) -> str:
+        rank = ranks.get(int(found[1])) if found[2] in here else None
+        return found[0] if rank is None else f"{found[0]} (rank {rank})"
+
+    for block in _blocks(answer.splitlines()):
+        title, *lines = block
+        if len(lines) > MOST_LINES:
+            lines = [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more lines"]
+        said = f"NCCL RAS: {title}: {'; '.join(lines)}" if lines else f"NCCL RAS: {title}"
+        yield _PROCESS.sub(with_rank, said)
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The paragraphs of the sections that complain; a section's heading is underlined with `=`."""
+    before, complaining = "", False
+    block: list[str] = []
+    for line in [*(line.strip() for line in lines), ""]:
+        if _UNDERLINE.match(line):
+            complaining, block = before in _COMPLAINTS, []  # the heading is no complaint
+        elif line and complaining:
+            block.append(line)
+        elif block:
+            yield block
+            block = []
+        before = line
