@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ddpdoctor.analysis.majority import Vote, vote_of
-from ddpdoctor.evidence.replicas import Replicas, Role, Side, ValueDifference
+from ddpdoctor.evidence.replicas import Replicas, Role, Side, StructureDifference, ValueDifference
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 UNDECIDED = "it cannot be told which side is right"
+ASPECTS = {
+    "presence": "is",
+    "dtype": "has dtype",
+    "shape": "has shape",
+    "stride": "has strides",
+    "requires_grad": "has requires_grad",
+    "ties": "is",
+}
 
 
 def differing(replicas: Replicas, role: Role) -> tuple[ValueDifference, ...]:
@@ -27,13 +35,21 @@ def value_sentence(differences: Sequence[ValueDifference], total: str) -> str:
 def element_sentence(difference: ValueDifference) -> str:
     """Where and how one tensor differs: its worst element where one was located, else the ranks by content."""
     if difference.element is None:
-        return f"{difference.name} differs between {sides_sentence(difference.sides)}"
+        verb = "is" if difference.sides[0].says else "differs between"
+        return f"{difference.name} {verb} {sides_sentence(difference.sides)}"
     index = f"[{', '.join(map(str, difference.element.index))}]" if difference.element.index else ""
     said = f"{difference.name}{index} is {sides_sentence(difference.sides)}"
     if difference.kind != "value":
         return f"{said}: only the {difference.kind} differs"
     gap = difference.element.difference
     return said if gap is None else f"{said}, a difference of {gap:.3g}"
+
+
+def structure_sentence(difference: StructureDifference) -> str:
+    """`parameter a.weight has dtype float32 on ranks 0-2 and float64 on rank 3`."""
+    if difference.aspect == "order":
+        return f"{difference.role}s are registered in another order: {sides_sentence(difference.sides)}"
+    return f"{difference.role} {difference.name} {ASPECTS[difference.aspect]} {sides_sentence(difference.sides)}"
 
 
 def sides_sentence(sides: Sequence[Side]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replica_words import UNDECIDED, at_step, minority, sides_sentence
-from ddpdoctor.evidence.replicas import Replicas, StructureDifference
+from ddpdoctor.analysis.replica_words import UNDECIDED, at_step, minority, structure_sentence
+from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -18,15 +18,6 @@ RULE = Rule(
     explains=("DDP502", "DDP503", "DDP504", "DDP507", "DDP508", "DDP509"),
 )
 
-ASPECTS = {
-    "presence": "is",
-    "dtype": "has dtype",
-    "shape": "has shape",
-    "stride": "has strides",
-    "requires_grad": "has requires_grad",
-    "ties": "is",
-}
-
 
 def check(replicas: Replicas) -> Iterator[Finding]:
     """The first parameter or buffer that is not the same kind of thing on all ranks."""
@@ -38,15 +29,9 @@ def check(replicas: Replicas) -> Iterator[Finding]:
     more = f"; {len(differences)} tensors differ in kind" if others else ""
     doubt = f"; {UNDECIDED}" if vote.tied else ""
     yield RULE.finding(
-        f"{at_step(replicas)}{_sentence(first)}{more}{doubt}",
+        f"{at_step(replicas)}{structure_sentence(first)}{more}{doubt}",
         ranks=vote.odd,
         tensor=first.name,
         aspect=first.aspect,
         tensors=[difference.name for difference in differences],
     )
-
-
-def _sentence(difference: StructureDifference) -> str:
-    if difference.aspect == "order":
-        return f"{difference.role}s are registered in another order: {sides_sentence(difference.sides)}"
-    return f"{difference.role} {difference.name} {ASPECTS[difference.aspect]} {sides_sentence(difference.sides)}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Optional
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
+from ddpdoctor.checkpoints.recognise import is_checkpoint
 from ddpdoctor.cli.options import (
     CaseOption,
     FailOn,
@@ -19,6 +22,7 @@ from ddpdoctor.cli.options import (
     VerboseOption,
     report_options,
 )
+from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
     from ddpdoctor.evidence.replicas import Replicas
@@ -39,7 +43,10 @@ def register(app: typer.Typer) -> None:
 def verify_sync(
     target: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
-        typer.Argument(metavar="[SCRIPT [ARGS]...]", help="A training script and its options, which come last."),
+        typer.Argument(
+            metavar="[SCRIPT [ARGS]... | CHECKPOINT...]",
+            help="A training script and its options, which come last; or checkpoints of its ranks.",
+        ),
     ] = None,
     nproc: Annotated[
         Optional[int],  # noqa: UP045
@@ -52,6 +59,12 @@ def verify_sync(
         float,
         typer.Option("--stall-after", metavar="SECONDS", help="End a script whose ranks write nothing for so long."),
     ] = STALL_SECONDS,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance", metavar="T", min=0, help="Of checkpoints: count differences up to T, do not report."
+        ),
+    ] = 0.0,
     deadline: Annotated[
         float, typer.Option("--deadline", metavar="SECONDS", help="End the known-good job after this time.")
     ] = DEADLINE_SECONDS,
@@ -65,21 +78,67 @@ def verify_sync(
 ) -> None:
     """Find the first step, tensor and rank at which replicas part, and why.
 
-    With a training script, unchanged: follows it step by step. Without: compares the replicas of the known-good job.
+    With a training script, unchanged: follows it step by step. With checkpoints (.pt, .safetensors, directories of
+    torch.distributed.checkpoint): compares them, and runs nothing in them. Without: compares the replicas of the
+    known-good job.
     """
     options = report_options(
         format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
         title="ddpdoctor verify-sync",
     )  # fmt: skip
+    if target and is_checkpoint(Path(target[0])):
+        _compare_checkpoints(target, options, tolerance)
     if target:
+        _refuse_script_before_checkpoints(target, nproc)
         raise typer.Exit(_track(target, options, nproc=nproc, every=every, stall_after=stall_after))
     _compare(options, nproc, deadline)
 
 
+def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: float) -> NoReturn:
+    """Compare checkpoints that are there already; nothing is started."""
+    from ddpdoctor.checkpoints.comparing import compare_checkpoints
+    from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.evidence.checkpoints import Checkpoints
+
+    for name in target:
+        if name.startswith("-"):
+            raise UsageError(
+                f"{name} stands after a checkpoint", hint=f"options come first: verify-sync {name} ... {target[0]}"
+            )
+        if not Path(name).exists():
+            raise UsageError(
+                f"{name} does not exist", hint="give one checkpoint a rank: verify-sync rank0.pt rank1.pt ..."
+            )
+        if not is_checkpoint(Path(name)):
+            raise UsageError(
+                f"{name} is not a checkpoint, and {target[0]} is one",
+                hint=f"to run a script, name it first: verify-sync --nproc 2 {name}; to compare checkpoints, name no script",
+            )
+    evidence = compare_checkpoints([Path(name) for name in target], tolerance=tolerance)
+    found = evidence.one(Checkpoints)
+    assert found is not None
+    facts = (("compared", f"{found.tensors} tensors, {found.bytes:,} bytes, in {len(found.files)} checkpoints"),)
+    if options.format is Format.TEXT:
+        for name, value in facts:
+            typer.echo(f"{name:<12} {value}")
+    conclude(evidence, options, facts=facts)
+
+
+def _refuse_script_before_checkpoints(target: list[str], nproc: int | None) -> None:
+    """Checkpoints after a script are its arguments; where nothing says how to run it, something else was meant."""
+    from ddpdoctor.evidence.launch import Launch
+
+    arguments = [Path(name) for name in target[1:]]
+    launched = isinstance(Launch.from_environ(os.environ), Launch)
+    if arguments and nproc is None and not launched and all(map(is_checkpoint, arguments)):
+        raise UsageError(
+            f"{target[0]} is a script and {target[1]} its argument, and no --nproc says how many ranks to start",
+            hint=f"to run it: verify-sync --nproc 2 {' '.join(target)}; to compare checkpoints, leave the script out",
+        )
+
+
 def _track(target: list[str], options: ReportOptions, *, nproc: int | None, every: int, stall_after: float) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
-    from pathlib import Path
-
     from ddpdoctor.cli.conclude import judge, show
     from ddpdoctor.collect.tracked import track_script
 

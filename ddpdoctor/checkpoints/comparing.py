@@ -1,0 +1,162 @@
+"""Checkpoints of several ranks to one comparison: fingerprints first, one file at a time, then the tensors that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from ddpdoctor.agent.spread import spread_of
+from ddpdoctor.checkpoints.listing import Listing, Row, listing, row_major
+from ddpdoctor.checkpoints.opening import open_checkpoint
+from ddpdoctor.checkpoints.ranks import by_rank
+from ddpdoctor.checkpoints.remarks import remarks
+from ddpdoctor.checkpoints.sides import sides_of
+from ddpdoctor.checkpoints.stored import Stored, UnreadableError
+from ddpdoctor.errors import UsageError
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.checkpoints import Checkpoints
+from ddpdoctor.evidence.replicas import Aspect, Role, Side, StructureDifference, ValueDifference
+
+ROLES: tuple[Role, ...] = ("parameter", "buffer", "optimizer state")
+
+Listings = Mapping[int, Listing]
+Name = tuple[Role, str]
+
+
+def compare_checkpoints(paths: Sequence[Path], *, tolerance: float = 0.0) -> Evidence:
+    """What differs between the checkpoints at `paths`, and what of it by more than `tolerance`.
+
+    A file that cannot be read is named in `undecided`, and the others are compared without it.
+
+    Raises:
+        UsageError: fewer than two of them can be read.
+    """
+    twice = [path for place, path in enumerate(paths) if path.resolve() in [other.resolve() for other in paths[:place]]]
+    if twice:
+        raise UsageError(f"{twice[0]} is given twice", hint="give each rank's own checkpoint")
+    files, origin = by_rank(paths)
+    tables: dict[int, Listing] = {}
+    refused: list[str] = []
+    for rank, path in files.items():
+        found = _read(path)
+        if isinstance(found, Listing):
+            tables[rank] = found
+        else:
+            refused.append(found)
+    if len(tables) < 2:
+        raise UsageError(
+            "; ".join(refused) or f"{paths[0]} is one checkpoint: there is nothing to compare it with",
+            hint="give one checkpoint a rank: ddpdoctor verify-sync rank0.pt rank1.pt ...",
+        )
+    compared = _compared(tables, {rank: files[rank] for rank in tables}, tolerance)
+    return Evidence(job=(compared,), notes=(origin, *remarks(tables, files, compared)), undecided=tuple(refused))
+
+
+def _read(path: Path) -> Listing | str:
+    """The table of one checkpoint, or the sentence that says why there is none."""
+    try:
+        return listing(path)
+    except UnreadableError as error:
+        return f"{path} {error}"
+
+
+def _compared(tables: Listings, files: Mapping[int, Path], tolerance: float) -> Checkpoints:
+    first = next(iter(tables.values()))
+    everywhere = [role for role in ROLES if all(table.has(role) for table in tables.values())]
+    keys = [
+        (role, name)
+        for role in everywhere
+        for name in dict.fromkeys(name for table in tables.values() for part, name in table.rows if part == role)
+    ]
+    structure, same = _structure(tables, keys)
+    values, within, largest = _values(tables, files, same, tolerance)
+    tensors = [row for row in first.rows.values() if row.shape is not None]
+    return Checkpoints(
+        files=tuple((rank, str(path)) for rank, path in files.items()),
+        tensors=len(tensors), bytes=sum(row.bytes for row in tensors),
+        compared={role: sum(key[0] == role for key in same) for role in ROLES},
+        structure=(*structure, *_order(tables)), values=tuple(values),
+        tolerance=tolerance, within=within, largest=largest,
+    )  # fmt: skip
+
+
+def _structure(tables: Listings, keys: Sequence[Name]) -> tuple[list[StructureDifference], list[Name]]:
+    """What is not the same kind of thing in all files, and the names of what is."""
+    different, same = [], []
+    for role, name in keys:
+        rows = {rank: table.rows.get((role, name)) for rank, table in tables.items()}
+        aspects: tuple[tuple[Aspect, dict[int, str]], ...] = (
+            ("presence", {rank: "absent" if row is None else "present" for rank, row in rows.items()}),
+            ("dtype", {rank: row.dtype for rank, row in rows.items() if row}),
+            ("shape", {rank: str(list(row.shape or ())) for rank, row in rows.items() if row}),
+        )
+        parted = next(((aspect, said) for aspect, said in aspects if len(set(said.values())) > 1), None)
+        if parted is None:
+            same.append((role, name))
+        else:
+            aspect, said = parted
+            different.append(StructureDifference(role=role, name=name, aspect=aspect, sides=sides_of(said)))
+    return different, same
+
+
+def _order(tables: Listings) -> list[StructureDifference]:
+    """The first name that stands elsewhere, among the files whose format keeps the order of the model."""
+    orders = {
+        rank: [name for part, name in table.rows if part == "parameter"]
+        for rank, table in tables.items()
+        if table.ordered
+    }
+    if len({tuple(order) for order in orders.values()}) < 2 or len({frozenset(order) for order in orders.values()}) > 1:
+        return []
+    place = next(at for at, names in enumerate(zip(*orders.values(), strict=True)) if len(set(names)) > 1)
+    said = {rank: f"{order[place]} at place {place}" for rank, order in orders.items()}
+    name = next(iter(orders.values()))[place]
+    return [StructureDifference(role="parameter", name=name, aspect="order", sides=sides_of(said))]
+
+
+def _values(
+    tables: Listings, files: Mapping[int, Path], keys: Sequence[Name], tolerance: float
+) -> tuple[list[ValueDifference], int, float]:
+    """What differs; the first of each role is located to the element, every one where a tolerance must be judged."""
+    found: list[ValueDifference] = []
+    opened: dict[int, Stored] = {}
+    within, largest = 0, 0.0
+    for role, name in keys:
+        rows = {rank: table.rows[role, name] for rank, table in tables.items()}
+        if len({row.says for row in rows.values()}) == 1:
+            continue
+        plain = next(iter(rows.values())).shape is None
+        sides = sides_of({rank: row.says for rank, row in rows.items()})
+        difference = ValueDifference(role=role, name=name, sides=sides if plain else _silent(sides))
+        if not plain and (tolerance or all(other.role != role for other in found)):
+            difference, gap = _located(difference, files, rows, opened)
+            if tolerance and gap <= tolerance:
+                within, largest = within + 1, max(largest, gap)
+                continue
+        found.append(difference)
+    return found, within, largest
+
+
+def _located(
+    difference: ValueDifference, files: Mapping[int, Path], rows: Mapping[int, Row], opened: dict[int, Stored]
+) -> tuple[ValueDifference, float]:
+    """The difference with its worst element, and the largest gap; one file of each side is read."""
+    ranks = [side.ranks[0] for side in difference.sides]
+    for rank in ranks:
+        if rank not in opened:
+            opened[rank] = open_checkpoint(files[rank])
+    tensors = [row_major(opened[rank].tensor(rows[rank].path)) for rank in ranks]
+    if tensors[0].layout is not torch.strided:
+        return difference, float("inf")
+    spread = spread_of(tensors)
+    said = spread.element.values if spread.element else ("",) * len(tensors)
+    sides = tuple(replace(side, says=says) for side, says in zip(difference.sides, said, strict=True))
+    located = replace(difference, sides=sides, element=spread.element, extent=spread.extent, kind=spread.kind)
+    return located, spread.gap
+
+
+def _silent(sides: Sequence[Side]) -> tuple[Side, ...]:
+    return tuple(Side(ranks=side.ranks) for side in sides)

@@ -1,0 +1,75 @@
+"""DDP519: checkpoints that the ranks of one job wrote, and that do not hold the same model or optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ddpdoctor.analysis.replica_words import UNDECIDED, minority, structure_sentence, value_sentence
+from ddpdoctor.evidence.checkpoints import Checkpoints
+from ddpdoctor.evidence.replicas import Role, Side, StructureDifference, ValueDifference
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP519",
+    name="checkpoints-differ",
+    summary="checkpoints of the ranks of one job do not hold the same model or optimizer state",
+    severity=Severity.FAIL,
+    remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the step at which the ranks part and the cause; "
+    "go on from a file of the majority, on every rank",
+)
+OTHER_MODEL = (
+    "compare checkpoints of one job and one moment: these were written by different code, or of different models"
+)
+STATISTICS = (
+    "nothing, if they were saved after a forward: BatchNorm statistics are each rank's own there; load one file on all"
+)
+FILES_SHOWN = 4
+CALLED: dict[Role, str] = {
+    "parameter": "model tensors",
+    "buffer": "BatchNorm statistics",
+    "optimizer state": "entries of the optimizer",
+}
+
+
+def check(checkpoints: Checkpoints) -> Iterator[Finding]:
+    """What is not the same kind of thing; then the first difference in the model, the optimizer and BatchNorm's statistics."""
+    if checkpoints.structure:
+        yield _structure(checkpoints, checkpoints.structure)
+    for role in ("parameter", "optimizer state", "buffer"):
+        found = [difference for difference in checkpoints.values if difference.role == role]
+        if found:
+            yield _values(checkpoints, role, found)
+
+
+def _structure(checkpoints: Checkpoints, differences: Sequence[StructureDifference]) -> Finding:
+    first = differences[0]
+    vote = minority(first.sides)
+    more = f"; {len(differences)} entries differ in kind" if len(differences) > 1 else ""
+    doubt = f"; {UNDECIDED}" if vote.tied else ""
+    return RULE.finding(
+        f"{structure_sentence(first)}{more}{doubt}",
+        ranks=vote.odd, details=_files(checkpoints, first.sides), remedy=OTHER_MODEL, tensor=first.name,
+        aspect=first.aspect, tensors=[difference.name for difference in differences],
+    )  # fmt: skip
+
+
+def _values(checkpoints: Checkpoints, role: Role, differences: Sequence[ValueDifference]) -> Finding:
+    first = differences[0]
+    said = value_sentence(differences, f"of {checkpoints.compared[role]} {CALLED[role]}")
+    statistics = role == "buffer"
+    return RULE.finding(
+        said, ranks=minority(first.sides).odd, details=_files(checkpoints, first.sides),
+        severity=Severity.INFO if statistics else None, remedy=STATISTICS if statistics else None, tensor=first.name,
+        index=list(first.element.index) if first.element else None, kind=first.kind, extent=first.extent,
+        difference=first.element.difference if first.element else None,
+        values={",".join(map(str, side.ranks)): side.says for side in first.sides},
+        tensors=[difference.name for difference in differences],
+    )  # fmt: skip
+
+
+def _files(checkpoints: Checkpoints, sides: Sequence[Side]) -> tuple[str, ...]:
+    """Which file each odd rank's is."""
+    odd = minority(sides).odd
+    listed = [f"rank {rank} is {file}" for rank, file in checkpoints.files if rank in odd]
+    more = [f"and {len(listed) - FILES_SHOWN} files more"] if len(listed) > FILES_SHOWN else []
+    return (*listed[:FILES_SHOWN], *more)
