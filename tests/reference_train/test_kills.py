@@ -5,78 +5,116 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from tests.reference_train.launching import ended, kill, start_ranks
+from tests.reference_train.forked import Death, fork_ranks
 
-KILLS, RANKS = 50, 2
-OPTIONS = ("--epochs", "40", "--batch-size", "1000", "--lr", "0.05", "--checkpoint-every", "1", "--resume")  # 320 steps
+BY_THE_CLOCK, IN_A_CHECKPOINT = 32, 18
+EVERY = 2  # steps between checkpoints
+OPTIONS = ("--epochs", "2", "--checkpoint-every", str(EVERY), "--resume")  # 250 steps
+DEADLINE_SECONDS = 120.0
 
 
-def steps_of(log: Path) -> int:
-    """The last step that the job spoke of."""
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_fifty_kills_lose_nothing_but_the_steps_since_the_last_checkpoint(tmp_path: Path) -> None:
+    whole = weights_of(run_to_the_end(tmp_path / "whole", tmp_path / "whole.jsonl"))
+    dice = random.Random(1)
+    moments = ["clock"] * BY_THE_CLOCK + [*Death.PLACES] * (IN_A_CHECKPOINT // len(Death.PLACES))
+    dice.shuffle(moments)
+    folder, jobs, saved, half_written = tmp_path / "killed", 0, 0, 0
+    while moments:
+        jobs += 1
+        log = tmp_path / f"{jobs}.jsonl"
+        if finished_before(moments[-1], dice, folder, log):
+            assert weights_of(log) == whole
+            for path in folder.iterdir():
+                path.unlink()
+            saved = 0
+            continue
+        moments.pop()
+        before, saved = saved, saved_step(folder)
+        assert saved >= max(before, last_step(log) - EVERY)
+        half_written += any(folder.glob(".*"))
+    assert half_written >= IN_A_CHECKPOINT * 2 // 3
+    assert weights_of(run_to_the_end(folder, tmp_path / "end.jsonl")) == whole
+    assert sorted(path.name for path in folder.iterdir()) == ["best.pt", "last.pt"]
+
+
+def run_to_the_end(folder: Path, log: Path) -> Path:
+    """The log of a run that nobody kills."""
+    with started(folder, log) as ranks:
+        assert [exit_code(rank) for rank in ranks] == [0, 0]
+    return log
+
+
+def finished_before(moment: str, dice: random.Random, folder: Path, log: Path) -> bool:
+    """Run the job and kill it at that moment; whether it came to its end before."""
+    death = None if moment == "clock" else Death(moment, after=dice.randrange(12), share=dice.random())
+    with started(folder, log, death) as ranks:
+        if death is not None:
+            return exit_code(ranks[0]) == 0
+        if dice.random() < 0.8:  # else it may be killed while it starts
+            wait_for_a_checkpoint(folder, ranks[0])
+        wait([ranks[0].sentinel], timeout=dice.uniform(0, 0.8))
+        return ranks[0].exitcode == 0 and exit_code(ranks[1]) == 0
+
+
+@contextmanager
+def started(folder: Path, log: Path, death: Death | None = None) -> Iterator[list[BaseProcess]]:
+    """The ranks of the job; those that are left at the end are killed."""
+    ranks = fork_ranks(*OPTIONS, "--checkpoint-dir", str(folder), "--json-lines", str(log), ranks=2, death=death)
+    try:
+        yield ranks
+    finally:
+        for rank in ranks:
+            rank.kill()
+        for rank in ranks:
+            rank.join()
+
+
+def exit_code(rank: BaseProcess) -> int | None:
+    rank.join(DEADLINE_SECONDS)
+    return rank.exitcode
+
+
+def wait_for_a_checkpoint(folder: Path, rank: BaseProcess) -> None:
+    before, deadline = saved_at(folder), time.monotonic() + DEADLINE_SECONDS
+    while saved_at(folder) == before and rank.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert saved_at(folder) != before or rank.exitcode == 0
+
+
+def saved_at(folder: Path) -> int:
+    return (folder / "last.pt").stat().st_mtime_ns if (folder / "last.pt").exists() else 0
+
+
+def saved_step(folder: Path) -> int:
+    """The number of steps that are safe."""
+    if not (folder / "last.pt").exists():
+        return 0
+    total: int = torch.load(folder / "last.pt", weights_only=True)["position"]["total"]
+    return total
+
+
+def events(log: Path, name: str) -> list[dict[str, Any]]:
     lines = log.read_text().splitlines() if log.exists() else []
-    steps = [event["step"] for line in lines if line.endswith("}") and (event := json.loads(line))["event"] == "step"]
-    return max(steps, default=0)
+    return [event for line in lines if line.endswith("}") and (event := json.loads(line))["event"] == name]
+
+
+def last_step(log: Path) -> int:
+    return max((event["step"] for event in events(log, "step")), default=0)
 
 
 def weights_of(log: Path) -> list[str]:
-    return next(
-        event["weights"] for line in log.read_text().splitlines() if (event := json.loads(line))["event"] == "end"
-    )
-
-
-@pytest.mark.matrix
-@pytest.mark.timeout(1500)
-def test_fifty_kills_lose_nothing_but_the_steps_since_the_last_checkpoint(tmp_path: Path) -> None:
-    whole = tmp_path / "whole.jsonl"
-    for code, _, said in ended(
-        start_ranks(
-            "recipe.py", *OPTIONS, "--checkpoint-dir", str(tmp_path / "whole"), "--json-lines", str(whole), ranks=RANKS
-        ),
-        seconds=300,
-    ):
-        assert code == 0, said
-    dice = random.Random(1)
-    kills, completed, saved, folder = 0, 0, 0, tmp_path / "killed"
-    while kills < KILLS:
-        log = tmp_path / f"log{kills}-{completed}.jsonl"
-        ranks = start_ranks(
-            "recipe.py", *OPTIONS, "--checkpoint-dir", str(folder), "--json-lines", str(log), ranks=RANKS
-        )
-        try:
-            wait_for_a_step(log, ranks)
-            deadline = time.monotonic() + dice.uniform(0, 1.5)
-            while time.monotonic() < deadline and ranks[0].poll() is None:
-                time.sleep(0.001)
-            finished = ranks[0].poll() == 0
-        finally:
-            kill(ranks)
-        if finished:
-            assert weights_of(log) == weights_of(whole)
-            for path in folder.iterdir():
-                path.unlink()
-            completed, saved = completed + 1, 0
-            continue
-        kills += 1
-        total = torch.load(folder / "last.pt", weights_only=True)["position"]["total"]
-        assert total >= saved
-        assert total >= steps_of(log) - 1  # every step is saved before the next is made
-        saved = total
-    log = tmp_path / "end.jsonl"
-    for code, _, said in ended(
-        start_ranks("recipe.py", *OPTIONS, "--checkpoint-dir", str(folder), "--json-lines", str(log), ranks=RANKS),
-        seconds=300,
-    ):
-        assert code == 0, said
-    assert weights_of(log) == weights_of(whole)
-
-
-def wait_for_a_step(log: Path, ranks: list) -> None:
-    deadline = time.monotonic() + 90
-    while not steps_of(log) and time.monotonic() < deadline and ranks[0].poll() is None:
-        time.sleep(0.02)
-    assert steps_of(log) or ranks[0].poll() == 0, ranks[0].stderr.read()
+    (end,) = events(log, "end")
+    weights: list[str] = end["weights"]
+    return weights

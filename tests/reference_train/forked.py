@@ -1,0 +1,84 @@
+"""Ranks forked from a process that has imported torch already: a job starts in half a second, so that many can be killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# What takes seconds to import; none of it starts a thread, which a fork would not survive.
+SLOW_IMPORTS = ["torch.nn.parallel", "torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook"]
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """SIGKILL inside the checkpoint that follows `after` others: in the midst of its bytes, before its rename, or after."""
+
+    place: str
+    after: int
+    share: float = 0.5  # of its bytes that are written
+
+    PLACES = ("content", "before the rename", "after the rename")
+
+    def prepare(self) -> None:
+        """Let this process die so."""
+        flushed = 0
+        replace = Path.replace
+
+        def fsync(descriptor: int) -> None:
+            nonlocal flushed
+            flushed += 1
+            if flushed > self.after and self.place == "content":
+                os.ftruncate(descriptor, int(self.share * os.fstat(descriptor).st_size))
+                die()
+            if flushed > self.after and self.place == "before the rename":
+                die()
+
+        def rename(path: Path, target: Path) -> Path:
+            moved = replace(path, target)
+            if flushed > self.after:
+                die()
+            return moved
+
+        os.fsync, Path.replace = fsync, rename  # type: ignore[assignment,method-assign]
+
+
+def die() -> None:
+    """End this process as SIGKILL does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fork_ranks(*arguments: str, ranks: int, death: Death | None = None) -> list[BaseProcess]:
+    """The ranks of recipe.py, in order; rank 0 may be told where to die."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(SLOW_IMPORTS)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    jobs = [
+        context.Process(target=run_rank, args=(arguments, rank, ranks, port, None if rank else death))
+        for rank in range(ranks)
+    ]
+    for job in jobs:
+        job.start()
+    return jobs
+
+
+def run_rank(arguments: tuple[str, ...], rank: int, ranks: int, port: int, death: Death | None) -> None:
+    """Be a rank."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    sys.path.insert(0, str(ROOT / "reference_train"))
+    import recipe
+    import torch
+
+    torch.set_num_threads(1)
+    if death is not None:
+        death.prepare()
+    recipe.main(arguments)
