@@ -8,6 +8,7 @@ message a rank; the pings take three round trips a host.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -26,7 +27,7 @@ PINGS = 5
 CLOCK_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
 OWN_FACTS_SECONDS = 90.0  # every collector's own deadline is shorter
-SAME_RANK_SECONDS = 4.0
+SAME_RANK_SECONDS = 8.0  # a store that serves answers at once, on a busy machine within a second or two
 POLL_SECONDS = 0.02
 
 
@@ -45,11 +46,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="where rank 0 writes a JSON line an arrival")
     options = parser.parse_args()
     try:
-        store = meet(options)
+        store, speaks = meet(options)
         number = store.add("arrivals", 1)
         store.set(f"arrival/{number}", json.dumps(arrival(options)))
         store.set(f"facts/{number}", facts_of(options.facts))
-        if options.rank == 0 and store.add("speakers", 1) == 1:
+        if speaks:
             listen(store, number, options)
         else:
             answer(store, number, options.deadline + OWN_FACTS_SECONDS)
@@ -59,20 +60,30 @@ def main() -> int:
     return 0
 
 
-def meet(options: argparse.Namespace) -> Store:
-    """The store that all ranks share; rank 0 serves it unless an agent does, or a process of the same rank already."""
-    serve = options.rank == 0 and not options.hosted
+def meet(options: argparse.Namespace) -> tuple[Store, bool]:
+    """The store that all ranks share, and whether this process is the one that speaks.
+
+    Rank 0 serves the store unless an agent does, or a process of the same rank already. Who serves also speaks: the store
+    ends with its process, and the speaker is the last who needs it.
+    """
+    serves = options.rank == 0 and not options.hosted
     timeout = timedelta(seconds=options.deadline)
     last_words(f"nothing at {options.host}:{options.port} answers as a store", options.deadline)
     try:
-        store = TCPStore(options.host, options.port, None, serve, timeout, wait_for_workers=False)
+        store: Store = TCPStore(options.host, options.port, None, serves, timeout, wait_for_workers=False)
+        second = False
     except DistError:
-        if not serve:
+        if not serves:
             raise
         last_words(f"rank 0 cannot listen on {options.host}:{options.port}: another program does", SAME_RANK_SECONDS)
         store = TCPStore(options.host, options.port, None, False, timeout)
+        second = True
     signal.alarm(0)
-    return PrefixStore(f"ddpdoctor/env/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    store = PrefixStore(f"ddpdoctor/env/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    if second:
+        with contextlib.suppress(DistError):  # the store of another program: nobody has spoken up in it
+            store.wait(["speakers"], timedelta(seconds=SAME_RANK_SECONDS))
+    return store, options.rank == 0 and store.add("speakers", 1) == 1
 
 
 def last_words(reason: str, seconds: float) -> None:
@@ -124,7 +135,8 @@ def listen(store: Store, own: int, options: argparse.Namespace) -> None:
             file.write(json.dumps({"arrival": who, "facts": facts, "clock": clock}) + "\n")
     for number in arrivals:
         store.set(f"turn/{number}", "leave")
-    while store.add("left", 0) < len(arrivals) - 1 and time.monotonic() < end + LEAVE_SECONDS:
+    end = time.monotonic() + LEAVE_SECONDS
+    while store.add("left", 0) < len(arrivals) - 1 and time.monotonic() < end:
         time.sleep(POLL_SECONDS)
 
 

@@ -144,10 +144,9 @@ def test_a_rank_that_never_comes_is_named_and_leaves_the_report_undecided() -> N
     assert absent["ranks"] == [1]
 
 
-@pytest.mark.matrix  # the two race for the port; on a busy machine one may be gone before the other has it
 def test_two_processes_of_one_rank_are_named_and_the_absent_one_is_explained() -> None:
     launch = clean(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
-    command = [*ENV, "--format", "json", "--deadline", "20", "--ignore", "DDP6"]
+    command = [*ENV, "--format", "json", "--deadline", "10", "--ignore", "DDP6"]
     both = [subprocess.Popen(command, env=launch, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=100)[0] for process in both]
     (document,) = [json.loads(text) for text in said if text]

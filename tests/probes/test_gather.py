@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import socket
+import subprocess
+import sys
 import threading
 from argparse import Namespace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from torch.distributed import HashStore
+from torch.distributed import HashStore, PrefixStore, TCPStore
 
 PROBE = Path(__file__).parents[2] / "probes" / "gather.py"
 
@@ -68,3 +72,32 @@ def test_a_rank_that_came_and_told_nothing_is_kept_without_facts(gather, tmp_pat
     store.add("left", 1)
     lines = heard(gather, store, tmp_path / "out.jsonl", deadline=0.5)
     assert [(line["arrival"]["rank"], line["facts"]) for line in lines] == [(0, {}), (1, None)]
+
+
+def test_of_two_processes_of_rank_0_the_one_that_serves_the_store_speaks(tmp_path: Path) -> None:
+    """The other is ready first; did it speak, the store would be gone before it has said goodbye."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    serving = claim_rank_0(tmp_path, "serving", port)
+    try:
+        store = TCPStore("127.0.0.1", port, None, False, timedelta(seconds=60))
+        second = claim_rank_0(tmp_path, "second", port)
+        (tmp_path / "second.facts").write_text("{}")
+        PrefixStore("ddpdoctor/env/0", store).wait(["facts/2"], timedelta(seconds=60))
+        (tmp_path / "serving.facts").write_text("{}")
+        assert (serving.wait(60), second.wait(60)) == (0, 0)
+    finally:
+        serving.kill()
+    told = [json.loads(line)["arrival"] for line in (tmp_path / "serving.out").read_text().splitlines()]
+    assert [who["rank"] for who in told] == [0, 0]
+    assert not (tmp_path / "second.out").exists()
+
+
+def claim_rank_0(folder: Path, name: str, port: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [
+            sys.executable, str(PROBE), "--rank", "0", "--world-size", "2", "--host", "127.0.0.1", "--port", str(port),
+            "--deadline", "3", "--facts", str(folder / f"{name}.facts"), "--out", str(folder / f"{name}.out"),
+        ]
+    )  # fmt: skip
