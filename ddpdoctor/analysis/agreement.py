@@ -99,10 +99,14 @@ def _parts_match(
     parts: Mapping[int, tuple[tuple[int, ...], ...]],
     positions: Mapping[int, int],
 ) -> bool:
-    """Whether all ranks hold the same list, and each rank's own part is the one at its place in the list."""
-    if len(set(lists.values())) != 1:
-        return False
-    whole = next(iter(lists.values()))
+    """Whether all ranks hold the same list, and each rank's own part is the one at its place in the list.
+
+    A list that is empty is not known; where none is, any parts may belong together.
+    """
+    told = {whole for whole in lists.values() if whole}
+    if len(told) != 1:
+        return not told
+    (whole,) = told
     for rank, part in parts.items():
         place = positions.get(rank)
         if len(part) == 1 and place is not None and place < len(whole) > 1 and prod(part[0]) != prod(whole[place]):

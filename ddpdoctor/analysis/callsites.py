@@ -17,6 +17,8 @@ class Relation(Enum):
     SAME = "at the same place"
     PAST = "past the loop or the call that the other is in"
     WITHIN = "in a loop or a call that the other is past"
+    BEFORE = "before the loop that the other is in"
+    AHEAD = "in a loop that the other has not come to"
     CONDITIONAL = "under a condition that the other is not under"
     UNCONDITIONAL = "not under the condition that the other is under"
     BRANCHES = "in another branch of one condition"
@@ -26,6 +28,7 @@ class Relation(Enum):
 
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
 _TELLS_RANKS_APART = re.compile(r"rank|master|main_?process|is_main|chief|process_index", re.IGNORECASE)
+_TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]*rank[^ ]* (?:!= -1|>= 0|> -1|is not None)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,10 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
     if known is None:
         return _by_lines(here, there, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
     found = _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
-    if found.relation in _ORDER_ONLY and found.loop is None:
-        return _by_rank_tests(one[depth + 1 :], other[depth + 1 :], code, here) or found
+    if found.relation in _ORDER_ONLY:
+        found = _by_rank_tests(one[depth:], other[depth:], code, here) or found
+    if found.loop is not None and not _comes_again(one[:depth], known, code):
+        return _before_the_loop(found, here, there)
     if (
         found.relation is Relation.CONDITIONAL
     ):  # of several conditions the one that tells ranks apart is the one to show
@@ -65,7 +70,7 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
 def _by_rank_tests(
     one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, here: Frame
 ) -> Comparison | None:
-    """Two statements of one loop tell nothing by their order; a test of the rank deeper in one of the calls does."""
+    """The order of two statements tells less than a test of the rank above one of the calls, or deeper in it."""
     mine, theirs = _rank_test(one, code), _rank_test(other, code)
     if mine is not None and theirs is None:
         return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
@@ -74,12 +79,30 @@ def _by_rank_tests(
     return None
 
 
+def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool:
+    """Whether an outer loop may lead from behind an inner one to before it: `above` are the frames that both share."""
+    one, other = places
+    outer = [code.at(frame.file, frame.line) for frame in above] if code is not None else []
+    return any(known is None or known.loops for known in outer) or not set(one.loops).isdisjoint(other.loops)
+
+
+def _before_the_loop(found: Comparison, here: Frame, there: Frame) -> Comparison:
+    """What a loop entered once tells: a line above it comes before it, and not after."""
+    loop = found.loop
+    assert loop is not None
+    if found.relation is Relation.PAST and here.line < loop.line:
+        return Comparison(Relation.BEFORE, loop=loop, frame=here)
+    if found.relation is Relation.WITHIN and there.line < loop.line:
+        return Comparison(Relation.AHEAD, loop=loop, frame=here)
+    return found
+
+
 def _rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
     """The first condition above `frames` that tells ranks apart, and the frame that stands under it."""
     for frame in frames:
         place = code.at(frame.file, frame.line) if code is not None else None
         for condition in place.conditions if place is not None else ():
-            if _TELLS_RANKS_APART.search(condition.test):
+            if _TELLS_RANKS_APART.search(condition.test) and not _TELLS_A_JOB_FROM_A_PROCESS.search(condition.test):
                 return condition, frame
     return None
 
@@ -87,6 +110,8 @@ def _rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Cond
 def spoken(condition: Condition, file: str) -> str:
     """The condition as a note: `inside `if rank == 0` (train.py:85)`."""
     where = f"({PurePath(file).name}:{condition.line})"
+    if condition.test.startswith("except"):
+        return f"inside `{condition.test}` {where}"
     return f"inside `if {condition.test}` {where}" if condition.branch == 0 else f"not `if {condition.test}` {where}"
 
 

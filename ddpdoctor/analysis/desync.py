@@ -8,6 +8,7 @@ from enum import Enum
 
 from ddpdoctor.analysis.agreement import Disagreement, shape
 from ddpdoctor.analysis.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.known_errors import Echo, echo
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.shift import Shift, shift_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Made, Timeline
@@ -18,7 +19,11 @@ from ddpdoctor.evidence.source import SourceCode
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
 
 
-_SEEN_FROM_THE_WRONG_SIDE = {Relation.WITHIN, Relation.UNCONDITIONAL}  # where the other side is the one to name
+_SEEN_FROM_THE_WRONG_SIDE = {
+    Relation.WITHIN,
+    Relation.UNCONDITIONAL,
+    Relation.AHEAD,
+}  # where the other side is the one to name
 
 
 class Cause(Enum):
@@ -72,8 +77,13 @@ class Desyncs:
 def derive(timeline: Timeline, code: SourceCode | None, exits: PerRank[RankExit] | None) -> Desyncs:
     """Every group's desync, judged by majority over all of its ranks."""
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
-    found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished)]
+    lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
+    found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished, lost)]
     return Desyncs(tuple(sorted(found, key=_began)))
+
+
+def _lost_a_peer(ending: RankExit) -> bool:
+    return ending.error is not None and echo(ending.error.message) is Echo.PEER_GONE
 
 
 def _began(desync: Desync) -> int:
@@ -81,7 +91,7 @@ def _began(desync: Desync) -> int:
 
 
 def _of_group(
-    group: GroupTimeline, timeline: Timeline, code: SourceCode | None, finished: set[int]
+    group: GroupTimeline, timeline: Timeline, code: SourceCode | None, finished: set[int], lost: set[int]
 ) -> Iterator[Desync]:
     clash = group.clashes.get(Disagreement.OPERATION)
     if clash is not None:
@@ -95,6 +105,8 @@ def _of_group(
             return
     gone = finished & {*group.members}
     waiting = {rank: made for rank, made in group.open.items() if rank not in gone}
+    if not waiting and 2 * len(lost) < len(group.members):  # a few called once more, and their peers had all gone
+        waiting = {rank: group.last[rank] for rank in lost if rank in group.last}
     short = {rank for rank in gone if group.reached(rank) < max((made.seq for made in waiting.values()), default=0)}
     if short and waiting:
         yield _ended(group, short, waiting)
@@ -186,9 +198,9 @@ def _cause(comparison: Comparison, odd: Made, usual: Made) -> Cause:
             return Cause.LEFT
         case Relation.WITHIN if comparison.loop is not None or usual.op in LEAVING:
             return Cause.EXTRA
-        case Relation.CONDITIONAL:
+        case Relation.CONDITIONAL | Relation.BEFORE:
             return Cause.EXTRA
-        case Relation.UNCONDITIONAL:
+        case Relation.UNCONDITIONAL | Relation.AHEAD:
             return Cause.LACKING
         case _:
             return Cause.MISMATCH

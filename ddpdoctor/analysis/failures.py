@@ -93,6 +93,19 @@ class Failures:
     @property
     def killed(self) -> tuple[Failure, ...]:
         """Ranks that a signal ended, other than their launcher's, and that raised nothing of their own before."""
+        return (*self._ended_by_signal, *self._interrupted)
+
+    @property
+    def _interrupted(self) -> tuple[Failure, ...]:
+        """Ranks that SIGINT reached as Python shows it, and not their peers or their launcher, as Ctrl-C would."""
+        hit = tuple(failure for failure in self.all if failure.error and failure.error.type == "KeyboardInterrupt")
+        launcher = any(failure.error and failure.error.type == "SignalException" for failure in self.all)
+        if launcher or len(hit) == len(self.all):
+            return ()
+        return tuple(failure for failure in hit if failure.rank is not None and failure.exit.signal is None)
+
+    @property
+    def _ended_by_signal(self) -> tuple[Failure, ...]:
         return tuple(
             failure
             for failure in self.all

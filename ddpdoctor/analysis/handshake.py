@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,13 +28,14 @@ class Unmatched:
     kind: Literal["send", "recv"]
     place: Frame | None
     seconds: float | None = None
+    tag: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Handshakes:
-    """Every send and receive without its partner."""
+    """The sends and receives without their partners that the others wait for in turn; each circle of ranks together."""
 
-    unmatched: tuple[Unmatched, ...]
+    unmatched: tuple[tuple[Unmatched, ...], ...]
 
 
 def derive(timeline: Timeline | None, calls: PerRank[CollectiveCalls] | None) -> Handshakes:
@@ -46,7 +47,27 @@ def derive(timeline: Timeline | None, calls: PerRank[CollectiveCalls] | None) ->
     found = [*_by_recorder(timeline)] if timeline is not None else []
     if not found and calls is not None:
         found = [*_by_agent(calls)]
-    return Handshakes(tuple(found))
+    return Handshakes(tuple(_roots(found)))
+
+
+def _roots(found: Sequence[Unmatched]) -> Iterator[tuple[Unmatched, ...]]:
+    """Those that wait for a rank that is not itself waiting so, and the circles of those that wait for each other."""
+    awaited = {one.rank: one.partner for one in found}
+    circles: set[int] = set()
+    for one in found:
+        if one.partner not in awaited:
+            yield (one,)
+        elif one.rank not in circles and one.rank in (circle := _follow(one.partner, awaited)):
+            circles.update(circle)
+            yield tuple(each for each in found if each.rank in circle and each.partner in circle)
+
+
+def _follow(start: int, awaited: Mapping[int, int]) -> list[int]:
+    """The ranks from `start` on, each awaiting the next, until one comes again or awaits nobody."""
+    chain = [start]
+    while (following := awaited.get(chain[-1])) is not None and following not in chain:
+        chain.append(following)
+    return chain
 
 
 def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
@@ -90,16 +111,22 @@ def _unmatched(record: FlightRecord, rank: int, partner: int, op: str, entry: in
 
 
 def _by_agent(calls: PerRank[CollectiveCalls]) -> Iterator[Unmatched]:
-    sent: Counter[tuple[int, int | None]] = Counter()
-    received: Counter[tuple[int, int | None]] = Counter()
+    sent: Counter[tuple[int, int | None, int]] = Counter()
+    received: Counter[tuple[int, int | None, int]] = Counter()
     for entry in calls:
-        sent.update((entry.rank, call.peer) for call in entry.value.calls if call.op in SENDS)
-        received.update((entry.rank, call.peer) for call in entry.value.calls if call.op in RECEIVES)
+        sent.update((entry.rank, call.peer, call.tag) for call in entry.value.calls if call.op in SENDS)
+        received.update((entry.rank, call.peer, call.tag) for call in entry.value.calls if call.op in RECEIVES)
     for entry in calls:
         for call in entry.value.calls:
             if call.returned or call.peer is None or call.peer not in calls.ranks:
                 continue
-            if call.op in RECEIVES and sent[call.peer, entry.rank] < received[entry.rank, call.peer]:
-                yield Unmatched(rank=entry.rank, partner=call.peer, kind="recv", place=call.place)
-            if call.op in SENDS and received[call.peer, entry.rank] < sent[entry.rank, call.peer]:
-                yield Unmatched(rank=entry.rank, partner=call.peer, kind="send", place=call.place)
+            mine, theirs = (entry.rank, call.peer, call.tag), (call.peer, entry.rank, call.tag)
+            receives = call.op in RECEIVES and sent[theirs] < received[mine]
+            if receives or (call.op in SENDS and received[theirs] < sent[mine]):
+                yield Unmatched(
+                    rank=entry.rank,
+                    partner=call.peer,
+                    kind="recv" if receives else "send",
+                    place=call.place,
+                    tag=call.tag,
+                )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.iterations import Iterations
 from ddpdoctor.analysis.wording import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
@@ -18,9 +19,20 @@ RULE = Rule(
 )
 
 
-def check(desyncs: Desyncs) -> Iterator[Finding]:
-    """The ranks with a call too many, or without one, how many each made, and the line of the odd call."""
+def check(desyncs: Desyncs, iterations: Iterations | None) -> Iterator[Finding]:
+    """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
+
+    Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
+    """
+    parted = iterations.out_of_step if iterations is not None else None
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.LACKING)):
+        if (
+            parted is not None
+            and desync.shift is None
+            and not desync.group.name
+            and max(parted.seq.values()) < desync.seq
+        ):
+            continue
         everyone = (*desync.odd, *desync.usual)
         yield RULE.finding(
             _said(desync),

@@ -20,24 +20,27 @@ RULE = Rule(
 
 
 def check(handshakes: Handshakes, timeline: Timeline | None) -> Iterator[Finding]:
-    """The missing partners, and who waits for them at which line."""
-    waiting = {one.rank for one in handshakes.unmatched}
-    for one in handshakes.unmatched:
-        does = timeline.waiting(one.partner) if timeline is not None and one.partner not in waiting else None
-        meanwhile = f"; rank {one.partner} waits in {does.name}" if does is not None else ""
+    """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first."""
+    for circle in handshakes.unmatched:
+        tags = any(one.tag for one in circle)
+        first, *others = circle
+        partner = timeline.waiting(first.partner) if timeline is not None and not others else None
+        meanwhile = f"; rank {first.partner} waits in {partner.name}" if partner is not None else ""
+        theirs = witnesses({first.partner: partner}, [first.partner]) if partner is not None else []
         yield RULE.finding(
-            f"{_said(one)}{meanwhile}",
-            ranks=(one.partner,),
-            where=[*(witnesses({one.partner: does}, [one.partner]) if does is not None else ()), *_where(one)],
-            waiting=one.rank,
-            kind=one.kind,
+            f"{'; '.join(_said(one, tags=tags) for one in circle)}{meanwhile}",
+            ranks=sorted(one.partner for one in circle),
+            where=[*theirs, *(where for one in circle for where in _where(one))],
+            waiting=[one.rank for one in circle],
+            kind=first.kind,
         )
 
 
-def _said(one: Unmatched) -> str:
+def _said(one: Unmatched, *, tags: bool) -> str:
+    tag = f" with tag {one.tag}" if tags else ""
     if one.kind == "recv":
-        return f"rank {one.rank} waits in recv from rank {one.partner}, which did not send"
-    return f"rank {one.rank} waits in send to rank {one.partner}, which does not receive"
+        return f"rank {one.rank} waits in recv from rank {one.partner}{tag}, which did not send"
+    return f"rank {one.rank} waits in send to rank {one.partner}{tag}, which does not receive"
 
 
 def _where(one: Unmatched) -> list[Where]:

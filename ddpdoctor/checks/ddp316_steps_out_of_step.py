@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.iterations import Iterations
 from ddpdoctor.analysis.timeline import Made, Timeline
 from ddpdoctor.analysis.wording import witnesses
-from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -22,23 +20,12 @@ RULE = Rule(
 )
 
 
-def check(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterator[Finding]:
+def check(iterations: Iterations, timeline: Timeline | None) -> Iterator[Finding]:
     """The first iteration that did not begin after the same number of collectives on every rank."""
-    began: dict[int, dict[int, int]] = {}
-    for entry in calls:
-        for mark in entry.value.steps:
-            began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
-    equal = 0
-    for iteration, seq in sorted(began.items()):
-        if len(seq) > 1 and len(set(seq.values())) > 1:
-            yield _finding(iteration, seq, equal, timeline)
-            return
-        equal = max(seq.values())
-
-
-def _finding(iteration: int, seq: Mapping[int, int], equal: int, timeline: Timeline | None) -> Finding:
-    """`equal` is the number of collectives that every rank had made when the iteration before began."""
-    sides = vote(seq)
+    parted = iterations.out_of_step
+    if parted is None:
+        return
+    sides, seq = parted.sides, parted.seq
     by_count: dict[int, list[int]] = {}
     for rank in (*sides.odd, *sides.usual):
         by_count.setdefault(seq[rank], []).append(rank)
@@ -46,12 +33,12 @@ def _finding(iteration: int, seq: Mapping[int, int], equal: int, timeline: Timel
     apart: Mapping[int, Made] = {}
     if timeline is not None:
         waits = {rank: made for rank in seq if (made := timeline.waiting(rank)) is not None}
-        apart = waits or _came_apart(timeline, sides.odd, sides.usual, equal)
-    return RULE.finding(
-        f"iteration {iteration} did not begin after equally many collectives: {said}",
+        apart = waits or _came_apart(timeline, sides.odd, sides.usual, parted.equal)
+    yield RULE.finding(
+        f"iteration {parted.iteration} did not begin after equally many collectives: {said}",
         ranks=sides.odd,
         where=witnesses(apart, (*sides.odd, *sides.usual)),
-        iteration=iteration,
+        iteration=parted.iteration,
         collectives={str(rank): count for rank, count in sorted(seq.items())},
     )
 

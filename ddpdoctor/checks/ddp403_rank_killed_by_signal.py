@@ -54,7 +54,7 @@ def check(failures: Failures) -> Iterator[Finding]:
 
 
 def _name(failure: Failure) -> str:
-    number = failure.exit.signal or 0
+    number = failure.exit.signal or signal.SIGINT  # of the two only SIGINT becomes an exception
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -62,7 +62,7 @@ def _name(failure: Failure) -> str:
 
 
 def _where(failure: Failure) -> Where | None:
-    place = users_frame(failure.exit.native_stack)
+    place = users_frame(failure.exit.native_stack) or (failure.place if failure.exit.signal is None else None)
     if place is None:
         return None
     return Where(rank=failure.rank, file=place.file, line=place.line, function=place.function, note="was here")

@@ -3,12 +3,13 @@
 import signal
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.by_value import who_sets
+from ddpdoctor.analysis.by_value import Setters, who_sets
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.torch_build import TorchBuild
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP411",
@@ -24,19 +25,26 @@ FIRST_BAD = (2, 13)  # seen on 2.13.0 and 2.15.0; no release is known to cure it
 
 
 def check(
-    environment: PerRank[Environment], torch: PerRank[TorchBuild] | None, exits: PerRank[RankExit] | None
+    environment: PerRank[Environment] | None, torch: PerRank[TorchBuild] | None, exits: PerRank[RankExit] | None
 ) -> Iterator[Finding]:
     """One finding where DETAIL is set and a rank has died of SIGSEGV, or would: torch has no GPU and so uses gloo."""
-    setters = dict(who_sets(environment, (VARIABLE,))).get(VARIABLE)
-    if setters is None or not any(value.upper() == "DETAIL" for value in setters.values):
-        return
-    dead = [entry.rank for entry in exits or () if entry.value.signal == signal.SIGSEGV]
+    if environment is None and exits is None:
+        raise SkipCheck("no Environment, and nobody saw a rank end")
+    setters = dict(who_sets(environment, (VARIABLE,))).get(VARIABLE) if environment is not None else None
+    launched_with = setters is not None and any(map(_is_detail, setters.values))
+    crashed = [entry for entry in exits or () if entry.value.signal == signal.SIGSEGV]
+    dead = [entry.rank for entry in crashed if launched_with or _is_detail(entry.value.debug or "")]
     if dead:
         yield RULE.finding(
             f"{group_ranks(dead)} died of SIGSEGV with {VARIABLE}=DETAIL set, as DistributedDataParallel(...) on gloo does",
             ranks=dead,
+            where=[where for entry in crashed if (where := _where(entry.rank, entry.value)) is not None],
         )
-        return
+    elif setters is not None and launched_with:
+        yield from _would(setters, torch)
+
+
+def _would(setters: Setters, torch: PerRank[TorchBuild] | None) -> Iterator[Finding]:
     version = next((entry.value.version for entry in torch or () if entry.value.version), None)
     if version is None:
         raise SkipCheck(f"{VARIABLE}=DETAIL is set, and the version of torch is not known")
@@ -46,6 +54,17 @@ def check(
             ranks=setters.ranks,
             torch=version,
         )
+
+
+def _is_detail(value: str) -> bool:
+    return value.upper() == "DETAIL"
+
+
+def _where(rank: int, ending: RankExit) -> Where | None:
+    place = users_frame(ending.native_stack)
+    if place is None:
+        return None
+    return Where(rank=rank, file=place.file, line=place.line, function=place.function, note="was here")
 
 
 def _numbers(version: str) -> tuple[int, int]:

@@ -76,6 +76,11 @@ class RankProcess:
             return None
         return written.told(), written.at
 
+    def debug(self) -> str | None:
+        """TORCH_DISTRIBUTED_DEBUG as the rank had it when it joined, or None where it was not set."""
+        said = (text for text in _names(self.file("names")).values() if text[0] == "debug")
+        return next((str(value) for _, value in said if value), None)
+
     def last_calls(self) -> FlightRecord | None:
         """What the strip knows of the calls that a recorder would hold."""
         names = _names(self.file("names"))
@@ -173,6 +178,7 @@ def _call(record: Record, names: Names) -> CollectiveCall:
         reduce_op=str(_text(names, record.reduce_op)) if record.reduce_op else None,
         root=None if op in POINT_TO_POINT else root,
         peer=root if op in POINT_TO_POINT else None,
+        tag=record.tensors if op in POINT_TO_POINT else 0,
         returned=record.returned_ns != 0,
         place=_place(names, record.place),
     )

@@ -56,6 +56,7 @@ def exits_of(
             ended_at=when(end),
             order=order,
             pid=end.agent.pid,
+            debug=end.agent.debug(),
         )
         for order, end in enumerate(sorted(ends, key=when))
     }

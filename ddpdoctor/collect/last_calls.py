@@ -18,6 +18,7 @@ DTYPES = {
     "complex128": "ComplexDouble",
 }  # fmt: skip
 WITHOUT_TENSORS = ("barrier",)
+WITH_OTHER_OUTPUTS = ("all_gather",)  # a list of which nothing is known
 
 Names = Mapping[int, tuple[str | int, ...]]
 
@@ -65,4 +66,5 @@ def _call(record: Record, names: Names, groups: dict[Group, int]) -> Call | None
         case _:
             return None
     group = groups.setdefault(Group(backend=backend, name=name, description=description), len(groups))
-    return Call(group=group, op=op, input_sizes=sizes, input_dtypes=dtypes, output_sizes=sizes, output_dtypes=dtypes)
+    out = () if op in WITH_OTHER_OUTPUTS else sizes
+    return Call(group=group, op=op, input_sizes=sizes, input_dtypes=dtypes, output_sizes=out, output_dtypes=dtypes)

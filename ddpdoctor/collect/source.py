@@ -108,6 +108,10 @@ def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
             yield from ((child, scope) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
         case ast.If():
             yield from _branches(node, scope)
+        case ast.ExceptHandler():
+            caught = f"except {_short(node.type)}" if node.type is not None else "except"
+            handler = Condition(line=node.lineno, last_line=node.end_lineno or node.lineno, test=caught, branch=0)
+            yield from ((child, _under(scope, handler)) for child in node.body)
         case _:
             yield from ((child, scope) for child in ast.iter_child_nodes(node))
 

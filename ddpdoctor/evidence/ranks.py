@@ -29,7 +29,8 @@ class RankExit:
     `ended_by_launcher` is True where its launcher or ddpdoctor ended it because of somebody else's failure.
     `ended_at` is in seconds since the epoch; `order` is the place among all ends that one observer saw (0 first).
     `tail` are the last lines of what it printed, `native_stack` where Python was when native code crashed (innermost
-    first). The out-of-memory facts are those of its own cgroup and kernel log.
+    first), `debug` is TORCH_DISTRIBUTED_DEBUG as the rank itself had it. The out-of-memory facts are those of its own cgroup
+    and kernel log.
     """
 
     exit_code: int | None
@@ -44,6 +45,7 @@ class RankExit:
     kernel_said: str | None = None
     pid: int | None = None
     native_stack: tuple[Frame, ...] = ()
+    debug: str | None = None
 
     @property
     def signal(self) -> int | None:
@@ -74,7 +76,8 @@ class CollectiveCall:
 
     `op` is the function, such as `all_reduce`; `group` the group's name as the recorder has it; `seq` the number that
     the recorder gave the call in that group. `root` (of a broadcast, reduce, gather, scatter) and `peer` (of a send or
-    recv, None for any) are global ranks. `place` is the user's own line. `returned` is False while the call waits.
+    recv, None for any) are global ranks, `tag` is that of a send or recv. `place` is the user's own line. `returned` is
+    False while the call waits.
     """
 
     op: str
@@ -83,6 +86,7 @@ class CollectiveCall:
     reduce_op: str | None = None
     root: int | None = None
     peer: int | None = None
+    tag: int = 0
     place: Frame | None = None
     returned: bool = True
 

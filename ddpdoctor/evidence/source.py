@@ -23,7 +23,7 @@ class Condition:
     """An `if` around a line: where it stands, its test as written, and in which of its branches the line is.
 
     `line` to `last_line` is the whole statement with all its branches. `branch` counts them: 0 is the body, and every
-    `elif` or `else` adds one.
+    `elif` or `else` adds one. An `except` around a line is a condition too: its test is `except ValueError`.
     """
 
     line: int

@@ -1,7 +1,10 @@
 """Shapes that do not belong together, noticed or not; uneven sizes that are legal."""
 
+from dataclasses import replace
+
+from ddpdoctor.evidence.recorder import FlightRecord
 from tests.checks import Sick
-from tests.flights import STEP, Did, flights, waits
+from tests.flights import STEP, Did, flights, record, waits
 
 LONG = Did("all_reduce", sizes=((20,),))
 WIDE = Did("all_reduce", sizes=((2, 6),))
@@ -10,6 +13,12 @@ TALL = Did("all_reduce", sizes=((3, 4),))
 
 def gathers(own: int, sizes: tuple[int, ...]) -> list[Did]:
     return [Did("all_gather", sizes=((own,),), outputs=tuple((size,) for size in sizes))]
+
+
+def gathered_by_the_killed(own: int) -> FlightRecord:
+    """What is left of a rank that took its recorder with it: nobody knows the list that it gathers into."""
+    left = record(gathers(own, (own,)), world=3)
+    return replace(left, calls=tuple(replace(call, output_sizes=()) for call in left.calls))
 
 
 SICK = (
@@ -28,10 +37,16 @@ SICK = (
         says="rank 0 gave all_gather #1 a tensor of shape [4], rank 1 [6]",
         ranks=(0, 1),
     ),
+    Sick(
+        evidence=flights(gathers(6, (6, 6, 6)), gathered_by_the_killed(4), gathers(4, (4, 4, 4))),
+        says="rank 0 gave all_gather #1 a tensor of shape [6], ranks 1-2 [4]",
+        ranks=(0,),
+    ),
 )
 HEALTHY = (
     flights([WIDE, STEP], [WIDE, STEP]),
     flights(gathers(4, (4, 6)), gathers(6, (4, 6))),
+    flights(gathers(4, (4, 6, 4)), gathered_by_the_killed(6), gathers(4, (4, 6, 4))),
     flights(
         [Did("reduce_scatter", sizes=((4,), (6,)), outputs=((4,),))],
         [Did("reduce_scatter", sizes=((4,), (6,)), outputs=((6,),))],

@@ -3,6 +3,7 @@
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop
 from tests.checks import Sick
+from tests.endings import LOST_PEER
 from tests.flights import STEP, TRAIN, Did, flights, waits
 
 LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
@@ -48,6 +49,16 @@ SICK = (
             [STEP, END], [STEP], [STEP], [STEP], facts={rank: (RankExit(exit_code=0),) for rank in (1, 2, 3)}
         ),
         says="rank 0 called barrier #2 that ranks 1-3 never call: they ended with exit code 0",
+        ranks=(0,),
+    ),
+    Sick(
+        evidence=flights(
+            [STEP, Did("broadcast", line=88)],
+            [STEP],
+            [STEP],
+            facts={0: (LOST_PEER,), 1: (RankExit(exit_code=0),), 2: (RankExit(exit_code=0),)},
+        ),
+        says="rank 0 called broadcast #2 that ranks 1-2 never call: they ended with exit code 0",
         ranks=(0,),
     ),
 )

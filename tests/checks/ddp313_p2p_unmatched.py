@@ -30,6 +30,17 @@ SICK = (
         says="rank 1 waits in recv from rank 0, which did not send",
         ranks=(0,),
     ),
+    Sick(  # a pipeline: the ranks behind wait for one that waits itself
+        evidence=ranks(
+            CollectiveCalls(calls=(replace(SENDS, tag=6, returned=False),)),
+            CollectiveCalls(calls=(replace(RECEIVES, tag=5),)),
+            CollectiveCalls(calls=(replace(RECEIVES, peer=1, tag=5),)),
+            CollectiveCalls(calls=(replace(RECEIVES, peer=2, tag=5),)),
+        ),
+        says="rank 0 waits in send to rank 1 with tag 6, which does not receive; rank 1 waits in recv from rank 0 with tag 5, "
+        "which did not send",
+        ranks=(0, 1),
+    ),
 )
 HEALTHY = (
     flights([SEND, waits(SEND)], [RECV, waits(RECV)]),

@@ -5,15 +5,23 @@ from dataclasses import replace
 from ddpdoctor.evidence.joblog import JobLog
 from ddpdoctor.evidence.ranks import RankExit
 from tests.checks import Sick
-from tests.endings import FINE, LOST_PEER, ended
+from tests.endings import FINE, LOST_PEER, ended, raised
 
 TIME_LIMIT = "slurmstepd: error: *** STEP 42.0 ON node1 CANCELLED AT 2026-11-21T04:45:53 DUE TO TIME LIMIT ***"
+
+INTERRUPTED = raised("", "KeyboardInterrupt")
+ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 
 SICK = (
     Sick(
         evidence=ended(LOST_PEER, LOST_PEER, RankExit(exit_code=-11)),
         says="rank 2 died of SIGSEGV",
         ranks=(2,),
+    ),
+    Sick(
+        evidence=ended(INTERRUPTED, LOST_PEER, ENDED),
+        says="rank 0 died of SIGINT",
+        ranks=(0,),
     ),
     Sick(
         evidence=ended(
@@ -23,4 +31,8 @@ SICK = (
         ranks=(0, 1),
     ),
 )
-HEALTHY = (ended(FINE, RankExit(exit_code=-15, ended_by_launcher=True)), ended(FINE, replace(FINE, oom_kills=0)))
+HEALTHY = (
+    ended(FINE, ENDED),
+    ended(FINE, replace(FINE, oom_kills=0)),
+    ended(INTERRUPTED, INTERRUPTED),  # Ctrl-C
+)

@@ -12,6 +12,13 @@ SICK = (
         says="TORCH_DISTRIBUTED_DEBUG=DETAIL is set: DistributedDataParallel(...) on gloo dies of SIGSEGV in torch 2.13.0+cpu",
         also=("DDP191",),
     ),
+    Sick(  # the script has set it itself
+        evidence=ranks(RankExit(exit_code=-15, ended_by_launcher=True), RankExit(exit_code=-11, debug="DETAIL")),
+        says="rank 1 died of SIGSEGV with TORCH_DISTRIBUTED_DEBUG=DETAIL set, "
+        "as DistributedDataParallel(...) on gloo does",
+        ranks=(1,),
+        also=("DDP403",),
+    ),
     Sick(
         evidence=ranks((DETAIL, RankExit(exit_code=-15, ended_by_launcher=True)), (DETAIL, RankExit(exit_code=-11))),
         says="rank 1 died of SIGSEGV with TORCH_DISTRIBUTED_DEBUG=DETAIL set, "

@@ -19,7 +19,8 @@ COLLECTIVES = (
     "all_reduce_coalesced", "all_gather_coalesced",
 )  # fmt: skip
 POINT_TO_POINT = ("send", "recv", "isend", "irecv")
-IN_PLACE = ("all_reduce", "broadcast", "reduce")
+DESCRIBED_BY_ITS_TENSOR = ("all_reduce", "broadcast", "reduce", "all_gather")
+MOST_TAGS = 1 << 32
 ROOTS = ("src", "dst", "group_src", "group_dst")
 
 
@@ -69,7 +70,7 @@ class Calls:
                     seq=self.made(group) + 1 if numbered else NO_SEQ,
                     root=self._root(roots, given, group),
                     reduce_op=log.number("reduce", _name(given("op"))) if "op" in position else 0,
-                    tensors=_tensors(log, name, given("tensor")),
+                    tensors=_tensors(log, name, given("tensor")) if numbered else _tag(given("tag")),
                 )
             except Exception:
                 pass  # the call itself says what is wrong with it
@@ -142,10 +143,15 @@ def _number_of(group: Any) -> int:  # noqa: ANN401
 
 
 def _tensors(log: Log, name: str, tensor: Any) -> int:  # noqa: ANN401 - whatever the user passes
-    """The number of shape and dtype, for the collectives that work on one tensor in place."""
-    if name not in IN_PLACE:
+    """The number of shape and dtype, for the collectives to which each rank gives one tensor."""
+    if name not in DESCRIBED_BY_ITS_TENSOR:
         return 0
     return log.number("tensor", ",".join(map(str, tensor.shape)), str(tensor.dtype).rpartition(".")[2])
+
+
+def _tag(tag: int | None) -> int:
+    """The tag of a send or receive; it stands where collectives have their tensors."""
+    return (tag or 0) % MOST_TAGS
 
 
 def _name(reduce_op: Any) -> str:  # noqa: ANN401 - ReduceOp has two types

@@ -39,7 +39,8 @@ class Header(NamedTuple):
 class Record(NamedTuple):
     """One call: its place in the order, when it began and returned (0 while it runs), and numbers of texts.
 
-    A mark (the beginning of an iteration) is a record too: `root` then holds the iteration's number.
+    A mark (the beginning of an iteration) is a record too: `root` then holds the iteration's number. Of a send or receive
+    `tensors` is the tag.
     """
 
     number: int

@@ -42,6 +42,7 @@ def joining(rank: Rank) -> None:
         record_uncaught(rank)
     with rank.giving_up("recording calls"):
         log = Log(rank)
+        log.number("debug", os.environ.get("TORCH_DISTRIBUTED_DEBUG", ""))  # the script may have set it itself
         for calls in _calls:
             calls.log = log
         with rank.giving_up("counting steps"):
