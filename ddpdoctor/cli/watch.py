@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Optional
@@ -22,8 +24,9 @@ from ddpdoctor.cli.options import (
     VerboseOption,
     report_options,
 )
-from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.host import Environment
+from ddpdoctor.model import Report, Severity
 
 FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
 
@@ -54,7 +57,7 @@ def watch(
         ),
     ] = None,
     kill_on_hang: Annotated[
-        bool, typer.Option("--kill-on-hang", help="End the job once its hang is explained.")
+        bool, typer.Option("--kill-on-hang", help="End the job once its hang is explained, or three looks could not.")
     ] = False,
     distributed_debug: Annotated[
         DistributedDebug,
@@ -108,9 +111,11 @@ def _run(
             watching = Watch(job=job, directory=Path(folder), rhythm=Rhythm(given=stall_after), environment=_known())
             for event in watching.events():
                 match event:
-                    case Stalled(evidence=evidence):
-                        speaker.report(evidence)
-                        if kill_on_hang:
+                    case Stalled(evidence=evidence, last=last):
+                        explained = _explained(speaker.report(evidence))
+                        if not explained and not last:
+                            speaker.say(f"looking again in {watching.look_again():.0f} s")
+                        elif kill_on_hang:
                             watching.killed_by_us = True
                             job.end()
                     case Waiting(text=text):
@@ -120,7 +125,11 @@ def _run(
                     case Ended(code=code, evidence=evidence):
                         if not evidence.ranks:
                             speaker.say(f"note: {evidence.why_missing('Stacks')}")
-                        return speaker.report(evidence) or (code if code >= 0 else 128 - code)
+                        report = speaker.report(evidence)
+                        if watching.killed_by_us and not _explained(report):
+                            return 3
+                        found = report.exit_code(options.fail_on) == 1
+                        return 1 if found else code if code >= 0 else 128 - code
     raise AssertionError("events() ends with Ended")
 
 
@@ -161,24 +170,40 @@ class _Speaker:
 
     def __init__(self, options: ReportOptions) -> None:
         self._options = options
-        self._said: tuple[tuple[str, str], ...] = ()
+        self._said: tuple[object, ...] = ()
 
     def say(self, text: str) -> None:
         """One line about the job."""
         typer.echo(f"ddpdoctor: {text}", err=True)
 
-    def report(self, evidence: Evidence) -> int:
-        """Judge and write; on the terminal only what has not been said. Returns 1 where a finding fails, else 0."""
+    def report(self, evidence: Evidence) -> Report:
+        """Judge and write; on the terminal only what has not been said."""
         from ddpdoctor.case import write_atomically
         from ddpdoctor.cli.conclude import formatted, judge
+        from ddpdoctor.evidence.process import Stall
         from ddpdoctor.render import text
 
         report = judge(evidence, self._options)
+        stall = evidence.one(Stall)
+        if stall is not None and stall.seconds is not None and not _explained(report):
+            report = replace(report, undecided=(*report.undecided, _unexplained(stall.seconds, evidence.missing)))
         if self._options.output is not None:
             write_atomically(self._options.output, formatted(report, self._options))
-        said = tuple((finding.code, finding.message) for finding in report.findings)
+        said = (*((finding.code, finding.message) for finding in report.findings), *report.undecided)
         if said != self._said:
             self._said = said
             rendered = text.render(report, verbose=self._options.verbose)
             typer.echo(f"\n{rendered}", nl=False, err=True)  # the job may be in the middle of a line
-        return 1 if report.exit_code(self._options.fail_on) == 1 else 0
+        return report
+
+
+def _explained(report: Report) -> bool:
+    """Whether the report names a cause; one that is only worth saying is none."""
+    return any(finding.severity is not Severity.INFO for finding in report.findings)
+
+
+def _unexplained(seconds: float, missing: Sequence[Missing]) -> str:
+    """`the job has stood still for 12 s, and what its ranks show does not say why; not seen: Stacks of rank 2 (...)`."""
+    unseen = [f"{each.kind} of rank {each.rank} ({each.reason})" for each in missing if each.rank is not None]
+    not_seen = f"; not seen: {', '.join(unseen)}" if unseen else ""
+    return f"the job has stood still for {seconds:.0f} s, and what its ranks show does not say why{not_seen}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import signal
 import socket
 import time
@@ -40,14 +41,19 @@ from ddpdoctor.model import group_ranks
 POLL_SECONDS = 0.2
 PROBE_SECONDS = 1.0
 PROBE_DEADLINE_SECONDS = 0.5
+MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
 
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """No rank has got on for longer than the job's patience."""
+    """No rank has got on for longer than the job's patience.
+
+    Whoever cannot explain it from `evidence` calls `Watch.look_again`, unless this was the `last` look at this pause.
+    """
 
     evidence: Evidence
     seconds: float
+    last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,7 @@ class Watch:
     _stall: Evidence | None = None
     _notes: list[str] = field(default_factory=list)
     _next_look: float = 0.0
+    _looks: int = 0
 
     def events(self) -> Iterator[Event]:
         """What happens to the job, until it has ended."""
@@ -101,13 +108,19 @@ class Watch:
             if self.rhythm.observe((_signs(ranks), probe.moves(ranks, quiet)), now, stepped=stepped):
                 self._next_look = 0.0
                 if self._stall is not None:
-                    self._stall = None
+                    self._stall, self._looks = None, 0
                     self._notes.append(f"the job stood still for {quiet:.1f} s and went on by itself")
                     yield Recovered(quiet)
-            elif self._stall is None and ranks and quiet >= max(self._next_look, self.rhythm.patience()):
+            elif ranks and quiet >= max(self._next_look, self.rhythm.patience()):
                 yield from self._look(ranks, quiet)
         self.job.drain()
         yield Ended(code, self._at_the_end(code))
+
+    def look_again(self) -> float:
+        """Ask for another look at the same pause, as the last one explained nothing; returns in how many seconds."""
+        seconds = self.rhythm.patience()
+        self._next_look = self.rhythm.quiet(time.monotonic()) + seconds
+        return seconds
 
     def _look(self, ranks: tuple[RankProcess, ...], quiet: float) -> Iterator[Event]:
         evidence = self._evidence(ranks, quiet)
@@ -120,8 +133,9 @@ class Watch:
             self._next_look = quiet + self.rhythm.patience()
             yield Waiting(_busy(doings))
         else:
-            self._stall = evidence
-            yield Stalled(evidence, quiet)
+            self._stall, self._next_look = evidence, math.inf
+            self._looks += 1
+            yield Stalled(evidence, quiet, last=self._looks == MOST_LOOKS)
 
     def _evidence(self, ranks: tuple[RankProcess, ...], quiet: float) -> Evidence:
         """All that is known of the job while it stands still."""

@@ -183,6 +183,18 @@ def test_kill_on_hang_ends_the_whole_job(script: Path) -> None:
     assert not processes_with(str(script))
 
 
+def test_a_hang_that_nothing_explains_is_looked_at_thrice_and_called_undecided(script: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.json"
+    options = ["--stall-after", "2", "--kill-on-hang", "--ignore", "DDP3", "--format", "json", "-o", str(output)]
+    ended = watch(*options, "--", *TORCHRUN, str(script), "600")
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.count("looking again in 2 s") == 2
+    assert "undecided: the job has stood still for" in ended.stderr
+    (reason,) = json.loads(output.read_text())["undecided"]
+    assert "what its ranks show does not say why" in reason
+    assert not processes_with(str(script))
+
+
 def test_a_job_that_goes_on_is_said_to_have_recovered(script: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.json"
     ended = watch("--stall-after", "2", "--format", "json", "-o", str(output), "--", *TORCHRUN, str(script), "9")
