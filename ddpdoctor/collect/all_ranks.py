@@ -34,15 +34,22 @@ def collect(world: World, *, deadline_seconds: float) -> Evidence | None:
     """The evidence of this host, or of all ranks where a launcher started us: then None on ranks that do not speak.
 
     A rank that does not come within the deadline is named among `undecided`. So is the reason why rank 0 met nobody; its
-    evidence is then that of its own host, which may hold the cause.
+    evidence is then that of its own host, which may hold the cause. So does a rank that nobody else could tell of: one
+    outside the world, or one that a person at a terminal started.
 
     Raises:
-        UndecidedError: a rank other than 0 could not meet the others; the message says where it tried.
+        UndecidedError: any other rank could not meet the others; the message says where it tried.
     """
     launch = world.launch
     if launch is None or launch.world_size == 1:
         return _alone(this_host.collect(world), launch)
-    meeting = meeting_point(world.environ, launch)
+    tells_alone = launch.by_hand or not 0 <= launch.rank < launch.world_size
+    try:
+        meeting = meeting_point(world.environ, launch)
+    except UndecidedError as nowhere:
+        if not tells_alone:
+            raise
+        return replace(_alone(this_host.collect(world), launch), undecided=(nowhere.message,))
     with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as name, ThreadPoolExecutor(max_workers=1) as pool:
         folder = Path(name)
         meets = pool.submit(_meet, world, launch, meeting, folder, deadline_seconds)
@@ -55,7 +62,7 @@ def collect(world: World, *, deadline_seconds: float) -> Evidence | None:
             raise
         if ended.code != 0:
             reason = _not_met(ended, launch, meeting, deadline_seconds)
-            if launch.rank != 0:
+            if launch.rank != 0 and not tells_alone:
                 raise reason
             return replace(_alone(gathered, launch), undecided=(reason.message,))
         lines = _lines(folder / "gathered.jsonl")

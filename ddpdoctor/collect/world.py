@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,30 @@ from ddpdoctor.launch.program import Ended, run
 from ddpdoctor.launch.ranks import our_file
 
 
+def _started_by_hand() -> bool:
+    """Whether an interactive shell started this process: it has the terminal, and job control gave it a group of its own."""
+    return os.isatty(0) and os.getpgid(0) != os.getpgid(os.getppid())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """This process's surroundings; a test gives others. `root` stands before every absolute path that is read.
 
-    Setting `stop` ends every program that runs, at once and with all it started.
+    Setting `stop` ends every program that runs, at once and with all it started. `by_hand`: a person at a terminal started us.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     root: Path = Path("/")
     stop: threading.Event = field(default_factory=threading.Event)
+    by_hand: bool = field(default_factory=_started_by_hand)
 
     @property
     def launch(self) -> Launch | None:
         """The launch that this process is a rank of, or None."""
-        return Launch.from_environ(self.environ)
+        launch = Launch.from_environ(self.environ)
+        if launch is None or launch.launcher == "torchrun":
+            return launch
+        return replace(launch, by_hand=self.by_hand)
 
     def path(self, absolute: str) -> Path:
         """`absolute` below `root`."""

@@ -24,6 +24,7 @@ class Launch:
 
     `agents` is how many agents torchrun counts, `agent_rank` and `agent_world_size` what the agent gave to this worker, which
     the job may have overwritten since. `tasks` is how many processes srun or mpirun started, `tasks_by` which of them.
+    `by_hand`: no launcher, an interactive shell started this process.
     """
 
     launcher: str
@@ -41,6 +42,7 @@ class Launch:
     agent_world_size: int | None = None
     tasks: int | None = None
     tasks_by: str | None = None
+    by_hand: bool = False
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Launch | None:

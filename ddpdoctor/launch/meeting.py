@@ -36,7 +36,7 @@ def meeting_point(environ: Mapping[str, str], launch: Launch) -> Meeting:
     if host is None:
         raise UndecidedError(
             f"MASTER_ADDR is not set, and {launch.launcher} does not say which host rank 0 of {launch.world_size} is on",
-            hint="set it for every rank: `mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500 ...`",
+            hint=f"set it for every rank: `{_setting(launch)}`",
         )
     return Meeting(
         host=host,
@@ -87,6 +87,13 @@ def _address(node: str) -> str:
 def _own_host(launch: Launch) -> str | None:
     """The loopback address where all ranks are on one host."""
     return "127.0.0.1" if launch.local_world_size == launch.world_size else None
+
+
+def _setting(launch: Launch) -> str:
+    variables = {"MASTER_ADDR": "HOST", "MASTER_PORT": "29500"}
+    if launch.launcher == "torch":
+        return "export " + " ".join(f"{name}={value}" for name, value in variables.items())
+    return "mpirun " + " ".join(f"-x {name}={value}" for name, value in variables.items()) + " ..."
 
 
 def _port(environ: Mapping[str, str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -200,3 +201,36 @@ def test_a_read_only_place_for_the_report_is_an_error_with_the_path(tmp_path: Pa
     ended = env("--output", str(tmp_path / "file" / "report.txt"))
     assert ended.returncode == 4
     assert f"cannot write {tmp_path}/file/report.txt" in ended.stderr
+
+
+def test_a_shell_with_the_variables_of_an_earlier_job_is_told_so_without_waiting() -> None:
+    """A terminal, and a process group of its own, are what an interactive shell gives; without them it stays an error."""
+    ours, terminal = pty.openpty()
+    stale = clean(RANK="1", WORLD_SIZE="2")
+    try:
+        ended = subprocess.run(
+            [*ENV, "--format", "json"], env=stale, stdin=terminal, start_new_session=True,
+            capture_output=True, text=True, timeout=110, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(ours)
+        os.close(terminal)
+    document = json.loads(ended.stdout)
+    assert document["findings"][0]["code"] == "DDP223"
+    assert document["undecided"] == ["MASTER_ADDR is not set, and torch does not say which host rank 0 of 2 is on"]
+    assert ended.returncode == 1
+
+    launched = env(RANK="1", WORLD_SIZE="2")
+    assert launched.returncode == 3
+    assert launched.stdout == ""
+    assert "`export MASTER_ADDR=HOST MASTER_PORT=29500`" in launched.stderr
+
+
+def test_a_rank_outside_the_world_says_so_itself() -> None:
+    ended = env(
+        "--format", "json", "--deadline", "1", RANK="2", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port()
+    )  # fmt: skip
+    document = json.loads(ended.stdout)
+    (outside,) = [one for one in document["findings"] if one["code"] == "DDP208"]
+    assert outside["ranks"] == [2]
+    assert ended.returncode == 1

@@ -1,0 +1,45 @@
+"""LOCAL_WORLD_SIZE is not the number of ranks on the node.
+
+Nodes may hold different numbers of ranks: that WORLD_SIZE is no multiple of LOCAL_WORLD_SIZE proves nothing by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.evidence import Entry, PerRank
+from ddpdoctor.evidence.launch import Launch, RankSet
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP225",
+    name="local-world-size-wrong",
+    summary="LOCAL_WORLD_SIZE is not the number of ranks on the node",
+    severity=Severity.WARN,
+    remedy="set LOCAL_WORLD_SIZE on each node to the number of its own ranks, or let torchrun set it",
+)
+WRITTEN = {
+    "torch",
+    "torchrun",
+}  # whose LOCAL_WORLD_SIZE can be set by hand; Open MPI counts, Slurm states an upper bound
+
+
+def check(launch: PerRank[Launch], ranks: RankSet | None) -> Iterator[Finding]:
+    """One finding a node whose ranks do not fill sets of LOCAL_WORLD_SIZE, or whose set is larger than the world."""
+    written = [entry for entry in launch if entry.value.launcher in WRITTEN and entry.value.local_world_size]
+    complete = ranks is not None and len({arrival.rank for arrival in ranks.arrivals}) == ranks.world_size
+    nodes: dict[tuple[str, int | None, int], list[Entry[Launch]]] = {}
+    for entry in written:
+        nodes.setdefault((entry.host, entry.value.node_rank, entry.value.local_world_size or 0), []).append(entry)
+    for (host, _, local), entries in nodes.items():
+        held = [entry.rank for entry in entries]
+        world = entries[0].value.world_size
+        if local > world:
+            said = f"LOCAL_WORLD_SIZE={local} on {host} is more than WORLD_SIZE={world}"
+        elif complete and len(held) % local:
+            said = (
+                f"LOCAL_WORLD_SIZE={local} on {host}, which runs {len(held)} of the {world} ranks: {group_ranks(held)}"
+            )
+        else:
+            continue
+        yield RULE.finding(said, ranks=held, hosts=(host,), local_world_size=local, held=len(held))
