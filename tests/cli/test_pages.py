@@ -1,0 +1,51 @@
+"""What a page of docs/findings offers under "Reproduce it" does reproduce it, as far as one machine without a GPU can."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.engine import all_rules
+
+PAGES = Path(__file__).parents[2] / "docs" / "findings"
+NAMES = {rule.code: rule.name for rule in all_rules()}
+ON_ITS_OWN = re.compile(r"\n## Reproduce it\n\n```\n(.*?--select (DDP\d+).*?)\n```\n", re.DOTALL)
+BLOCKS = {
+    match[2]: match[1] for page in sorted(PAGES.glob("DDP[12]*.md")) if (match := ON_ITS_OWN.search(page.read_text()))
+}
+ROOT_ONLY = {code for code, block in BLOCKS.items() if "unshare" in block}
+SYSTEMD_ONLY = {code for code, block in BLOCKS.items() if "systemd-run" in block}
+SEVERAL_RANKS = {code for code, block in BLOCKS.items() if "torchrun" in block or "&" in block}
+
+
+def marked(code: str) -> object:
+    marks = []
+    if code in SEVERAL_RANKS:
+        marks.append(pytest.mark.slow)
+    if code in ROOT_ONLY:
+        marks.append(pytest.mark.skipif(os.geteuid() != 0, reason="the page says: as root"))
+    return pytest.param(code, marks=marks)
+
+
+@pytest.mark.parametrize("code", [marked(code) for code in BLOCKS if code not in SYSTEMD_ONLY])
+def test_the_page_reproduces_its_finding(code: str, tmp_path: Path) -> None:
+    here = {name: value for name, value in os.environ.items() if not re.match(r"(RANK|WORLD|LOCAL|MASTER|SLURM)", name)}
+    ended = subprocess.run(
+        ["bash", "-c", BLOCKS[code]],
+        cwd=tmp_path,
+        env={**here, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert re.search(rf"^{code} {NAMES[code]}: ", ended.stdout, re.MULTILINE), ended.stdout + ended.stderr
+
+
+def test_pages_that_need_nothing_are_many() -> None:
+    assert len(BLOCKS) > 20, sorted(BLOCKS)
