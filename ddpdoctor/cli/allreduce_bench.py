@@ -13,18 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,6 +65,7 @@ def register(app: typer.Typer) -> None:
     )
 
 
+@reports
 def allreduce_bench(
     nproc: Annotated[
         Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
@@ -116,19 +106,10 @@ def allreduce_bench(
         Optional[Path],  # noqa: UP045
         typer.Option("--plot", metavar="FILE", help="Draw bandwidth over size: a .png or .svg (needs matplotlib)."),
     ] = None,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Time a collective over a range of sizes, and check every value: gloo on CPUs, NCCL on GPUs."""
-    options = report_options(
-        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case,
-        verbose=verbose, title="ddpdoctor allreduce-bench",
-    )  # fmt: skip
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.cli.sizes import parse_sizes
     from ddpdoctor.collect.bench import BenchPlan, load_bench, run_bench, save_bench

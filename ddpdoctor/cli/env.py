@@ -6,18 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 
 def register(app: typer.Typer) -> None:
@@ -25,17 +14,13 @@ def register(app: typer.Typer) -> None:
     app.command("env", short_help="Judge this host, or every host of a launch.")(env)
 
 
+@reports
 def env(
     deadline: Annotated[
         float, typer.Option(min=1, help="Seconds to wait for the other ranks of a launch before they are named.")
     ] = 60.0,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Judge this host; under torchrun, srun or mpirun every host of the launch, and what differs between ranks."""
     from concurrent.futures import ThreadPoolExecutor
@@ -47,10 +32,6 @@ def env(
     from ddpdoctor.engine import all_checks
     from ddpdoctor.render.facts import facts_of, short_facts_of
 
-    options = report_options(
-        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
-        title="ddpdoctor env",
-    )  # fmt: skip
     with ThreadPoolExecutor(max_workers=1) as beside:
         beside.submit(all_checks)  # the catalogue is imported while torch is
         evidence = collect(World(), deadline_seconds=deadline)
@@ -58,7 +39,7 @@ def env(
         raise typer.Exit
     facts = facts_of(redact(evidence))
     if options.format is Format.TEXT:
-        shown = facts if verbose else short_facts_of(facts)
+        shown = facts if options.verbose else short_facts_of(facts)
         widest = max(len(name) for name, _ in shown)
         for name, value in shown:
             typer.echo(f"{name:<{widest}}  {value}")

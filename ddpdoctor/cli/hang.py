@@ -6,18 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import ReportOptions, reports
 
 if TYPE_CHECKING:
     from ddpdoctor.collect.jobs import Found, Job
@@ -28,28 +17,20 @@ def register(app: typer.Typer) -> None:
     app.command("hang", short_help="Say which rank keeps a running job waiting, and where.")(hang)
 
 
+@reports
 def hang(
     pids: Annotated[
         Optional[list[int]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
         typer.Argument(metavar="[PID...]", help="A rank, or the launcher; needed where several jobs run on this host."),
     ] = None,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Say what every rank of a running job is doing, and which one keeps the others waiting. The job goes on."""
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.collect.hanging import look
     from ddpdoctor.collect.jobs import find_jobs
 
-    options = report_options(
-        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
-        title="ddpdoctor hang",
-    )  # fmt: skip
     conclude(look(_chosen(find_jobs(), pids or [])), options)
 
 

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 if TYPE_CHECKING:
     from ddpdoctor.evidence import Evidence
@@ -53,6 +42,7 @@ def register(app: typer.Typer) -> None:
     app.command("net", short_help="Find the broken name, port, interface, node or link.")(net)
 
 
+@reports
 def net(
     nnodes: NodesOption = None,
     node_rank: NodeRankOption = None,
@@ -62,13 +52,8 @@ def net(
         float, typer.Option("--deadline", min=5, help="Seconds after which it ends, decided or not.")
     ] = 60,
     nodes_out: NodesOutOption = None,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
     from ddpdoctor.cli.conclude import conclude
@@ -76,22 +61,12 @@ def net(
     from ddpdoctor.launch.nodes import run_node
     from ddpdoctor.render.matrix import heat_map, nodes_file
 
-    options = report_options(
-        format_=format_,
-        output=output,
-        select=select,
-        ignore=ignore,
-        fail_on=fail_on,
-        case=case,
-        verbose=verbose,
-        title="ddpdoctor net",
-    )
     place = _place(nnodes, node_rank, master_addr, master_port)
     if not place.works:
         raise typer.Exit(0)
     evidence = run_node(place, deadline_seconds=deadline)
     links = evidence.one(Links)
-    if links is not None and format_ is Format.TEXT and len(links.nodes) > 1:
+    if links is not None and options.format is Format.TEXT and len(links.nodes) > 1:
         typer.echo(heat_map(links))
     if links is not None and nodes_out is not None:
         from ddpdoctor.case import write_atomically

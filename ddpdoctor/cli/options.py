@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -64,22 +67,37 @@ class ReportOptions:
     title: str = "ddpdoctor"
 
 
-def report_options(
-    *,
-    format_: Format,
-    output: Path | None,
-    select: list[str] | None,
-    ignore: list[str] | None,
-    fail_on: FailOn,
-    case: Path | None,
-    verbose: bool = False,
-    title: str = "ddpdoctor",
-) -> ReportOptions:
-    """The options in one type.
+def reports(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that every report has; its keyword `options` takes them in one type.
 
-    Raises:
-        UsageError: a code that no rule has, with the nearest one that exists.
+    A code that no rule has is a `UsageError`, with the nearest one that exists.
     """
+
+    @wraps(command)
+    def with_options(**arguments: Any) -> None:  # noqa: ANN401 - as many types as commands have options
+        asked = {name: arguments.pop(name) for name in shared}
+        command(**arguments, options=_report_options(title=title, **asked))
+
+    title = f"ddpdoctor {command.__name__.replace('_', '-')}"
+    own = inspect.signature(command, eval_str=True)
+    shared = {**inspect.signature(_report_options, eval_str=True).parameters}
+    del shared["title"]
+    mine = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
+    with_options.__signature__ = own.replace(parameters=[*mine, *shared.values()])  # type: ignore[attr-defined] # typer reads it
+    return with_options
+
+
+def _report_options(
+    *,
+    title: str,
+    format_: FormatOption = Format.TEXT,
+    output: OutputOption = None,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    fail_on: FailOnOption = FailOn.FAIL,
+    case: CaseOption = None,
+    verbose: VerboseOption = False,
+) -> ReportOptions:
     from ddpdoctor.cli.codes import parse_codes  # the catalogue is imported when it is used
 
     return ReportOptions(

@@ -8,18 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import ReportOptions, reports
 
 CODES = ("DDP202", "DDP219")
 
@@ -34,25 +23,17 @@ def register(app: typer.Typer) -> None:
     app.command("port", short_help="Say who holds a port, and which one is free.")(port)
 
 
+@reports
 def port(
     number: PortArgument = None,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Say whether a port of this host is free, who holds it since when, and which other port is free."""
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.collect.one_port import examine
     from ddpdoctor.errors import UsageError
 
-    options = report_options(
-        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
-        title="ddpdoctor port",
-    )  # fmt: skip
     text = os.environ.get("MASTER_PORT") or "29500"
     if number is None and not (text.isdigit() and 0 < int(text) < 65536):
         raise UsageError(f"MASTER_PORT={text!r} is not a port", hint="give one from 1 to 65535: `ddpdoctor port 29500`")

@@ -12,18 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, merged
 from ddpdoctor.evidence.bench import CollectiveBench
@@ -41,15 +30,11 @@ def register(app: typer.Typer) -> None:
     app.command("smoke", short_help="Check in a minute whether this machine can run DDP.")(smoke)
 
 
+@reports
 def smoke(
     nproc: Annotated[int, typer.Option("--nproc", "-n", help="Start this many ranks here.")] = 2,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Check in under a minute whether this host is fit for DDP.
 
@@ -60,10 +45,6 @@ def smoke(
     from ddpdoctor.cli.conclude import judge, show
     from ddpdoctor.launch.ranks import checked_nproc, current_launch
 
-    options = report_options(
-        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
-        title="ddpdoctor smoke",
-    )  # fmt: skip
     if launch := current_launch():
         raise UsageError(
             f"smoke starts its own ranks, but {launch.launcher} already started this as rank {launch.rank}",

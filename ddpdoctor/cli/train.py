@@ -12,18 +12,7 @@ from typing import Annotated, Any, Optional
 import typer
 from typing_extensions import assert_never
 
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import Gate, ParityRun, ScalingRun, TrainingRun
 
@@ -37,6 +26,7 @@ def register(app: typer.Typer) -> None:
     )(train)
 
 
+@reports
 def train(
     context: typer.Context,
     nproc: Annotated[
@@ -61,13 +51,8 @@ def train(
             "--deadline", metavar="SECONDS", help="End the job after this time; without it, when it is silent."
         ),
     ] = None,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Run a known-good DDP job, to see whether DDP works here.
 
@@ -76,10 +61,6 @@ def train(
     """
     if inject is not None:
         raise typer.Exit(run_sick(inject, culprit, nproc, context.args))
-    options = report_options(
-        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case,
-        verbose=verbose, title="ddpdoctor train",
-    )  # fmt: skip
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.collect.scaling import ranks_of, run_scaling
     from ddpdoctor.collect.training import run_parity, run_training

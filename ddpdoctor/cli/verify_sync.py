@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 import typer
 
 from ddpdoctor.checkpoints.recognise import is_checkpoint
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    ReportOptions,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,6 +28,7 @@ def register(app: typer.Typer) -> None:
     )(verify_sync)
 
 
+@reports
 def verify_sync(
     target: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
@@ -68,13 +57,8 @@ def verify_sync(
     deadline: Annotated[
         float, typer.Option("--deadline", metavar="SECONDS", help="End the known-good job after this time.")
     ] = DEADLINE_SECONDS,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Find the first step, tensor and rank at which replicas part, and why.
 
@@ -82,10 +66,6 @@ def verify_sync(
     torch.distributed.checkpoint): compares them, and runs nothing in them. Without: compares the replicas of the
     known-good job.
     """
-    options = report_options(
-        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
-        title="ddpdoctor verify-sync",
-    )  # fmt: skip
     if target and is_checkpoint(Path(target[0])):
         _compare_checkpoints(target, options, tolerance)
     if target:

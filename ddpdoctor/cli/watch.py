@@ -11,19 +11,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from ddpdoctor.cli.options import (
-    CaseOption,
-    FailOn,
-    FailOnOption,
-    Format,
-    FormatOption,
-    IgnoreOption,
-    OutputOption,
-    ReportOptions,
-    SelectOption,
-    VerboseOption,
-    report_options,
-)
+from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.model import Report, Severity
@@ -48,6 +36,7 @@ def register(app: typer.Typer) -> None:
     )(watch)
 
 
+@reports
 def watch(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The job, as you would start it.")],
     stall_after: Annotated[
@@ -63,22 +52,13 @@ def watch(
         DistributedDebug,
         typer.Option(help="TORCH_DISTRIBUTED_DEBUG of the job; detail makes collectives 9 times slower."),
     ] = DistributedDebug.INFO,
-    format_: FormatOption = Format.TEXT,
-    output: OutputOption = None,
-    select: SelectOption = None,
-    ignore: IgnoreOption = None,
-    fail_on: FailOnOption = FailOn.FAIL,
-    case: CaseOption = None,
-    verbose: VerboseOption = False,
+    *,
+    options: ReportOptions,
 ) -> None:
     """Run a job under observation: say which rank, line and cause when it hangs or dies. No change to your code.
 
     Exits with the job's own code when nothing was found.
     """
-    options = report_options(
-        format_=format_, output=output, select=select, ignore=ignore, fail_on=fail_on, case=case, verbose=verbose,
-        title="ddpdoctor watch",
-    )  # fmt: skip
     from ddpdoctor.errors import UsageError
 
     if options.format is not Format.TEXT and options.output is None:

@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.replicas import Element, Replicas, Side, ValueDifference
-from tests.checks import Sick, job
-
-
-def replicas(stepped: bool = False, **found):
-    return job(Replicas(ranks=(0, 1, 2, 3), tensors=18, bytes=72, method="xxh3", stepped=stepped, **found))
-
-
-def differing(name: str, *sides: Side, **more) -> ValueDifference:
-    return ValueDifference(role="parameter", name=name, sides=sides, **more)
-
-
-ONE = differing(
-    "0.weight",
-    Side(ranks=(0, 2, 3), says="0.0131"),
-    Side(ranks=(1,), says="0.0127"),
-    element=Element(index=(5, 2), values=("0.0131", "0.0127"), difference=0.0004),
-    extent="1 of 128 elements",
-)
-ANOTHER = differing("0.bias", Side(ranks=(0, 2, 3)), Side(ranks=(1,)))
-ZERO = differing(
-    "0.weight",
-    Side(ranks=(0, 1), says="0"),
-    Side(ranks=(2, 3), says="-0"),
-    element=Element(index=(5, 2), values=("0", "-0"), difference=0.0),
-    kind="sign of zero",
-)
+from tests.checks import Sick
+from tests.checks.replicas import rank_1_is_odd, replicas, sign_of_zero
 
 SICK = (
     Sick(
-        evidence=replicas(values=(ONE, ANOTHER)),
+        evidence=replicas(stepped=False, values=rank_1_is_odd("parameter", "0.weight", "0.bias")),
         says="0.weight[5, 2] is 0.0131 on ranks 0,2-3 and 0.0127 on rank 1, "
         "a difference of 0.0004; 2 parameters differ",
         ranks=(1,),
     ),
     Sick(
-        evidence=replicas(values=(ZERO,)),
+        evidence=replicas(stepped=False, values=sign_of_zero("parameter", "0.weight")),
         says="0.weight[5, 2] is 0 on ranks 0-1 and -0 on ranks 2-3: only the sign of zero differs; "
         "it cannot be told which side is right",
         ranks=(0, 1, 2, 3),
     ),
 )
-HEALTHY = (replicas(),)
+HEALTHY = (replicas(stepped=False),)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.replicas import Element, Replicas, Side, StructureDifference, ValueDifference
-from tests.checks import Sick, job
-
-
-def replicas(stepped: bool = True, **found):
-    return job(Replicas(ranks=(0, 1, 2, 3), tensors=18, bytes=72, method="xxh3", stepped=stepped, **found))
-
+from ddpdoctor.evidence.replicas import Side, StructureDifference
+from tests.checks import Sick
+from tests.checks.replicas import rank_1_is_odd, replicas, sign_of_zero
 
 ABSENT = StructureDifference(
     role="optimizer state",
@@ -17,44 +13,23 @@ ABSENT = StructureDifference(
     sides=(Side(ranks=(0, 1, 2), says="present"), Side(ranks=(3,), says="absent")),
 )
 
-
-def differing(name: str, *sides: Side, **more) -> ValueDifference:
-    return ValueDifference(role="optimizer state", name=name, sides=sides, **more)
-
-
-ONE = differing(
-    "0.weight.exp_avg",
-    Side(ranks=(0, 2, 3), says="0.0131"),
-    Side(ranks=(1,), says="0.0127"),
-    element=Element(index=(5, 2), values=("0.0131", "0.0127"), difference=0.0004),
-    extent="1 of 128 elements",
-)
-ANOTHER = differing("0.bias.exp_avg", Side(ranks=(0, 2, 3)), Side(ranks=(1,)))
-ZERO = differing(
-    "0.weight.exp_avg",
-    Side(ranks=(0, 1), says="0"),
-    Side(ranks=(2, 3), says="-0"),
-    element=Element(index=(5, 2), values=("0", "-0"), difference=0.0),
-    kind="sign of zero",
-)
-
 SICK = (
     Sick(
-        evidence=replicas(values=(ONE, ANOTHER)),
+        evidence=replicas(stepped=True, values=rank_1_is_odd("optimizer state", "0.weight.exp_avg", "0.bias.exp_avg")),
         says="0.weight.exp_avg[5, 2] is 0.0131 on ranks 0,2-3 and 0.0127 on rank 1, "
         "a difference of 0.0004; 2 state tensors differ",
         ranks=(1,),
     ),
     Sick(
-        evidence=replicas(values=(ZERO,)),
+        evidence=replicas(stepped=True, values=sign_of_zero("optimizer state", "0.weight.exp_avg")),
         says="0.weight.exp_avg[5, 2] is 0 on ranks 0-1 and -0 on ranks 2-3: only the sign of zero differs; "
         "it cannot be told which side is right",
         ranks=(0, 1, 2, 3),
     ),
     Sick(
-        evidence=replicas(structure=(ABSENT, ABSENT)),
+        evidence=replicas(stepped=True, structure=(ABSENT, ABSENT)),
         says="0.weight.exp_avg is present on ranks 0-2 and absent on rank 3; 2 state tensors differ in kind",
         ranks=(3,),
     ),
 )
-HEALTHY = (replicas(),)
+HEALTHY = (replicas(stepped=True),)
