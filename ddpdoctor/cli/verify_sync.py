@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
@@ -44,6 +45,9 @@ def verify_sync(
     every: Annotated[
         int, typer.Option("--every", metavar="K", min=0, help="Look at every Kth step; 0: as often as costs 1.5 %.")
     ] = 0,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Where a window of steps is left, run the script again with --every 1.")
+    ] = False,
     stall_after: Annotated[
         float,
         typer.Option("--stall-after", metavar="SECONDS", help="End a script whose ranks write nothing for so long."),
@@ -70,7 +74,12 @@ def verify_sync(
         _compare_checkpoints(target, options, tolerance)
     if target:
         _refuse_script_before_checkpoints(target, nproc)
-        raise typer.Exit(_track(target, options, nproc=nproc, every=every, stall_after=stall_after))
+        if replay and nproc is None:
+            raise UsageError(
+                "--replay starts the script a second time, which is the launcher's business here",
+                hint="give --nproc N to have the ranks started here, or run the launcher again with --every 1",
+            )
+        raise typer.Exit(_track(target, options, nproc=nproc, every=every, stall_after=stall_after, replay=replay))
     _compare(options, nproc, deadline)
 
 
@@ -117,16 +126,31 @@ def _refuse_script_before_checkpoints(target: list[str], nproc: int | None) -> N
         )
 
 
-def _track(target: list[str], options: ReportOptions, *, nproc: int | None, every: int, stall_after: float) -> int:
+def _track(
+    target: list[str], options: ReportOptions, *, nproc: int | None, every: int, stall_after: float, replay: bool
+) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
     from ddpdoctor.cli.conclude import judge, show
-    from ddpdoctor.collect.tracked import track_script
+    from ddpdoctor.collect.replay import exact
+    from ddpdoctor.collect.tracked import Tracked, track_script
 
     machine_readable = options.format is not Format.TEXT and options.output is None
-    tracked = track_script(
-        Path(target[0]), target[1:], nproc=nproc, every=every, stall_after=stall_after, quiet_stdout=machine_readable
-    )
-    code = show(judge(tracked.evidence, options), options)
+
+    def run(every: int) -> Tracked:
+        return track_script(
+            Path(target[0]),
+            target[1:],
+            nproc=nproc,
+            every=every,
+            stall_after=stall_after,
+            quiet_stdout=machine_readable,
+        )
+
+    tracked = run(every)
+    ranks = "" if nproc is None else f"--nproc {nproc} "
+    command = f"ddpdoctor verify-sync {ranks}--every 1 {shlex.join(target)}"
+    evidence = exact(tracked.evidence, command, (lambda: run(1).evidence) if replay else None)
+    code = show(judge(evidence, options), options)
     return code or tracked.code
 
 

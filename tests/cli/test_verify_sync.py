@@ -93,6 +93,25 @@ def test_a_fault_is_named_with_its_ranks_and_step(
     assert finding["measured"].get("step") == step
 
 
+@pytest.mark.slow
+def test_a_replay_finds_the_step_and_the_cause_that_a_window_hides() -> None:
+    exit_code, report, stderr = verify(
+        "--nproc", "3", "--every", "4", "--replay", str(find_fault("DDP509")), "--steps", "10", "--at-step", "6",
+        "--culprit", "1",
+    )  # fmt: skip
+    finding = report["findings"][0]
+    assert exit_code == 1, stderr
+    assert (finding["code"], finding["ranks"], finding["measured"]["step"]) == ("DDP509", [1], 6)
+    assert any("the first run left steps 5 to 8 open" in note for note in report["notes"]), report["notes"]
+
+
+def test_a_replay_under_a_launcher_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    exit_code, _, stderr = verify("--replay", str(tmp_path / "train.py"))
+    assert exit_code == 2
+    assert "give --nproc N" in stderr
+
+
 def test_the_known_good_job_gets_silence() -> None:
     exit_code, report, stderr = verify(
         "--nproc", "2", "--every", "1", str(our_file("reference_train", "train.py")), "--epochs", "1"

@@ -1,0 +1,33 @@
+"""Tracks of ranks as verify-sync reads them, from the weights that each rank had after each step it looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.track import StepSeen, Table, Track
+
+
+def job(*ranks: Sequence[str], every: int = 1, steps: int | None = None, start: str = "start") -> Evidence:
+    """One job whose rank N had the weights `ranks[N][i]` after step `i * every`."""
+    return Evidence(
+        ranks=tuple(
+            RankFacts(rank=rank, host="host-a", facts=(track(weights, every=every, steps=steps, start=start),))
+            for rank, weights in enumerate(ranks)
+        ),
+        about_job=True,
+    )
+
+
+def track(weights: Sequence[str], *, every: int, steps: int | None, start: str) -> Track:
+    tables: Mapping[str, Table] = {key: Table(digests={"w": key}, shapes={"w": (1,)}) for key in (start, *weights)}
+    seen = tuple(
+        StepSeen(step=place * every, forwards=place * every + 1, since=0, weights=weights[place - 1] if place else start,
+                 after=key)
+        for place, key in enumerate(weights)
+    )  # fmt: skip
+    made = len(weights) * every if steps is None else steps
+    return Track(
+        method="linear", every=every, interval=every, models=1, start=start, last=weights[-1], tables=tables, steps=seen,
+        steps_made=made, forwards_made=made,
+    )  # fmt: skip

@@ -1,0 +1,60 @@
+"""The window between two looks, and what a second run that looks at every step says about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpdoctor.collect.replay import exact
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
+from tests.analysis.tracking import job
+
+COMMAND = "ddpdoctor verify-sync --nproc 3 --every 1 train.py"
+SEEN = job("abc", "abx", "abc", every=4)  # equal after steps 0 and 4, apart after step 8
+EXACT = job([*"a123b567c"], [*"a123b5xyz"], [*"a123b567c"])
+
+
+def never() -> Evidence:
+    raise AssertionError("nobody asked for a second run")
+
+
+def test_without_a_replay_the_window_and_the_next_command_are_said() -> None:
+    evidence = exact(SEEN, COMMAND, None)
+    assert evidence.notes == (f"the ranks parted somewhere in steps 5 to 8: `{COMMAND}` says at which",)
+
+
+def test_a_replay_of_a_deterministic_script_gives_the_exact_step() -> None:
+    evidence = exact(SEEN, COMMAND, lambda: EXACT)
+    (finding, *_) = diagnose(evidence).findings
+    assert (finding.code, finding.ranks, finding.measured["step"]) == ("DDP503", (1,), 6)
+    assert "the first run left steps 5 to 8 open" in evidence.notes[0]
+
+
+OTHERWISE = {
+    "nothing": (job([*"a123b567c"], [*"a123b567c"], [*"a123b567c"]), "no step at which the ranks part"),
+    "another step": (job([*"ax23b567c"], [*"a123b567c"], [*"a123b567c"]), "DDP503 at step 1"),
+    "other weights": (job([*"A123B567c"], [*"A123B5xyz"], [*"A123B567c"]), "the weights were others even before"),
+    "another start": (
+        job([*"a123b567c"], [*"a123b5xyz"], [*"a123b567c"], start="other"),
+        "the weights were others even before",
+    ),
+}
+
+
+@pytest.mark.parametrize("showed", OTHERWISE)
+def test_a_replay_that_shows_something_else_says_that_the_script_is_not_deterministic(showed: str) -> None:
+    again, said = OTHERWISE[showed]
+    evidence = exact(SEEN, COMMAND, lambda: again)
+    assert diagnose(evidence).findings == diagnose(SEEN).findings
+    (note,) = evidence.notes
+    assert "not deterministic" in note
+    assert said in note
+
+
+def test_a_step_that_is_exact_already_leaves_no_window() -> None:
+    assert exact(EXACT, COMMAND, never) == EXACT
+
+
+def test_equal_replicas_are_not_replayed() -> None:
+    healthy = job("abc", "abc", "abc", every=4)
+    assert exact(healthy, COMMAND, never) == healthy
