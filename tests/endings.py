@@ -18,6 +18,11 @@ CLOSED = (
     "typically caused by a remote worker crashing. Check the logs of the remote worker before reporting an error."
 )
 
+WRONG_SIZE = (
+    "  what():  [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:456] op.preamble.length <= op.nbytes. "
+    "180 vs 68. Received data size doesn't match expected size. Is there a distributed collective mismatch in your code?"
+)
+
 
 def raised(message: str, kind: str = "RuntimeError", *, order: int = 0, code: int = 1, **more: Any) -> RankExit:
     """A rank that ended with this exception, raised at line 48 of train.py."""
@@ -30,9 +35,10 @@ LOST_PEER = raised(CLOSED, order=9)
 FINE = RankExit(exit_code=0)
 
 
-def ended(*each: RankExit | None, job: tuple[Any, ...] = ()) -> Evidence:
-    """A job whose rank N ended as `each[N]`; None for a rank of which nothing is known."""
-    facts = (RankFacts(rank=rank, host="host-a", facts=(one,)) for rank, one in enumerate(each) if one is not None)
+def ended(*each: RankExit | tuple[Any, ...] | None, job: tuple[Any, ...] = ()) -> Evidence:
+    """A job whose rank N ended as `each[N]`, alone or with other facts; None for a rank of which nothing is known."""
+    known = {rank: one if isinstance(one, tuple) else (one,) for rank, one in enumerate(each) if one is not None}
+    facts = (RankFacts(rank=rank, host="host-a", facts=told) for rank, told in known.items())
     return Evidence(job=job, ranks=tuple(facts), about_job=True)
 
 

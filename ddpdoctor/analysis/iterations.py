@@ -1,4 +1,4 @@
-"""The first iteration that did not begin after the same number of collectives on every rank."""
+"""Where the ranks' iterations parted: another number of collectives before one, or a forward from another line."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.majority import Vote, vote
+from ddpdoctor.analysis.timeline import DEFAULT_GROUP
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfStep:
-    """`seq` is how many collectives each rank had made when `iteration` began; all had made `equal` when the last one did."""
+    """`seq` is how many collectives each rank had made when `iteration` began; all had made `equal` when the last one did.
+
+    The ranks `before` have not begun it: for these it is what they had made before it, which is more than others had.
+    """
 
     iteration: int
     seq: Mapping[int, int]
     equal: int
+    before: tuple[int, ...] = ()
 
     @property
     def sides(self) -> Vote:
@@ -24,11 +30,30 @@ class OutOfStep:
         return vote(self.seq)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherForward:
+    """The first forward that ranks called from different lines: legal where what follows is alike on all of them."""
+
+    number: int
+    places: Mapping[int, Frame]
+
+    @property
+    def sides(self) -> Vote:
+        """The ranks by the line."""
+        return vote(self.places)
+
+
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """The first iteration out of step, or None where the ranks kept in step."""
+    """The first iteration out of step and the first forward that was another one; None where there was none.
+
+    `left_out` is an iteration that some ranks began although others had made one more collective before it. That proves
+    nothing by itself: these may have left their loop, and have made the call behind it.
+    """
 
     out_of_step: OutOfStep | None
+    left_out: OutOfStep | None = None
+    other_forward: OtherForward | None = None
 
 
 def derive(calls: PerRank[CollectiveCalls]) -> Iterations:
@@ -37,9 +62,39 @@ def derive(calls: PerRank[CollectiveCalls]) -> Iterations:
     for entry in calls:
         for mark in entry.value.steps:
             began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
+    made = {entry.rank: _made(entry.value) for entry in calls}
+    return Iterations(_out_of_step(began), _left_out(began, made), _other_forward(calls))
+
+
+def _out_of_step(began: Mapping[int, Mapping[int, int]]) -> OutOfStep | None:
     equal = 0
     for iteration, seq in sorted(began.items()):
         if len(set(seq.values())) > 1:
-            return Iterations(OutOfStep(iteration=iteration, seq=seq, equal=equal))
+            return OutOfStep(iteration=iteration, seq=seq, equal=equal)
         equal = max(seq.values())
-    return Iterations(None)
+    return None
+
+
+def _left_out(began: Mapping[int, Mapping[int, int]], made: Mapping[int, int]) -> OutOfStep | None:
+    for iteration, seq in sorted(began.items()):
+        most = max(seq.values())
+        before = {rank: made[rank] for rank in began.get(iteration - 1, {}) if rank not in seq and made[rank] > most}
+        if before:
+            return OutOfStep(iteration=iteration, seq={**seq, **before}, equal=most, before=tuple(sorted(before)))
+    return None
+
+
+def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
+    called: dict[int, dict[int, Frame]] = {}
+    for entry in calls:
+        for forward in entry.value.forwards:
+            called.setdefault(forward.number, {})[entry.rank] = forward.place
+    for number, places in sorted(called.items()):
+        if len(places) == len(calls.ranks) and len(set(places.values())) > 1:
+            return OtherForward(number=number, places=places)
+    return None
+
+
+def _made(calls: CollectiveCalls) -> int:
+    """The number of the last collective of the default group that the user's own code called."""
+    return max((call.seq for call in calls.calls if call.seq is not None and call.group in DEFAULT_GROUP), default=0)

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.agreement import Disagreement, shape
 from ddpdoctor.analysis.desync import Desyncs
-from ddpdoctor.analysis.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.failures import Failures, who
+from ddpdoctor.analysis.iterations import Iterations
 from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Timeline
 from ddpdoctor.analysis.wording import unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
@@ -27,60 +28,72 @@ SHOWN_TENSORS = 3
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
 
 
-def check(timeline: Timeline | None, desyncs: Desyncs | None, failures: Failures | None) -> Iterator[Finding]:
+def check(
+    timeline: Timeline | None, desyncs: Desyncs | None, iterations: Iterations | None, failures: Failures | None
+) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
-    Without recorders, gloo's own words: the ranks that received another amount than they expected.
+    Where the recorders show nothing amiss, gloo's own words: the ranks that received another amount than they expected.
     """
+    if timeline is None and failures is None:
+        raise SkipCheck("no FlightRecord, and nobody saw a rank end")
     if timeline is not None:
         told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
         yield from _by_recorder(timeline, told)
-    elif failures is not None:
-        yield from _by_words(failures)
-    else:
-        raise SkipCheck("no FlightRecord, and nobody saw a rank end")
+    parted = iterations is not None and iterations.out_of_step is not None
+    amiss = parted or (timeline is not None and any(group.clashes for group in timeline.groups))
+    if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
+        yield from _by_words(failures, timeline)
 
 
-def _by_words(failures: Failures) -> Iterator[Finding]:
+def _by_words(failures: Failures, timeline: Timeline | None) -> Iterator[Finding]:
     found = [failure for failure in failures.all if failure.echo is Echo.MISMATCHED]
     told = next((sizes for failure in found if (sizes := _SIZES.search(failure.words))), None)
-    if found and told is not None:
-        yield RULE.finding(
-            f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
-            "the collectives themselves differ between ranks",
-            ranks=unique_ranks(found),
-            where=[where for failure in found for where in failure.where()],
-            remedy="run it again under `ddpdoctor watch`, or give the flight recorders to `ddpdoctor diagnose`",
-            received_bytes=int(told["got"]),
-            expected_bytes=int(told["wanted"]),
-        )
+    if told is None:
+        return
+    for group in timeline.groups if timeline is not None else ():
+        last = {rank: made for rank, made in group.last.items() if made.seq == group.top}
+        if len({made.op for made in last.values()}) == 1 and len({shape(made.calls) for made in last.values()}) > 1:
+            yield _finding(group, Clash(kind=Disagreement.SHAPE, seq=group.top, made=last))
+            return
+    yield RULE.finding(
+        f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
+        "the collectives themselves differ between ranks",
+        where=[where for failure in found for where in failure.where()],
+        remedy="run it again under `ddpdoctor watch`, or give the flight recorders to `ddpdoctor diagnose`",
+        received_bytes=int(told["got"]),
+        expected_bytes=int(told["wanted"]),
+    )
 
 
 def _by_recorder(timeline: Timeline, told: set[tuple[str, int]]) -> Iterator[Finding]:
     """`told` are the calls (group, number) that are known to be two different ones on two sides."""
     for group in timeline.groups:
         clash = group.clashes.get(Disagreement.SHAPE)
-        if clash is None or any(name == group.name and seq <= clash.seq for name, seq in told):
-            continue
-        sides = vote({rank: shape(made.calls) for rank, made in clash.made.items()})
-        by_shape: dict[str, list[int]] = {}
-        for rank in (*sides.odd, *sides.usual):
-            by_shape.setdefault(_spoken(shape(clash.made[rank].calls)), []).append(rank)
-        (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
-        name = clash.made[its[0]].name
-        rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
-        silent = ", and nothing complained" if all(made.seq > clash.seq for made in group.last.values()) else ""
-        again = f", and so in {clash.more} later calls" if clash.more else ""
-        yield RULE.finding(
-            f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{again}{silent}",
-            ranks=sides.odd,
-            where=witnesses(clash.made, (*sides.odd, *sides.usual)),
-            details=unplaced(clash.made, (*sides.odd, *sides.usual)),
-            seq=clash.seq,
-            group=group.name or "default",
-            shapes={str(rank): _spoken(shape(made.calls)) for rank, made in sorted(clash.made.items())},
-            more=clash.more,
-        )
+        if clash is not None and not any(name == group.name and seq <= clash.seq for name, seq in told):
+            yield _finding(group, clash)
+
+
+def _finding(group: GroupTimeline, clash: Clash) -> Finding:
+    sides = vote({rank: shape(made.calls) for rank, made in clash.made.items()})
+    by_shape: dict[str, list[int]] = {}
+    for rank in (*sides.odd, *sides.usual):
+        by_shape.setdefault(_spoken(shape(clash.made[rank].calls)), []).append(rank)
+    (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
+    name = clash.made[its[0]].name
+    rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
+    silent = ", and nothing complained" if all(made.seq > clash.seq for made in group.last.values()) else ""
+    again = f", and so in {clash.more} later calls" if clash.more else ""
+    return RULE.finding(
+        f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{again}{silent}",
+        ranks=sides.odd,
+        where=witnesses(clash.made, (*sides.odd, *sides.usual)),
+        details=unplaced(clash.made, (*sides.odd, *sides.usual)),
+        seq=clash.seq,
+        group=group.name or "default",
+        shapes={str(rank): _spoken(shape(made.calls)) for rank, made in sorted(clash.made.items())},
+        more=clash.more,
+    )
 
 
 def _spoken(shapes: tuple[tuple[tuple[int, ...], ...], ...]) -> str:

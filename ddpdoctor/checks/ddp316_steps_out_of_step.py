@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 
-from ddpdoctor.analysis.iterations import Iterations
+from ddpdoctor.analysis.desync import Desyncs
+from ddpdoctor.analysis.failures import Failures
+from ddpdoctor.analysis.iterations import Iterations, OtherForward, OutOfStep
+from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.timeline import Made, Timeline
 from ddpdoctor.analysis.wording import witnesses
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
     code="DDP316",
@@ -16,30 +21,68 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="skip a batch on every rank or on none (all_reduce the decision), never swallow an exception between forward and "
     "step, and accumulate over equally many batches everywhere; what was trained since is not to be trusted",
-    explains=("DDP301", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
+    explains=("DDP301", "DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
 )
 
 
-def check(iterations: Iterations, timeline: Timeline | None) -> Iterator[Finding]:
-    """The first iteration that did not begin after the same number of collectives on every rank."""
-    parted = iterations.out_of_step
-    if parted is None:
-        return
+def check(
+    iterations: Iterations, timeline: Timeline | None, desyncs: Desyncs | None, failures: Failures | None
+) -> Iterator[Finding]:
+    """The first iteration that did not begin after the same number of collectives on every rank.
+
+    Where gloo's words tell that calls were mixed up and neither this nor a recorder tells which: the first iteration that
+    a rank began without a call that its peers made before, or the first forward from another line.
+    """
+    mixed_up = failures is not None and any(failure.echo is Echo.MISMATCHED for failure in failures.all)
+    unexplained = mixed_up and not (desyncs is not None and desyncs.found)
+    if iterations.out_of_step is not None:
+        yield _by_counts(iterations.out_of_step, timeline)
+    elif unexplained and iterations.left_out is not None:
+        yield _by_counts(iterations.left_out, timeline)
+    elif unexplained and iterations.other_forward is not None:
+        yield _by_lines(iterations.other_forward)
+
+
+def _by_counts(parted: OutOfStep, timeline: Timeline | None) -> Finding:
     sides, seq = parted.sides, parted.seq
-    by_count: dict[int, list[int]] = {}
+    by_count: dict[tuple[int, bool], list[int]] = {}
     for rank in (*sides.odd, *sides.usual):
-        by_count.setdefault(seq[rank], []).append(rank)
-    said = " and ".join(f"{group_ranks(ranks)} after {count}" for count, ranks in by_count.items())
+        by_count.setdefault((seq[rank], rank in parted.before), []).append(rank)
+    said = " and ".join(
+        f"{group_ranks(ranks)} {f'had made {count} before it' if before else f'after {count}'}"
+        for (count, before), ranks in by_count.items()
+    )
     apart: Mapping[int, Made] = {}
     if timeline is not None:
         waits = {rank: made for rank in seq if (made := timeline.waiting(rank)) is not None}
         apart = waits or _came_apart(timeline, sides.odd, sides.usual, parted.equal)
-    yield RULE.finding(
+    return RULE.finding(
         f"iteration {parted.iteration} did not begin after equally many collectives: {said}",
         ranks=sides.odd,
         where=witnesses(apart, (*sides.odd, *sides.usual)),
         iteration=parted.iteration,
         collectives={str(rank): count for rank, count in sorted(seq.items())},
+    )
+
+
+def _by_lines(parted: OtherForward) -> Finding:
+    sides = parted.sides
+    by_place: dict[Frame, list[int]] = {}
+    for rank in (*sides.odd, *sides.usual):
+        by_place.setdefault(parted.places[rank], []).append(rank)
+    said = " and ".join(
+        f"{group_ranks(ranks)} in {place.function} ({PurePath(place.file).name}:{place.line})"
+        for place, ranks in by_place.items()
+    )
+    return RULE.finding(
+        f"forward {parted.number} was not the same on every rank: {said}; then gradients met that do not belong together",
+        ranks=sides.odd,
+        where=[
+            Where(rank=rank, file=place.file, line=place.line, function=place.function, note=f"forward {parted.number}")
+            for place, ranks in by_place.items()
+            for rank in ranks
+        ],
+        forward=parted.number,
     )
 
 

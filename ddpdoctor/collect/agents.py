@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ from ddpdoctor.agent.inside.strip import HEADER_BYTES, NO_ROOT, NO_SEQ, Header, 
 from ddpdoctor.collect.faulthandler_text import from_faulthandler
 from ddpdoctor.collect.last_calls import record_from
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, NewGroup, RankError, StepCount, StepMark
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, NewGroup, RankError, StepCount, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
 
 
@@ -65,6 +65,7 @@ class RankProcess:
         return CollectiveCalls(
             calls=tuple(_call(record, names) for record in by_kind["op"]),
             steps=_iterations(by_kind["mark"], names),
+            forwards=tuple(_forwards(by_kind["mark"], names)),
             new_groups=tuple(_new_group(record, names) for record in by_kind["new_group"]),
         )
 
@@ -199,6 +200,13 @@ def _iterations(marks: Sequence[Record], names: Names) -> tuple[StepMark, ...]:
     else:
         counted = [mark for mark in marks if names.get(mark.op) == ("mark", "forward")]
     return tuple(StepMark(iteration=mark.root, seq=mark.seq) for mark in counted if mark.seq != NO_SEQ)
+
+
+def _forwards(marks: Sequence[Record], names: Names) -> Iterator[Forward]:
+    for mark in marks:
+        place = _place(names, mark.place) if names.get(mark.op) == ("mark", "forward") else None
+        if place is not None:
+            yield Forward(number=mark.root, place=place)
 
 
 def _new_group(record: Record, names: Names) -> NewGroup:

@@ -104,6 +104,14 @@ class StepMark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """The `number`th training forward of this rank's wrapped models, and the user's own line that called it."""
+
+    number: int
+    place: Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewGroup:
     """One call of `new_group`: the members asked for, whether it has returned, and the user's own line."""
 
@@ -115,10 +123,11 @@ class NewGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCalls:
-    """What the agent recorded on one rank: its latest collectives and iterations, oldest first, and its `new_group`s."""
+    """What the agent recorded on one rank: its latest collectives, iterations and forwards, oldest first, and `new_group`s."""
 
     calls: tuple[CollectiveCall, ...] = ()
     steps: tuple[StepMark, ...] = ()
+    forwards: tuple[Forward, ...] = ()
     new_groups: tuple[NewGroup, ...] = ()
 
 

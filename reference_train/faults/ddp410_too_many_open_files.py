@@ -1,13 +1,15 @@
 """DDP410: batches of data loader workers are kept, and each tensor of them keeps a file open."""
 
 import resource
+from pathlib import Path
 
 from patient import admit
 from torch.utils.data import DataLoader, DistributedSampler
 
 with admit() as patient:
     if patient.is_culprit:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        few = len(list(Path("/proc/self/fd").iterdir())) + 32  # enough for the workers, not for the batches
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
     model = patient.wrap(patient.network())
     optimizer = patient.optimizer(model)
     data = patient.data()

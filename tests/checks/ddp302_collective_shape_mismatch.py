@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.checks import Sick
+from tests.endings import LOST_PEER, WRONG_SIZE, ended
 from tests.flights import STEP, Did, flights, record, waits
 
 LONG = Did("all_reduce", sizes=((20,),))
@@ -15,9 +17,14 @@ def gathers(own: int, sizes: tuple[int, ...]) -> list[Did]:
     return [Did("all_gather", sizes=((own,),), outputs=tuple((size,) for size in sizes))]
 
 
-def gathered_by_the_killed(own: int) -> FlightRecord:
+def stacked(own: int, *, world: int) -> list[Did]:
+    """As gloo's recorder has it."""
+    return [Did("all_gather", sizes=((own,),), outputs=((world, own),))]
+
+
+def gathered_by_the_killed(own: int, *, world: int = 3) -> FlightRecord:
     """What is left of a rank that took its recorder with it: nobody knows the list that it gathers into."""
-    left = record(gathers(own, (own,)), world=3)
+    left = record(gathers(own, (own,)), world=world)
     return replace(left, calls=tuple(replace(call, output_sizes=()) for call in left.calls))
 
 
@@ -38,14 +45,25 @@ SICK = (
         ranks=(0, 1),
     ),
     Sick(
+        evidence=flights(stacked(6, world=2), gathered_by_the_killed(4, world=2)),
+        says="rank 0 gave all_gather #1 a tensor of shape [6], rank 1 [4]",
+        ranks=(0, 1),
+    ),
+    Sick(
         evidence=flights(gathers(6, (6, 6, 6)), gathered_by_the_killed(4), gathers(4, (4, 4, 4))),
         says="rank 0 gave all_gather #1 a tensor of shape [6], ranks 1-2 [4]",
         ranks=(0,),
+    ),
+    Sick(
+        evidence=ended(RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER),
+        says="rank 0 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
+        "differ between ranks",
     ),
 )
 HEALTHY = (
     flights([WIDE, STEP], [WIDE, STEP]),
     flights(gathers(4, (4, 6)), gathers(6, (4, 6))),
+    flights(stacked(4, world=2), gathered_by_the_killed(4, world=2)),
     flights(gathers(4, (4, 6, 4)), gathered_by_the_killed(6), gathers(4, (4, 6, 4))),
     flights(
         [Did("reduce_scatter", sizes=((4,), (6,)), outputs=((4,),))],

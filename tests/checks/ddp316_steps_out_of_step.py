@@ -1,8 +1,12 @@
 """A rank that skipped a batch, so that its gradients meet those of another step; ranks in step."""
 
-from ddpdoctor.evidence.ranks import CollectiveCalls, StepMark
+from dataclasses import replace
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Loop
 from tests.checks import Sick, ranks
+from tests.endings import LOST_PEER, WRONG_SIZE, ended
 from tests.flights import STEP, TRAIN, Did, flights, waits
 
 LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
@@ -15,6 +19,17 @@ CODE = (
 def marks(*counts: int) -> CollectiveCalls:
     return CollectiveCalls(steps=tuple(StepMark(iteration=number, seq=count) for number, count in enumerate(counts)))
 
+
+def forwards(*lines: int) -> CollectiveCalls:
+    """A rank whose forwards were called from these lines."""
+    places = (Frame(file=TRAIN, line=line, function="train") for line in lines)
+    return CollectiveCalls(
+        forwards=tuple(Forward(number=number, place=place) for number, place in enumerate(places, 1))
+    )
+
+
+METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
+ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
 
 SICK = (
     Sick(
@@ -33,5 +48,28 @@ SICK = (
         says="iteration 2 did not begin after equally many collectives: rank 1 after 2 and ranks 0,2 after 1",
         ranks=(1,),
     ),
+    Sick(  # it left out a call in its last iteration, which its peers have not finished; gloo ended one of these
+        evidence=ended(
+            (replace(marks(0, 2, 4), calls=(METRIC,)), ENDS[0]),
+            (marks(0, 2, 4, 5), LOST_PEER),
+            (replace(marks(0, 2, 4), calls=(METRIC,)), LOST_PEER),
+        ),
+        says="iteration 3 did not begin after equally many collectives: rank 1 after 5 and ranks 0,2 had made 6 before it",
+        ranks=(1,),
+        also=("DDP302",),
+    ),
+    Sick(  # two models in turns, one of them left out once; gloo ended the rank that could have shown its calls
+        evidence=ended(
+            *((forwards(*lines), one) for lines, one in zip(((25, 25), (25, 31), (25, 31)), ENDS, strict=True))
+        ),
+        says="forward 2 was not the same on every rank: rank 0 in train (train.py:25) and ranks 1-2 in train (train.py:31); "
+        "then gradients met that do not belong together",
+        ranks=(0,),
+        also=("DDP302",),
+    ),
 )
-HEALTHY = (ranks(marks(0, 2, 4), marks(0, 2, 4, 6)),)
+HEALTHY = (
+    ranks(forwards(25, 31), forwards(25, 25)),
+    ranks(marks(0, 2, 4), marks(0, 2, 4, 6)),
+    ranks(replace(marks(0, 2, 4), calls=(METRIC,)), marks(0, 2, 4, 5, 7)),  # fewer batches, and a sum behind the loop
+)

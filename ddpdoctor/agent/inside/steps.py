@@ -25,8 +25,11 @@ def count_steps(log: Log, calls: Calls) -> None:
     _count_batches(log, calls)
 
 
-def _mark(log: Log, calls: Calls, what: str, iteration: int, source: int = 0) -> None:
-    """Write down how many collectives the default group had made when an iteration began."""
+def _mark(log: Log, calls: Calls, what: str, iteration: int, source: int) -> None:
+    """Write down how many collectives the default group had made when an iteration began.
+
+    `source` is the number of the data set that the batch is of, or of the line that the forward was called from.
+    """
     group = calls.default_group()
     seq = calls.made(group) if group is not None else NO_SEQ
     log.strip.mark(log.number("mark", what), source, iteration, seq)
@@ -43,7 +46,7 @@ def _count_forwards(log: Log, calls: Calls) -> None:
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
         if not is_compiling() and is_grad_enabled() and log.rank.is_here():
             log.strip.forward()
-            _mark(log, calls, FORWARD, log.strip.forwards)
+            _mark(log, calls, FORWARD, log.strip.forwards, log.place(1))
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
