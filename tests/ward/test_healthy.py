@@ -37,6 +37,8 @@ def test_healthy_jobs_are_left_alone(program: Path, nproc: int) -> None:
 @pytest.mark.parametrize("nproc", [2, 4])
 @pytest.mark.parametrize("case", list(strangers()), ids=lambda case: case.name)
 def test_strangers_jobs_are_named(case: Case, nproc: int) -> None:
+    if case.needs_majority and nproc == 2:
+        pytest.skip("of two ranks nobody can tell which is at fault")
     culprit = middle(nproc)
     watched = watch(torchrun(case.program, nproc), culprit=culprit)
     assert not case.wrongs(watched.report, culprit, nproc), watched.transcript
