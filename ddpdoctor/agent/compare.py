@@ -14,6 +14,8 @@ from torch.optim import Optimizer
 from ddpdoctor.agent.elements import element
 from ddpdoctor.agent.inside.fingerprint import Method, best_method, combined, digests
 from ddpdoctor.agent.inside.inventory import Item, inventory, structure_digest, unwrapped
+from ddpdoctor.agent.inside.mesh import is_meshed, local_part
+from ddpdoctor.agent.meshed import compare_meshed
 from ddpdoctor.agent.tree import locate
 from ddpdoctor.agent.wire import Wire
 from ddpdoctor.analysis.majority import vote
@@ -27,6 +29,7 @@ WORD = 6  # int64 numbers a rank sends when all is well, beside its status: 56 b
 @dataclass(frozen=True)
 class _Prints:
     items: list[Item]
+    held: list[Tensor]
     method: Method
     stepped: bool
     table: Tensor
@@ -37,7 +40,7 @@ def compare(
 ) -> tuple[Replicas, Wire]:
     """The comparison over the ranks of `group`, the same on each of them; they must all call this.
 
-    One exchange of 56 bytes a rank where the replicas agree.
+    One exchange of 56 bytes a rank where the replicas agree, and one of 24 bytes a tensor where some lie on a mesh.
 
     Raises:
         PeerFailedError: a rank could not read its tensors; raised on every rank.
@@ -53,11 +56,17 @@ def compare(
         tables = wire.objects(_listing(prints))
         structure = _structure(wire.ranks, tables)
         values = _values(prints, tables, wire)
+    meshed = [item for item in prints.items if is_meshed(item.tensor) and not item.tied_to]
+    sharded = 0
+    if meshed and not structure:
+        on_mesh, sharded = compare_meshed(meshed, prints.method, wire)
+        values += on_mesh
     return (
         Replicas(
             ranks=wire.ranks,
-            tensors=len(prints.items),
-            bytes=sum(item.tensor.numel() * item.tensor.element_size() for item in prints.items if not item.tied_to),
+            tensors=len(prints.items) - sharded,
+            bytes=sum(held.numel() * held.element_size() for held in prints.held),
+            sharded=sharded,
             method=prints.method,
             stepped=stepped,
             structure=structure,
@@ -69,7 +78,9 @@ def compare(
 
 def _prints(model: nn.Module, optimizer: Optimizer | None, method: Method) -> _Prints:
     items = inventory(model, optimizer)
-    return _Prints(items, method, _stepped(model, optimizer), digests([item.tensor for item in items], method))
+    held = [local_part(item.tensor) if is_meshed(item.tensor) else item.tensor for item in items if not item.tied_to]
+    whole = [torch.empty(0) if is_meshed(item.tensor) else item.tensor for item in items]
+    return _Prints(items, held, method, _stepped(model, optimizer), digests(whole, method))
 
 
 def _word(prints: _Prints) -> Tensor:

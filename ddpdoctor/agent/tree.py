@@ -6,6 +6,7 @@ at most three nodes that differ; at the bottom the words themselves are gathered
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -34,19 +35,26 @@ class Located:
     block_bytes: int
 
 
-def locate(tensor: Tensor, wire: Wire) -> Located:
+def locate(
+    tensor: Tensor | None, wire: Wire, *, size: int | None = None, among: Sequence[int] | None = None
+) -> Located:
     """The words in which `tensor`, of one size on all ranks, differs; entered by all ranks of `wire`.
+
+    Where only the ranks at the positions `among` hold the tensor, of `size` bytes, the others give None.
 
     Raises:
         PeerFailedError: a rank could not compute its hashes.
     """
-    size = tensor.numel() * tensor.element_size()
-    hashes = _Hashes(tensor)
+    rows = list(range(len(wire.ranks))) if among is None else list(among)
+    if size is None:
+        size = tensor.numel() * tensor.element_size() if tensor is not None else 0
+    hashes = _Nothing() if tensor is None else _Hashes(tensor)
     nodes = torch.zeros(1, dtype=torch.int64)
     complete, blocks, block_bytes = True, 1, size
     for level in range(_depth(size) - 1, -1, -1):
         parents = nodes
         _, everyone = wire.agree(partial(hashes.children, level, parents), _as_they_are, FAN * len(parents))
+        everyone = everyone[rows]
         bad = (everyone != everyone[0]).any(0).nonzero().flatten()
         blocks, block_bytes = len(bad), 8 * LEAF_WORDS * FAN**level
         complete = complete and len(bad) <= FOLLOWED
@@ -54,6 +62,7 @@ def locate(tensor: Tensor, wire: Wire) -> Located:
         nodes = parents[bad // FAN] * FAN + bad % FAN
     words = (nodes[:, None] * LEAF_WORDS + torch.arange(LEAF_WORDS)).flatten()
     _, everyone = wire.agree(partial(hashes.words, nodes), _as_they_are, len(words))
+    everyone = everyone[rows]
     bad = (everyone != everyone[0]).any(0).nonzero().flatten()
     return Located(words[bad], everyone[:, bad], complete, blocks, block_bytes)
 
@@ -64,6 +73,16 @@ def _depth(size: int) -> int:
     while leaves > FAN:
         leaves, depth = -(-leaves // FAN), depth + 1
     return depth
+
+
+class _Nothing:
+    """Stands for the hashes on a rank that does not hold the tensor."""
+
+    def children(self, _level: int, parents: Tensor) -> Tensor:
+        return torch.zeros(FAN * len(parents), dtype=torch.int64)
+
+    def words(self, leaves: Tensor) -> Tensor:
+        return torch.zeros(LEAF_WORDS * len(leaves), dtype=torch.int64)
 
 
 class _Hashes:

@@ -12,6 +12,7 @@ from ddpdoctor.agent.wire import PeerFailedError
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.model import Report
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ def verify_sync(model: nn.Module, optimizer: Optimizer | None = None, group: dis
 
     Every rank must call it, at the same place of its program. Structure is compared before values (names, order, dtype,
     shape, stride, requires_grad); where bytes differ, the report names the tensor, the element, its values and the ranks
-    in the minority. When all agree it costs one pass over the bytes and one exchange of 56 bytes a rank. A rank that
+    in the minority. Of a tensor on a device mesh (FSDP2, HSDP, tensor parallel) the ranks that hold the same part are
+    compared; the report's notes say how many tensors are fully sharded, and so have no replica. When all agree it costs one
+    pass over the bytes and one exchange of 56 bytes a rank, and with a mesh one more of 24 bytes a tensor. A rank that
     cannot read its tensors makes the report undecided on every rank; it never leaves the others waiting.
 
     Raises:
@@ -51,4 +54,13 @@ def evidence(model: nn.Module, optimizer: Optimizer | None = None, group: dist.P
         replicas, _ = compare(model, optimizer, group)
     except PeerFailedError as error:
         return Evidence(ranks=(here,), undecided=(f"the replicas could not be compared: {error}",))
-    return Evidence(ranks=(here,), job=(replicas,))
+    return Evidence(ranks=(here,), job=(replicas,), notes=_skipped(replicas))
+
+
+def _skipped(replicas: Replicas) -> tuple[str, ...]:
+    if not replicas.sharded:
+        return ()
+    total = replicas.tensors + replicas.sharded
+    return (
+        f"{replicas.sharded} of {total} tensors are fully sharded: no two ranks hold the same part, so they were skipped",
+    )

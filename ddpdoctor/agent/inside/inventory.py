@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from .mesh import is_meshed
+
 Role = Literal["parameter", "buffer", "optimizer state"]
 
 
@@ -29,8 +31,8 @@ class Item:
 def inventory(model: nn.Module, optimizer: Optimizer | None = None) -> list[Item]:
     """Every parameter, buffer and state tensor, in the model's own order; tied ones point to the first of them.
 
-    Names are the user's: what a wrapper (DistributedDataParallel, torch.compile) puts before them is left out. Sharded
-    tensors (DTensor) are not listed.
+    Names are the user's: what a wrapper (DistributedDataParallel, torch.compile) puts before them is left out. Of a tensor
+    on a device mesh (DTensor) the structure tells the whole's shape, and how it lies on the mesh.
     """
     items: list[Item] = []
     seen: dict[int, str] = {}
@@ -41,9 +43,8 @@ def inventory(model: nn.Module, optimizer: Optimizer | None = None) -> list[Item
     )
     for role, pairs in listed:
         for name, tensor in pairs:
-            if not is_sharded(tensor):
-                tied_to = seen.setdefault(id(tensor), name)
-                items.append(_item(role, name, tensor, "" if tied_to == name else tied_to))
+            tied_to = seen.setdefault(id(tensor), name)
+            items.append(_item(role, name, tensor, "" if tied_to == name else tied_to))
     return items
 
 
@@ -81,19 +82,19 @@ def structure_digest(items: list[Item]) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
 
 
-def is_sharded(tensor: Tensor) -> bool:
-    """Whether the tensor is a DTensor: only a part of it is on this rank, or its replicas lie along a mesh."""
-    return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
-
-
 def _item(role: Role, name: str, tensor: Tensor, tied_to: str) -> Item:
     structure = {
-        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "dtype": str(tensor.dtype).removeprefix("torch.") + _lies(tensor),
         "shape": list(tensor.shape),
         "stride": _stride(tensor),
         "requires_grad": tensor.requires_grad,
     }
     return Item(role, name, tensor, structure, tied_to)
+
+
+def _lies(tensor: Any) -> str:  # noqa: ANN401
+    """How a DTensor lies on its mesh."""
+    return f" as {list(tensor.placements)} on a mesh of {list(tensor.device_mesh.shape)}" if is_meshed(tensor) else ""
 
 
 def _stride(tensor: Tensor) -> list[int] | str:
