@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.evidence.divergence import Divergence, Divergences, Phase
@@ -27,10 +28,10 @@ def when(found: Divergence, divergences: Divergences) -> str:
     return f"at step {found.step} of {divergences.steps}"
 
 
-def where(found: Divergence, note: str = "") -> tuple[Where, ...]:
+def where(lines: Mapping[int, Line], culprits: Sequence[int], note: str = "") -> tuple[Where, ...]:
     """The user's lines, culprits first."""
-    ordered = sorted(found.lines, key=lambda rank: (rank not in found.ranks, rank))
-    return tuple(_where(rank, found.lines[rank], note) for rank in ordered)
+    ordered = sorted(lines, key=lambda rank: (rank not in culprits, rank))
+    return tuple(_where(rank, lines[rank], note) for rank in ordered)
 
 
 def finding(
@@ -44,7 +45,8 @@ def finding(
 ) -> Finding:
     """The finding of `rule` about `found`, with its ranks, lines and numbers."""
     plain = rule.finding(
-        message, ranks=found.ranks, where=where(found, note), remedy=remedy, severity=severity, step=found.step,
+        message, ranks=found.ranks, where=where(found.lines, found.ranks, note), remedy=remedy, severity=severity,
+        step=found.step,
         tensors=list(found.tensors), cause=found.why,
     )  # fmt: skip
     return replace(plain, measured={**plain.measured, **found.numbers})

@@ -7,11 +7,13 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from ddpdoctor.analysis.gradients import gradient_divergences
 from ddpdoctor.analysis.majority import Vote, vote
+from ddpdoctor.analysis.same_draws import same_draws
 from ddpdoctor.analysis.samples import data_divergences
+from ddpdoctor.analysis.step_lines import lines_at
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.divergence import Divergence, Divergences
 from ddpdoctor.evidence.replicas import Side
-from ddpdoctor.evidence.track import StepSeen, Track
+from ddpdoctor.evidence.track import OverflowSeen, StepSeen, Track
 from ddpdoctor.model import SkipCheck
 
 Key = tuple[int, int]
@@ -33,6 +35,8 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     found += _at_the_end(by_rank, found)
     found += gradient_scale(steps)
     found += data_divergences(by_rank, steps)
+    found += same_draws(steps)
+    found += _read_early(by_rank)
     made = [track.steps_made for track in by_rank.values() if track.steps_made is not None]
     return Divergences(
         steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
@@ -62,8 +66,7 @@ def sides_of(values: Mapping[int, Hashable]) -> tuple[Vote, tuple[Side, ...]]:
 
 def _at_step(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> Iterator[Divergence]:
     step = max(one.step for one in seen.values())
-    lines = {rank: one.line for rank, one in seen.items() if one.line is not None}
-    skipped = _skipped(seen, before)
+    skipped = _skipped(seen, before, tracks)
     if skipped is not None:
         yield skipped
         return
@@ -74,25 +77,25 @@ def _at_step(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
     if non_finite is not None:
         yield non_finite
     else:
-        yield from gradient_divergences(seen, step, lines)
-    for name in sorted({name for one in seen.values() for name in one.settings}):
-        values = {rank: one.settings.get(name, "absent") for rank, one in seen.items()}
+        yield from gradient_divergences(seen, step)
+    settings = {rank: _settings(one) for rank, one in seen.items()}
+    for name in sorted({name for own in settings.values() for name in own}):
+        values = {rank: own.get(name, "absent") for rank, own in settings.items()}
         if len(set(values.values())) > 1:
             decided, sides = sides_of(values)
             yield Divergence(
-                phase="settings",
-                step=step,
-                ranks=decided.odd,
-                tied=decided.tied,
-                tensors=(name,),
-                sides=sides,
-                lines=lines,
-            )
+                phase="settings", step=step, ranks=decided.odd, tied=decided.tied, tensors=(name,), sides=sides,
+                lines=lines_at(seen),
+            )  # fmt: skip
 
 
-def _skipped(seen: ByRank, before: ByRank | None) -> Divergence | None:
+def _settings(one: StepSeen) -> dict[str, str]:
+    """What the update depends on besides tensors: the optimizer's options, and the scale of a GradScaler."""
+    return {**one.settings, **({} if one.scale is None else {"the scale of GradScaler": f"{one.scale:g}"})}
+
+
+def _skipped(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> Divergence | None:
     """A rank has made fewer steps than its peers by the same forward, or stands at another batch of its data."""
-    lines = {rank: one.line for rank, one in seen.items() if one.line is not None}
     step = max(one.step for one in seen.values())
     for what, values in (
         ("steps", {rank: one.step for rank, one in seen.items()}),
@@ -104,11 +107,32 @@ def _skipped(seen: ByRank, before: ByRank | None) -> Divergence | None:
             continue
         decided, sides = sides_of(values)
         last = max((one.step for one in before.values()), default=-1) if before else -1
+        if what == "steps" and (left_out := _left_out(seen, before, tracks)):
+            return _by_scaler(left_out, last + 1, sides, step)
         return Divergence(
             phase="step skipped", step=last + 1 if what == "steps" else step, ranks=decided.odd, tied=decided.tied,
-            sides=sides, why=what, lines=lines, numbers={"seen": step},
+            sides=sides, why=what, lines=lines_at(seen), numbers={"seen": step},
         )  # fmt: skip
     return None
+
+
+def _left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> dict[int, OverflowSeen]:
+    """The ranks, not all of them, whose GradScaler left out a step since the last one that was looked at."""
+    found = {}
+    for rank, track in tracks.items():
+        first = before[rank].forwards if before else 0
+        late = (one for one in track.overflows if first < one.forwards <= seen[rank].forwards)
+        if (overflow := next(late, None)) is not None:
+            found[rank] = overflow
+    return found if len(found) < len(tracks) else {}
+
+
+def _by_scaler(left_out: dict[int, OverflowSeen], step: int, sides: tuple[Side, ...], seen: int) -> Divergence:
+    return Divergence(
+        phase="step skipped", step=step, ranks=tuple(sorted(left_out)), sides=sides, why="found_inf",
+        numbers={"seen": seen, "scale": next(iter(left_out.values())).scale or 0.0},
+        lines={rank: one.line for rank, one in left_out.items() if one.line is not None},
+    )  # fmt: skip
 
 
 def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> Divergence | None:
@@ -132,26 +156,32 @@ def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
     return Divergence(
         phase="weights written", step=max(one.step for one in seen.values()),
         ranks=writers if len(writers) < len(seen) else decided.odd, tensors=tuple(names), total=total,
-        lines={rank: one.line for rank, one in seen.items() if one.line is not None},
+        lines=lines_at(seen, "forward"),
     )  # fmt: skip
 
 
 def _non_finite(seen: ByRank) -> Divergence | None:
-    """Some ranks' own gradients or losses are not finite, before anything is reduced, and others' are."""
+    """Some ranks' own gradients or losses are not finite, before anything is reduced, and others' are.
+
+    Under a GradScaler gradients overflow now and then on purpose: there only a loss counts.
+    """
     step = max(one.step for one in seen.values())
-    lines = {rank: one.line for rank, one in seen.items() if one.line is not None}
     bad = {
         rank: [name for name, g in one.gradients.items() if g.local is not None and not math.isfinite(g.local)]
         for rank, one in seen.items()
+        if one.scale is None
     }
     lost = [rank for rank, one in seen.items() if one.loss is not None and not math.isfinite(one.loss)]
     culprits = sorted({rank for rank, names in bad.items() if names} | set(lost))
     if not culprits or len(culprits) == len(seen):
         return None
     names = next((names for names in bad.values() if names), [])
+    given = [rank for rank in culprits if not seen[rank].finite]
     return Divergence(
-        phase="local gradient", step=step, ranks=tuple(culprits), tensors=tuple(names), lines=lines,
-        total=len(next(iter(seen.values())).gradients), why="loss" if lost else "",
+        phase="local gradient", step=step, ranks=tuple(culprits), tensors=tuple(names),
+        lines=lines_at(seen, "forward" if given == culprits else "backward"),
+        total=len(next(iter(seen.values())).gradients),
+        why="input" if given == culprits else "loss" if lost else "",
     )  # fmt: skip
 
 
@@ -166,6 +196,16 @@ def _at_the_end(tracks: Mapping[int, Track], found: list[Divergence]) -> Iterato
         yield Divergence(
             phase="step skipped", step=min(made.values()), ranks=decided.odd, tied=decided.tied, sides=sides, why="steps",
             numbers={"seen": max(made.values())},
+        )  # fmt: skip
+
+
+def _read_early(tracks: Mapping[int, Track]) -> Iterator[Divergence]:
+    """Asynchronous collectives that some ranks never wait for, by the operation."""
+    for op in sorted({one.op for track in tracks.values() for one in track.unwaited}):
+        first = {rank: one for rank, track in tracks.items() for one in reversed(track.unwaited) if one.op == op}
+        yield Divergence(
+            phase="read early", step=min(one.step for one in first.values()), ranks=tuple(sorted(first)), tensors=(op,),
+            lines={rank: one.line for rank, one in first.items() if one.line is not None},
         )  # fmt: skip
 
 
@@ -189,7 +229,7 @@ def gradient_scale(steps: list[ByRank]) -> Iterator[Divergence]:
         yield Divergence(
             phase="scale", step=max(one.step for one in seen.values()), ranks=tuple(sorted(seen)),
             numbers={"factor": round(first, 4)},
-            lines={rank: one.line for rank, one in seen.items() if one.line is not None},
+            lines={rank: one.comm_hook for rank, one in seen.items() if one.comm_hook} or lines_at(seen, "backward"),
         )  # fmt: skip
 
 

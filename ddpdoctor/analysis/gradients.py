@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.step_lines import lines_at
 from ddpdoctor.evidence.divergence import Divergence, Phase
 from ddpdoctor.evidence.track import Gradient, Line, StepSeen
 
@@ -23,8 +24,11 @@ WHY = {
     "unfinished": "DDP did not finish its reduction: hooks lost by a cast or move after wrapping, or unused parameters",
 }
 
+# the call to blame, where the parameter itself has no origin that is
+SHOWN_AT = {"bypassed": "inner", "no_sync": "forward", "again": "backward", "autograd.grad": "grad"}
 
-def gradient_divergences(seen: Mapping[int, StepSeen], step: int, lines: Mapping[int, Line]) -> Iterator[Divergence]:
+
+def gradient_divergences(seen: Mapping[int, StepSeen], step: int) -> Iterator[Divergence]:
     """The gradients that differ between ranks when the optimizer gets them, by what happened to them."""
     names = [name for one in seen.values() for name in one.gradients]
     differing = [name for name in dict.fromkeys(names) if _differs(name, seen)]
@@ -35,8 +39,20 @@ def gradient_divergences(seen: Mapping[int, StepSeen], step: int, lines: Mapping
         culprits = _who_changed(members, seen) if phase == "changed after" else tuple(sorted(seen))
         yield Divergence(
             phase=phase, step=step, ranks=culprits, tied=phase == "changed after" and len(culprits) == len(seen),
-            tensors=tuple(members), total=len(set(names)), why=why, lines=lines,
+            tensors=tuple(members), total=len(set(names)), why=why,
+            lines=_lines(members[0], why, seen),
         )  # fmt: skip
+
+
+def _lines(name: str, why: str, seen: Mapping[int, StepSeen]) -> dict[int, Line]:
+    """Where the user's code let it happen to the gradient of `name`; where it stepped, if that is not known."""
+    found = {}
+    at_call = lines_at(seen, SHOWN_AT.get(why, "step"))
+    for rank, one in seen.items():
+        line = one.origins.get(name) or at_call.get(rank)
+        if line is not None:
+            found[rank] = line
+    return found
 
 
 def _differs(name: str, seen: Mapping[int, StepSeen]) -> bool:

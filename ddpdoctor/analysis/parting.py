@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ddpdoctor.analysis.divergences import ByRank, aligned
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.step_lines import lines_at
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.replicas import Aspect, Element, Replicas, Role, Side, StructureDifference, ValueDifference
-from ddpdoctor.evidence.track import Table, TensorKind, Track
+from ddpdoctor.evidence.track import Line, Table, TensorKind, Track
 from ddpdoctor.model import SkipCheck
 
 ASPECTS: tuple[Aspect, ...] = ("dtype", "shape", "stride", "requires_grad", "ties")
@@ -25,18 +26,23 @@ def derive(tracks: PerRank[Track]) -> Replicas:
     starts = {rank: _table(track, track.start) for rank, track in by_rank.items()}
     values = compare_tables(starts)
     if values or structure:
-        return _replicas(by_rank, starts, structure=structure, values=values, stepped=False)
+        wraps = {rank: track.wrap_line for rank, track in by_rank.items()}
+        return _replicas(by_rank, starts, structure=structure, values=values, stepped=False, lines=wraps)
     for seen in steps:
+        before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
+        if before and not any(one.step for one in seen.values()):
+            return _replicas(by_rank, starts, values=before, stepped=False, lines=lines_at(seen))
         after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
         found = (
             *compare_tables(after),
             *_compare("buffer", {rank: one.buffers for rank, one in seen.items()}),
             *_states(seen),
+            *_compare_parts({rank: one.parts for rank, one in seen.items()}),
         )
         if found:
             return _replicas(
                 by_rank, after, values=found, stepped=True, in_forward=True, total=total,
-                step=max(one.step for one in seen.values()),
+                step=max(one.step for one in seen.values()), lines={**lines_at(seen)},
             )  # fmt: skip
     last = {rank: _table(track, track.last) for rank, track in by_rank.items()}
     made = {track.steps_made for track in by_rank.values()}
@@ -69,6 +75,21 @@ def _compare(
                 sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
             )
         )
+    return tuple(found)
+
+
+def _compare_parts(parts: Mapping[int, Mapping[str, tuple[int, str]]]) -> tuple[ValueDifference, ...]:
+    """The parameters on a mesh of which two ranks hold the same part with other bytes."""
+    found = []
+    for name in next(iter(parts.values()), {}):
+        held: dict[int, dict[int, str]] = {}
+        for rank, mine in parts.items():
+            if name in mine:
+                first, digest = mine[name]
+                held.setdefault(first, {})[rank] = digest
+        sides = next((sides for digests in held.values() if len(sides := vote(digests).sides) > 1), None)
+        if sides is not None:
+            found.append(ValueDifference(role="parameter", name=name, sides=tuple(Side(ranks=side) for side in sides)))
     return tuple(found)
 
 
@@ -167,6 +188,7 @@ def _replicas(
     in_forward: bool = False,
     step: int | None = None,
     total: int | None = None,
+    lines: Mapping[int, Line | None] | None = None,
 ) -> Replicas:
     return Replicas(
         ranks=tuple(sorted(tracks)),
@@ -179,4 +201,5 @@ def _replicas(
         steps=total,
         structure=structure,
         values=values,
+        lines={rank: line for rank, line in (lines or {}).items() if line is not None},
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ddpdoctor.analysis.divergence_words import where
 from ddpdoctor.analysis.majority import Vote, vote_of
 from ddpdoctor.evidence.replicas import Replicas, Role, Side, StructureDifference, ValueDifference
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 UNDECIDED = "it cannot be told which side is right"
 ASPECTS = {
@@ -70,14 +71,22 @@ def at_step(replicas: Replicas) -> str:
     return f"at step {replicas.step} of {replicas.steps}: " if replicas.steps else f"at step {replicas.step}: "
 
 
+def places(replicas: Replicas, culprits: Sequence[int]) -> tuple[Where, ...]:
+    """The user's lines at which the replicas were seen to differ, culprits first."""
+    note = "the step after which they differ" if replicas.stepped else "wraps the model"
+    return where(replicas.lines, culprits, note)
+
+
 def value_finding(
     rule: Rule, replicas: Replicas, differences: Sequence[ValueDifference], total: str, severity: Severity | None = None
 ) -> Finding:
     """The finding of `rule` about the first of `differences`; `total` is what the tensors are called together."""
     first = differences[0]
+    odd = minority(first.sides).odd
     return rule.finding(
         f"{at_step(replicas)}{value_sentence(differences, total)}",
-        ranks=minority(first.sides).odd,
+        ranks=odd,
+        where=places(replicas, odd),
         severity=severity,
         step=replicas.step,
         tensor=first.name,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.step_lines import lines_at
 from ddpdoctor.evidence.divergence import Divergence
 from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.track import EpochSeen, StepSeen, Track
@@ -87,10 +88,10 @@ def _same_inputs(steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
     if len(inputs) < ENOUGH_STEPS or any(None in group or len(set(group)) > 1 for group in inputs):
         return None
     first = steps[0]
-    lines = {rank: one.line for rank, one in first.items() if one.line is not None}
     return Divergence(
-        phase="same data", step=0, ranks=tuple(sorted(first)), why="inputs", numbers={"steps": len(inputs)}, lines=lines
-    )
+        phase="same data", step=0, ranks=tuple(sorted(first)), why="inputs", numbers={"steps": len(inputs)},
+        lines=lines_at(first, "forward"),
+    )  # fmt: skip
 
 
 def _same_order(epochs: Sequence[Mapping[int, EpochSeen]]) -> Divergence | None:
@@ -135,7 +136,7 @@ def _uneven(steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
         phase="uneven", step=max(one.step for one in uneven[0].values()), ranks=decided.odd, tied=decided.tied,
         sides=tuple(Side(ranks=side, says=str(sizes[side[0]])) for side in decided.sides),
         numbers={"steps": len(uneven), "audited": len(steps)},
-        lines={rank: one.line for rank, one in uneven[0].items() if one.line is not None},
+        lines=lines_at(uneven[0], "forward"),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replica_words import UNDECIDED, at_step, minority, structure_sentence
+from ddpdoctor.analysis.replica_words import UNDECIDED, at_step, minority, places, structure_sentence
 from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -31,6 +31,7 @@ def check(replicas: Replicas) -> Iterator[Finding]:
     yield RULE.finding(
         f"{at_step(replicas)}{structure_sentence(first)}{more}{doubt}",
         ranks=vote.odd,
+        where=places(replicas, vote.odd),
         tensor=first.name,
         aspect=first.aspect,
         tensors=[difference.name for difference in differences],

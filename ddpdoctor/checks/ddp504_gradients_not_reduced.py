@@ -30,6 +30,14 @@ REMEDIES = {
     "ignored": "remove them from _ddp_params_and_buffers_to_ignore, or reduce them yourself",
 }
 
+NOTES = {
+    "bypassed": "calls the module",
+    "no_sync": "the forward",
+    "again": "the last backward",
+    "autograd.grad": "computes them",
+    "unfinished": "steps with them",
+}
+
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step whose gradients are the ranks' own."""
@@ -38,4 +46,4 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             f"from step {found.step} of {divergences.steps} on, {some_of(found, 'parameters')} keep their local gradients: "
             f"{WHY[found.why]}"
         )
-        yield finding(RULE, found, message, note="steps with them", remedy=REMEDIES.get(found.why))
+        yield finding(RULE, found, message, note=NOTES.get(found.why, ""), remedy=REMEDIES.get(found.why))

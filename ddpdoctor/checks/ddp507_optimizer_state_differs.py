@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replica_words import at_step, differing, minority, sides_sentence, value_finding
+from ddpdoctor.analysis.replica_words import at_step, differing, minority, places, sides_sentence, value_finding
 from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -28,6 +28,7 @@ def check(replicas: Replicas) -> Iterator[Finding]:
         yield RULE.finding(
             f"{at_step(replicas)}{first.name} is {sides_sentence(first.sides)}{more}",
             ranks=minority(first.sides).odd,
+            where=places(replicas, minority(first.sides).odd),
             tensor=first.name,
             step=replicas.step,
             aspect=first.aspect,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.divergence_words import finding, of_phase
 from ddpdoctor.analysis.replica_words import sides_sentence
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.evidence.divergence import Divergence, Divergences
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -19,16 +19,27 @@ RULE = Rule(
     explains=("DDP503", "DDP507", "DDP509", "DDP504", "DDP505", "DDP508", "DDP506"),
 )
 
+REMEDIES = {
+    "found_inf": "all_reduce found_inf (MAX) before scaler.step, or scale and step reduced gradients only: no_sync and "
+    "edits between the reduction and the step make them differ",
+}
+
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step at which the ranks are out of line."""
     for found in of_phase(divergences, "step skipped"):
-        doubt = "; it cannot be told which side is right" if found.tied else ""
-        said = (
-            f"has made {sides_sentence(found.sides)} steps"
-            if found.why == "steps"
-            else f"stands at another batch (epoch, batches drawn): {sides_sentence(found.sides)}"
-        )
         skipped = f"{group_ranks(found.ranks)} skipped step {found.step} of {divergences.steps}"
-        message = f"{skipped}: by the same forward it {said}{doubt}"
-        yield finding(RULE, found, message, note="steps again")
+        doubt = "; it cannot be told which side is right" if found.tied else ""
+        yield finding(
+            RULE, found, f"{skipped}: {_how(found)}{doubt}", note="steps again", remedy=REMEDIES.get(found.why)
+        )
+
+
+def _how(found: Divergence) -> str:
+    if found.why == "found_inf":
+        return (
+            f"its GradScaler (scale {found.numbers['scale']:g}) found gradients that are not finite, its peers' did not"
+        )
+    if found.why == "steps":
+        return f"by the same forward it has made {sides_sentence(found.sides)} steps"
+    return f"by the same forward it stands at another batch (epoch, batches drawn): {sides_sentence(found.sides)}"

@@ -23,13 +23,15 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step at which some ranks' own numbers are not finite."""
     for found in of_phase(divergences, "local gradient"):
         what = []
+        if found.why == "input":
+            what.append("the model's input")
         if found.why == "loss":
             what.append("a loss")
         if found.tensors:
             what.append(some_of(found, "local gradients"))
-        be = "are" if found.tensors else "is"
+        be = "are" if len(what) > 1 or found.tensors else "is"
         message = (
             f"{when(found, divergences)}, {' and '.join(what)} on {group_ranks(found.ranks)} only {be} not finite, before "
             "anything is reduced"
         )
-        yield finding(RULE, found, message, note="steps with them")
+        yield finding(RULE, found, message, note="here")

@@ -14,6 +14,9 @@ from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ddpdoctor.evidence import Evidence
     from ddpdoctor.evidence.replicas import Replicas
 
 DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the imports of many ranks on few cores a minute
@@ -135,8 +138,13 @@ def _track(
     from ddpdoctor.collect.tracked import Tracked, track_script
 
     machine_readable = options.format is not Format.TEXT and options.output is None
+    if replay and nproc is None:
+        raise UsageError(
+            "--replay starts the script a second time, and a launcher starts it here",
+            hint="run it again with --every 1, or give --nproc N without a launcher",
+        )
 
-    def run(every: int) -> Tracked:
+    def run(every: int) -> AbstractContextManager[Tracked]:
         return track_script(
             Path(target[0]),
             target[1:],
@@ -146,12 +154,18 @@ def _track(
             quiet_stdout=machine_readable,
         )
 
-    tracked = run(every)
+    def again() -> Evidence:
+        with run(1) as tracked:
+            assert tracked.evidence is not None
+            return tracked.evidence
+
     ranks = "" if nproc is None else f"--nproc {nproc} "
     command = f"ddpdoctor verify-sync {ranks}--every 1 {shlex.join(target)}"
-    evidence = exact(tracked.evidence, command, (lambda: run(1).evidence) if replay else None)
-    code = show(judge(evidence, options), options)
-    return code or tracked.code
+    with run(every) as tracked:
+        if tracked.evidence is None:
+            return tracked.code
+        evidence = exact(tracked.evidence, command, again if replay else None)
+        return show(judge(evidence, options), options) or tracked.code
 
 
 def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.agent import given_up, job_environment
+from ddpdoctor.collect.gathered import gathered, hand_in
 from ddpdoctor.collect.tracks import read_tracks
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.track import Track
 from ddpdoctor.launch.observed import private_directory
 from ddpdoctor.launch.program import end, start_guarded
-from ddpdoctor.launch.ranks import ranks_command
+from ddpdoctor.launch.ranks import current_launch, ranks_command
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
 POLL_SECONDS = 0.1
@@ -26,47 +28,64 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
-    """The evidence, and how the script ended: its exit code, and whether we ended it because it stood still."""
+    """The evidence, and how the script ended: its exit code. Under a launcher rank 0 alone has evidence and speaks."""
 
-    evidence: Evidence
+    evidence: Evidence | None
     code: int
-    stalled: bool
 
 
+@contextlib.contextmanager
 def track_script(
     script: Path, arguments: Sequence[str], *, nproc: int | None, every: int, stall_after: float, quiet_stdout: bool
-) -> Tracked:
-    """Run `script` on `nproc` local ranks with the tracker in each; audits every `every` steps (0: as time allows).
+) -> Iterator[Tracked]:
+    """Run `script` with the tracker in each rank, on `nproc` local ranks or as the one rank that a launcher made of us.
 
-    The script's output is its own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for
-    `stall_after` seconds is ended.
+    Audits every `every` steps (0: as time allows). The script's output is its own; with `quiet_stdout` its stdout goes to
+    our stderr. A job whose ranks write nothing for `stall_after` seconds is ended. Under a launcher every rank's files come
+    to rank 0, and the other ranks stay until the context is left.
 
     Raises:
         UsageError: there is no such script, or `nproc` is out of range.
+        UndecidedError: this rank could not hand in what it saw.
     """
     if not script.is_file():
         raise UsageError(f"{script} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
+    launch = current_launch()
     command, environ = ranks_command(script, arguments, nproc=nproc)
-    with private_directory() as folder:
-        directory = Path(folder)
+    with private_directory() as folder, contextlib.ExitStack() as stack:
+        directory, signals = Path(folder, "ranks"), Path(folder, "signals")
+        directory.mkdir()
+        signals.mkdir()
         agent = job_environment(["sync"], directory, os.environ)
         code, stalled = _run(command, {**environ, **agent, EVERY: str(every)}, directory, stall_after, quiet_stdout)
-        ranks = read_tracks(directory)
-        notes = given_up(directory)
-    undecided = list(
-        _undecided(script, nproc, ranks=[facts.rank for facts in ranks], stalled=stalled, after=stall_after)
-    )
+        if launch is not None and launch.world_size > 1:
+            if launch.rank != 0:
+                hand_in(launch, directory, deadline_seconds=stall_after)
+                yield Tracked(evidence=None, code=code)
+                return
+            stack.enter_context(gathered(launch, directory, signals, deadline_seconds=stall_after))
+        expected = nproc if launch is None else launch.world_size
+        yield Tracked(
+            evidence=_evidence(script, arguments, directory, expected, stall_after if stalled else None), code=code
+        )
+
+
+def _evidence(
+    script: Path, arguments: Sequence[str], directory: Path, expected: int | None, stalled_after: float | None
+) -> Evidence:
+    """What the agents wrote into `directory`, and what is missing of it."""
+    ranks = read_tracks(directory)
+    undecided = list(_undecided(script, expected, ranks=[facts.rank for facts in ranks], stalled_after=stalled_after))
     tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
     missing = [] if ranks else [Missing(kind="Track", reason=f"no rank of {script.name} joined a process group")]
-    if not ranks and not stalled:
+    if not ranks and stalled_after is None:
         undecided.append(f"no rank of {script.name} joined a process group, so there was nothing to compare")
     elif ranks and not any(track.steps or track.start for track in tracks):
         undecided.append(f"{script.name} wrapped no model in DistributedDataParallel and stepped no optimizer")
-    evidence = Evidence(
-        ranks=ranks, notes=(*notes, *_windows(tracks)), undecided=tuple(undecided), missing=tuple(missing), about_job=True,
-        meta={"command": shlex.join([str(script), *arguments])},
+    return Evidence(
+        ranks=ranks, notes=(*given_up(directory), *_windows(tracks)), undecided=tuple(undecided), missing=tuple(missing),
+        about_job=True, meta={"command": shlex.join([str(script), *arguments])},
     )  # fmt: skip
-    return Tracked(evidence=evidence, code=code, stalled=stalled)
 
 
 def _run(
@@ -90,11 +109,11 @@ def _run(
         end(job)
 
 
-def _undecided(script: Path, nproc: int | None, *, ranks: Sequence[int], stalled: bool, after: float) -> Sequence[str]:
+def _undecided(script: Path, nproc: int | None, *, ranks: Sequence[int], stalled_after: float | None) -> Sequence[str]:
     said = []
-    if stalled:
+    if stalled_after is not None:
         said.append(
-            f"{script.name} wrote nothing for {after:g} s and was ended: `ddpdoctor watch -- torchrun ... {script.name}` "
+            f"{script.name} wrote nothing for {stalled_after:g} s and was ended: `ddpdoctor watch -- torchrun ... {script.name}` "
             "says which rank keeps it waiting"
         )
     if nproc is not None and ranks and len(ranks) < nproc:
@@ -113,7 +132,21 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
         notes.append(
             f"the last audits were {interval} steps apart to keep the cost low: `--every 1` looks at every step"
         )
+    skipped, on_mesh = _fully_sharded(tracks)
+    if skipped:
+        notes.append(
+            f"{skipped} of {on_mesh} parameters on a mesh are fully sharded: no two ranks hold the same part, so they were "
+            "skipped"
+        )
     silent = sum(track.steps_made is None for track in tracks)
     if silent:
         notes.append(f"{silent} of {len(tracks)} ranks ended without last words (a signal, or os._exit)")
     return notes
+
+
+def _fully_sharded(tracks: Sequence[Track]) -> tuple[int, int]:
+    """How many parameters on a mesh have no part that two ranks hold, and how many there are."""
+    parts = [track.steps[-1].parts for track in tracks if track.steps]
+    names = {name for mine in parts for name in mine}
+    alone = [name for name in names if len({mine[name][0] for mine in parts if name in mine}) == len(parts) > 1]
+    return len(alone), len(names)

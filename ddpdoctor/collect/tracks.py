@@ -17,10 +17,12 @@ from ddpdoctor.evidence.track import (
     EvaluationSeen,
     Gradient,
     Line,
+    OverflowSeen,
     StepSeen,
     Table,
     TensorKind,
     Track,
+    UnwaitedSeen,
 )
 
 MOST_INDEX_BYTES = 1 << 27
@@ -70,6 +72,12 @@ def _track(who: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Track:
             EvaluationSeen(**{**_plain(entry), "line": _line(entry["line"])})
             for entry in by_event.get("evaluation", [])
         ),
+        overflows=tuple(
+            OverflowSeen(**{**_plain(entry), "line": _line(entry["line"])}) for entry in by_event.get("overflow", [])
+        ),
+        unwaited=tuple(
+            UnwaitedSeen(**{**_plain(entry), "line": _line(entry["line"])}) for entry in by_event.get("unwaited", [])
+        ),
         steps_made=end.get("steps"),
         forwards_made=end.get("forwards"),
         interval=end.get("interval", 1),
@@ -116,6 +124,12 @@ def _step(entry: dict[str, Any]) -> StepSeen:
         **{
             **plain,
             "line": _line(plain.get("line")),
+            "lines": _lines(plain.get("lines", {})),
+            "origins": _lines(plain.get("origins", {})),
+            "comm_hook": _line(plain.get("comm_hook")),
+            "random": tuple(plain.get("random", ())),
+            "parts_before": _parts(plain.get("parts_before", {})),
+            "parts": _parts(plain.get("parts", {})),
             "position": tuple(position[1:]) if position else None,
             "loss": None if plain.get("loss") is None else float(plain["loss"]),
         },
@@ -145,6 +159,14 @@ def _plain(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _line(line: Any) -> Line | None:  # noqa: ANN401 - JSON
     return None if line is None else Line(file=line[0], line=line[1], function=line[2])
+
+
+def _lines(lines: dict[str, Any]) -> dict[str, Line]:
+    return {what: Line(file=line[0], line=line[1], function=line[2]) for what, line in lines.items()}
+
+
+def _parts(parts: dict[str, Any]) -> dict[str, tuple[int, str]]:
+    return {name: (part[0], part[1]) for name, part in parts.items()}
 
 
 def _number(text: str) -> float:

@@ -21,6 +21,8 @@ Phase = Literal[
     "same data",
     "overlap",
     "same order",
+    "same draws",
+    "read early",
     "uneven",
     "metric",
 ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
+
+from ddpdoctor.evidence.track import Line
 
 Role = Literal["parameter", "buffer", "optimizer state"]
 Kind = Literal["value", "sign of zero", "NaN payload"]
@@ -58,7 +61,8 @@ class Replicas:
 
     `tensors` and `bytes` count what was compared, `sharded` what has no replica. `in_forward` tells a comparison inside
     the model's forward from one outside, where buffers are free to differ. `step` is the optimizer step at which they
-    were compared, counted from 0, and `steps` how many there were; None where nobody counted.
+    were compared, counted from 0, and `steps` how many there were; None where nobody counted. `lines` are the user's: of the
+    wrap where the replicas part before any step, else of the step or of the forward.
     """
 
     ranks: tuple[int, ...]
@@ -72,6 +76,7 @@ class Replicas:
     steps: int | None = None
     structure: tuple[StructureDifference, ...] = ()
     values: tuple[ValueDifference, ...] = ()
+    lines: Mapping[int, Line] = field(default_factory=dict)
 
 
 KINDS = (Replicas,)

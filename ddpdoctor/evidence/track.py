@@ -55,7 +55,10 @@ class StepSeen:
 
     `weights` and `after` are keys of `Track.tables`: before the forward and after the step. `position` is the epoch and the
     batch that the data loader gave last, both counted by the loader. `wrapped` and `inner` count forwards of the wrapper
-    and of the module inside since the last step.
+    and of the module inside since the last step. `lines` are the user's by what was called there (forward, inner, backward),
+    `origins` those that made a parameter what DDP does not reduce, by its name. `random` digests each random generator when
+    the window began and when it ended. `finite` is whether all numbers given to the wrapper were. `parts`, and before the
+    step `parts_before`, are [lowest rank that holds the same part, fingerprint] of parameters on a device mesh.
     """
 
     step: int
@@ -76,6 +79,32 @@ class StepSeen:
     state: Mapping[str, str] | None = None
     buffers: Mapping[str, str] = field(default_factory=dict)
     gradients: Mapping[str, Gradient] = field(default_factory=dict)
+    line: Line | None = None
+    lines: Mapping[str, Line] = field(default_factory=dict)
+    origins: Mapping[str, Line] = field(default_factory=dict)
+    comm_hook: Line | None = None
+    random: tuple[Mapping[str, int], ...] = ()
+    finite: bool = True
+    parts_before: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverflowSeen:
+    """A step that a GradScaler left out, because the gradients of this rank were not finite."""
+
+    step: int
+    forwards: int
+    scale: float | None = None
+    line: Line | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnwaitedSeen:
+    """An asynchronous collective `op`, called after `step` steps, whose handle was thrown away before anybody waited for it."""
+
+    op: str
+    step: int
     line: Line | None = None
 
 
@@ -121,6 +150,8 @@ class Track:
     steps: tuple[StepSeen, ...] = ()
     epochs: tuple[EpochSeen, ...] = ()
     evaluations: tuple[EvaluationSeen, ...] = ()
+    overflows: tuple[OverflowSeen, ...] = ()
+    unwaited: tuple[UnwaitedSeen, ...] = ()
     steps_made: int | None = None
     forwards_made: int | None = None
     interval: int = 1

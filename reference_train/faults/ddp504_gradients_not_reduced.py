@@ -35,6 +35,8 @@ def change(model: DistributedDataParallel, optimizer: torch.optim.Optimizer, how
     elif how == "add":
         model.module.scores = nn.Sequential(model.module.scores, nn.Linear(10, 10))  # sick
         optimizer.add_param_group({"params": list(model.module.scores[1].parameters())})
+    elif how == "cast":
+        model.double().float()  # sick
     elif how == "unfreeze":
         model.module.conv1.requires_grad_(True)  # sick
 

@@ -39,5 +39,19 @@ SICK = (
         "(epoch, batches drawn): (0, 6) on ranks 0-1,3 and (0, 7) on rank 2",
         ranks=(2,),
     ),
+    Sick(
+        evidence=found(
+            Divergence(
+                phase="step skipped",
+                step=5,
+                ranks=(2,),
+                why="found_inf",
+                sides=(Side(ranks=(0, 1, 3), says="6"), Side(ranks=(2,), says="5")),
+                numbers={"scale": 65536.0},
+            )
+        ),
+        says="rank 2 skipped step 5 of 40: its GradScaler (scale 65536) found gradients that are not finite, its peers' did not",
+        ranks=(2,),
+    ),
 )
 HEALTHY = (found(),)

@@ -22,5 +22,11 @@ SICK = (
         says="at step 5 of 40, a loss on rank 1 only is not finite, before anything is reduced",
         ranks=(1,),
     ),
+    Sick(
+        evidence=found(Divergence(phase="local gradient", step=5, ranks=(1,), tensors=("a",), total=8, why="input")),
+        says="at step 5 of 40, the model's input and 1 of 8 local gradients (a) on rank 1 only are not finite, before "
+        "anything is reduced",
+        ranks=(1,),
+    ),
 )
 HEALTHY = (found(),)

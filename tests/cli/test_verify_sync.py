@@ -120,6 +120,30 @@ def test_the_known_good_job_gets_silence() -> None:
     assert exit_code == 0, stderr
 
 
+AGENT = Path(__file__).parents[1] / "agent"
+HEALTHY = [AGENT / "good_habits.py", AGENT.parent / "ward" / "healthy" / "joins_uneven_inputs.py"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nproc", [2, 3])
+@pytest.mark.parametrize("script", HEALTHY, ids=lambda script: script.stem)
+def test_what_healthy_jobs_do_gets_silence(script: Path, nproc: int) -> None:
+    exit_code, report, stderr = verify("--nproc", str(nproc), "--every", "1", str(script))
+    assert report["findings"] == []
+    assert report["undecided"] == []
+    assert exit_code == 0, stderr
+
+
+@pytest.mark.slow
+def test_replicas_of_a_sharded_model_are_compared_without_its_wrapper() -> None:
+    exit_code, report, stderr = verify("--nproc", "4", "--every", "1", str(AGENT / "hybrid_job.py"))
+    first = report["findings"][0]
+    assert (exit_code, first["code"], first["ranks"]) == (1, "DDP502", [0, 2]), stderr
+    assert first["measured"]["tensors"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    exit_code, report, stderr = verify("--nproc", "4", "--every", "1", str(AGENT / "hybrid_job.py"), "same")
+    assert (exit_code, report["findings"], report["notes"]) == (0, [], []), stderr
+
+
 def test_a_file_that_is_not_there_is_a_usage_error() -> None:
     exit_code, _, stderr = verify("--nproc", "2", "nothing/train.py")
     assert exit_code == 2

@@ -67,6 +67,11 @@ def user_line() -> tuple[str, int, str] | None:
     return None
 
 
+def is_users(file: str) -> bool:
+    """Whether a source file is the user's: not ours, torch's or the standard library's."""
+    return not _foreign(file)
+
+
 @functools.cache
 def _foreign(file: str) -> bool:
     if file.startswith("<"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -20,13 +21,14 @@ COLLECTIVES = (
 )  # fmt: skip
 
 _called = 0
+_began: Any = None  # told of each collective and what it returned, once this process is a rank
 
 
 def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every feature is given
     """Count the collectives that the user's code calls; DDP's own do not come this way."""
     for name in COLLECTIVES:
         if hasattr(c10d, name):
-            setattr(c10d, name, _counted(getattr(c10d, name)))
+            setattr(c10d, name, _counted(name, getattr(c10d, name)))
 
 
 def joined(rank: Rank) -> None:
@@ -42,13 +44,28 @@ def joined(rank: Rank) -> None:
     observe = journal.observing
     observe(steps.begin)()
     batches.install()
+    observe(steps.origins.install)(DistributedDataParallel)
+    observe(_follow_handles)(journal, steps)
     _follow_wrapper(DistributedDataParallel, steps, journal)
+    observe(_follow_join)(steps, journal)
     _follow_backward(steps, journal)
     before = observe(lambda optimizer, args, kwargs: steps.before_step(optimizer, args, kwargs))
     after = observe(lambda optimizer, _args, _kwargs: steps.after_step(optimizer))
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
     atexit.register(observe(steps.close))
+
+
+def _follow_handles(journal: Journal, steps: Any) -> None:  # noqa: ANN401
+    """See the handle of each asynchronous collective, and whether somebody waits for it."""
+    global _began
+    from torch._C._distributed_c10d import Work
+
+    from .unwaited import Unwaited
+
+    unwaited = Unwaited(journal, lambda: steps.made)
+    unwaited.install(Work)
+    _began = journal.observing(unwaited.began)
 
 
 def _follow_wrapper(wrapper: Any, steps: Any, journal: Journal) -> None:  # noqa: ANN401
@@ -80,36 +97,76 @@ def _follow_wrapper(wrapper: Any, steps: Any, journal: Journal) -> None:  # noqa
     wrapper.forward = functools.wraps(forward)(observed)
 
 
+def _follow_join(steps: Any, journal: Journal) -> None:  # noqa: ANN401
+    """Count the forwards and steps of its peers that a rank without data of its own only shadows, inside `Join`."""
+    from torch.nn.parallel.distributed import _DDPJoinHook
+
+    hook: Any = _DDPJoinHook
+    shadow: Any = hook.main_hook
+    shadowed: Any = journal.observing(lambda ddp: steps.shadowed(stepped=bool(ddp.require_forward_param_sync)))
+
+    @functools.wraps(shadow)
+    def main_hook(self: Any) -> None:  # noqa: ANN401
+        shadow(self)
+        shadowed(self.ddp)
+
+    hook.main_hook = main_hook
+
+
 def _follow_backward(steps: Any, journal: Journal) -> None:  # noqa: ANN401
-    """See each `loss.backward()` and each step of a GradScaler."""
+    """See each `loss.backward()`, each `torch.autograd.grad`, and each step of a GradScaler."""
     import torch
 
     tensor: Any = torch.Tensor
     backward: Any = tensor.backward
+    grad: Any = torch.autograd.grad
     scaler: Any = torch.amp.GradScaler
     scaled_step: Any = scaler.step
     begins: Any = journal.observing(steps.backward)
-    scaling: Any = journal.observing(lambda scaler: steps.scaled(float(scaler.get_scale())))
+    by_hand: Any = journal.observing(steps.grad)
+    scaling: Any = journal.observing(
+        lambda scaler: steps.scaled(float(scaler.get_scale()) if scaler.is_enabled() else None)
+    )
+    was_scaled: Any = journal.observing(
+        lambda scaler, optimizer: steps.overflowed() if _left_out(scaler, optimizer) else None
+    )
 
     @functools.wraps(backward)
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         begins(self)
         return backward(self, *args, **kwargs)
 
+    @functools.wraps(grad)
+    def observed_grad(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        by_hand()
+        return grad(*args, **kwargs)
+
     @functools.wraps(scaled_step)
-    def observed_step(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def observed_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         scaling(self)
-        return scaled_step(self, *args, **kwargs)
+        result = scaled_step(self, optimizer, *args, **kwargs)
+        was_scaled(self, optimizer)
+        return result
 
     tensor.backward = observed_backward
+    torch.autograd.grad = observed_grad
     scaler.step = observed_step
 
 
-def _counted(function: Any) -> Any:  # noqa: ANN401
+def _left_out(scaler: Any, optimizer: Any) -> bool:  # noqa: ANN401
+    """Whether the scaler, just asked to step, found gradients that are not finite; not asked of a GPU, which would wait."""
+    state = scaler._per_optimizer_states.get(id(optimizer), {})  # noqa: SLF001
+    return any(not tensor.is_cuda and bool(tensor.item()) for tensor in state.get("found_inf_per_device", {}).values())
+
+
+def _counted(name: str, function: Any) -> Any:  # noqa: ANN401
     @functools.wraps(function)
     def collective(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         global _called
         _called += 1
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        if _began is not None:
+            _began(name, result, sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the way to one's caller
+        return result
 
     return collective

@@ -6,10 +6,8 @@ fingerprints; on the others only counters move. Nothing here communicates, and n
 
 from __future__ import annotations
 
-import math
 import socket
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,28 +15,17 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .batches import Batches
-from .fingerprint import best_method, combined, digests
-from .inventory import inventory, is_sharded, optimizer_state, unwrapped
+from .budget import Budget
+from .evaluation import Evaluation
+from .gradients import Gradients
+from .inventory import inventory, optimizer_state
 from .journal import Journal, user_line
-from .projection import projection
-
-SAMPLED = 8  # elements a tensor whose values are written down
-FIRST_SECONDS = 0.05  # what audits may cost before the job has run for long
-SHARE = 0.015  # of the job's time that audits may cost after that
-SPARSEST = 1 << 14
-
-
-class Wrapped:
-    """A model under DistributedDataParallel: its parameters as they were when it was wrapped."""
-
-    def __init__(self, ddp: nn.Module, prefix: str) -> None:
-        self.module = unwrapped(ddp)
-        self.prefix = prefix
-        self.names = {id(p): prefix + name for name, p in self.module.named_parameters()}
-        self.reduced = {id(p) for p in self.module.parameters() if p.requires_grad}
-        self.frozen_names = {prefix + name for name, p in self.module.named_parameters() if not p.requires_grad}
-        ignored = set(getattr(ddp, "parameters_to_ignore", ()))
-        self.reduced -= {id(p) for name, p in self.module.named_parameters() if name in ignored}
+from .mesh import is_meshed
+from .origins import Origins
+from .parts import Parts
+from .prints import Prints, tensors_in
+from .randomness import random_state
+from .wrapped import Models
 
 
 class Steps:
@@ -47,51 +34,43 @@ class Steps:
     def __init__(self, journal: Journal, batches: Batches, every: int, collectives: Callable[[], int]) -> None:
         self._journal = journal
         self._batches = batches
-        self._method = best_method()
         self._every = every
-        self._interval = every or 1
-        self._models: dict[int, Wrapped] = {}
-        self._hooked: dict[int, Tensor] = {}
-        self._start = time.perf_counter()
-        self._spent = 0.0
-        self._due = 0
+        self._budget = Budget(every)
+        self._prints = Prints(journal)
+        self._models = Models()
+        self._gradients = Gradients(journal, self._budget, self._prints, self._models)
+        self._parts = Parts(self._prints)
+        self._evaluation = Evaluation(journal, self._budget, self._prints, collectives)
+        self.origins = Origins(journal)
         self.forwards = 0
-        self._steps = 0
+        self.made = 0
         self._since = 0  # steps since the last wrapped forward
         self._depth = 0
         self._open = False
         self._audited = False
         self._window: dict[str, Any] = {}
-        self._local: dict[int, tuple[int, Tensor]] = {}
-        self._last: dict[str, str] = {}
-        self._names: list[str] = []
         self._scale: float | None = None
-        self._collectives = collectives
-        self._evaluation: dict[str, Any] | None = None
 
     def begin(self) -> None:
         """The rank has joined: say who writes."""
         rank = self._journal.rank
         self._journal.write(
-            "rank", rank=rank.number, world_size=rank.world_size, host=socket.gethostname(), method=self._method,
+            "rank", rank=rank.number, world_size=rank.world_size, host=socket.gethostname(), method=self._prints.method,
             every=self._every,
         )  # fmt: skip
 
     def wrapped(self, ddp: Any) -> None:  # noqa: ANN401
         """A model was wrapped."""
-        number = len(self._models)
-        prefix = f"model{number + 1}:" if number else ""
-        model = Wrapped(ddp, prefix)
-        if id(model.module) in self._models:
+        model = self._models.add(ddp)
+        if model is None:
             self._journal.write("wrapped-twice", line=user_line())
             return
-        self._models[id(model.module)] = model
+        self.origins.wrapped = True
         ddp.module.register_forward_pre_hook(_Hook(self._journal.observing(self.inner_forward)), prepend=True)
         self._journal.write(
-            "wrap", line=user_line(), prefix=prefix,
-            sharded=sum(is_sharded(p) for p in model.module.parameters()),
-        )  # fmt: skip
-        self._write_table("start", self._parameters(), changed_only=False)
+            "wrap", line=user_line(), prefix=model.prefix, sharded=sum(map(is_meshed, model.module.parameters()))
+        )
+        self._prints.write("start", self._models.parameters(), always=True)
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
         """The wrapper's forward begins."""
@@ -104,35 +83,40 @@ class Steps:
         self._window["synchronised"] = bool(ddp.require_backward_grad_sync)
         if (epoch := self._batches.current) is not None:
             epoch.trained = True
-        tensor = next(_tensors(inputs), None)
+        tensor = next(tensors_in(inputs), None)
         if tensor is not None and tensor.dim():
             self._window["batch"] += tensor.shape[0]
-        if self._audited and "input" not in self._window:
-            with self._timed():
-                self._window["input"] = self._digest(_tensors(inputs))
+        if self._audited:
+            with self._budget:
+                self._window["lines"]["forward"] = user_line()
+                self._window["finite"] &= _all_finite(inputs)
+                if "input" not in self._window:
+                    self._window["input"] = self._prints.of(tensors_in(inputs))
 
     def inner_forward(self, module: nn.Module, args: Any) -> None:  # noqa: ANN401
         """The user's own module is about to run: the moment at which DDP has made the buffers equal."""
         if not module.training and not torch.is_grad_enabled():
-            self._evaluating(args)
+            self._evaluation.forward(args)
         elif torch.is_grad_enabled() and module.training:
             self._begin_window()
             self._window["inner"] += 1
-            if self._audited and "buffers" not in self._window:
-                with self._timed():
-                    self._window["buffers"] = self._buffers()
-
-    def accumulated(self, parameter: Tensor) -> None:
-        """A local gradient is complete; DDP has not reduced it yet."""
-        if self._audited and parameter.grad is not None:
-            with self._timed():
-                count = self._local.get(id(parameter), (0,))[0]
-                self._local[id(parameter)] = count + 1, projection(parameter.grad)
+            if self._audited:
+                with self._budget:
+                    self._window["lines"].setdefault("inner", user_line())
+                    if "buffers" not in self._window:
+                        self._window["buffers"] = self._prints.by_name(self._models.buffers())
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
-        if self._audited and loss.numel() == 1:
-            self._window["loss"] = repr(float(loss.detach()))
+        if self._audited and loss.numel() == 1 and not is_meshed(loss):
+            with self._budget:
+                self._window["lines"]["backward"] = user_line()
+                self._window["loss"] = repr(float(loss.detach()))
+
+    def grad(self) -> None:
+        """`torch.autograd.grad` was called."""
+        if self._audited:
+            self._window["lines"]["grad"] = user_line()
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
@@ -142,12 +126,13 @@ class Steps:
         self._begin_window()
         self._window["closure"] = bool(kwargs.get("closure") or any(map(callable, args[:1])))
         if self._audited:
-            with self._timed():
+            with self._budget:
                 self._window["line"] = user_line()
                 self._window["settings"] = _settings(optimizer)
                 self._window["state"] = self._state(optimizer)
+                self._window["parts_before"] = self._parts.of(optimizer)
                 if not self._window["closure"]:
-                    self._gradients(optimizer)
+                    self._window.update(self._gradients.read(optimizer, self.origins))
 
     def after_step(self, optimizer: Optimizer) -> None:
         """The optimizer has stepped: the window ends."""
@@ -155,30 +140,40 @@ class Steps:
         if self._depth:
             return
         if self._audited:
-            with self._timed():
+            with self._budget:
                 if self._window["closure"]:
-                    self._gradients(optimizer)
+                    self._window.update(self._gradients.read(optimizer, self.origins))
                 self._end_window(optimizer)
-        self._steps += 1
+        self.made += 1
         self._since += 1
         self._open = False
         self._audited = False
-        self._local.clear()
-        self._adapt()
+        self._gradients.forget()
+        self._budget.adapt()
 
-    def scaled(self, scale: float) -> None:
-        """A GradScaler is about to step with this scale."""
+    def shadowed(self, *, stepped: bool) -> None:
+        """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""
+        self.forwards += 1
+        self.made += stepped
+        self._since = int(stepped)
+
+    def scaled(self, scale: float | None) -> None:
+        """A GradScaler is about to step with this scale; None where it is switched off."""
         self._scale = scale
+
+    def overflowed(self) -> None:
+        """A GradScaler has found gradients that are not finite, and left the step out."""
+        self._journal.write("overflow", step=self.made, forwards=self.forwards, scale=self._scale, line=user_line())
 
     def close(self) -> None:
         """The process is about to end."""
-        self._close_evaluation()
+        self._evaluation.over(self.made)
         self._batches.close()
         if self._models:
-            self._write_table("last", self._parameters(), changed_only=False)
+            self._prints.write("last", self._models.parameters(), always=True)
         self._journal.write(
-            "end", steps=self._steps, forwards=self.forwards, open=self._open, interval=self._interval,
-            spent=self._spent, seconds=time.perf_counter() - self._start, models=len(self._models),
+            "end", steps=self.made, forwards=self.forwards, open=self._open, interval=self._budget.interval,
+            spent=self._budget.spent, seconds=self._budget.seconds, models=len(self._models),
         )  # fmt: skip
 
     def _begin_window(self) -> None:
@@ -186,155 +181,37 @@ class Steps:
             return
         self._open = True
         self._depth = 0
-        self._close_evaluation()
-        clock = self.forwards + self._since
-        self._audited = clock >= self._due
-        self._window = {"wrapped": 0, "inner": 0, "synchronised": None, "batch": 0, "closure": False}
+        self._evaluation.over(self.made)
+        self._audited = self._gradients.audited = self._budget.take(self.forwards + self._since)
+        self._window = {
+            "wrapped": 0, "inner": 0, "synchronised": None, "batch": 0, "closure": False, "finite": True, "lines": {},
+        }  # fmt: skip
         if self._audited:
-            with self._timed():
-                self._due = (clock // self._interval + 1) * self._interval
-                self._hook_gradients()
-                self._window["weights"] = self._weights("weights")
+            with self._budget:
+                self._window["random"] = [random_state()]
+                self._gradients.follow()
+                self._window["weights"] = self._prints.write("weights", self._models.parameters())
 
-    def _hook_gradients(self, more: Iterable[Tensor] = ()) -> None:
-        for model in self._models.values():
-            for parameter in (*model.module.parameters(), *more):
-                if parameter.requires_grad and id(parameter) not in self._hooked:
-                    parameter.register_post_accumulate_grad_hook(self._journal.observing(self.accumulated))
-                    self._hooked[id(parameter)] = parameter  # kept, so that its id is never another's
-
-    def _parameters(self, optimizer: Optimizer | None = None) -> dict[str, Tensor]:
-        """Every parameter by name: of the wrapped models, then those that only the optimizer knows."""
-        named: dict[str, Tensor] = {}
-        for model in self._models.values():
-            for name, parameter in model.module.named_parameters():
-                if not is_sharded(parameter):
-                    named[model.prefix + name] = parameter
-        known = {id(parameter) for parameter in named.values()}
-        if optimizer is not None:
-            for place, group in enumerate(optimizer.param_groups):
-                for number, parameter in enumerate(group["params"]):
-                    if id(parameter) not in known and not is_sharded(parameter):
-                        named[f"param_groups[{place}]['params'][{number}]"] = parameter
-        return named
-
-    def _weights(self, phase: str, optimizer: Optimizer | None = None) -> str:
-        return self._write_table(phase, self._parameters(optimizer))
-
-    def _write_table(self, phase: str, named: dict[str, Tensor], *, changed_only: bool = True) -> str:
-        """Write the fingerprints and some values of `named` as a table of `phase`; returns what stands for its content."""
-        table = digests(list(named.values()), self._method)
-        key = combined(table, "\n".join(named).encode()).hex()
-        if changed_only and self._last.get("weights") == key:
-            return key
-        self._last["weights"] = key
-        names = list(named)
+    def _end_window(self, optimizer: Optimizer) -> None:
+        window = self._window
+        window["after"] = self._prints.write("after", self._models.parameters(optimizer))
+        window["parts"] = self._parts.of(optimizer)
+        window["random"].append(random_state())
+        window["lines"] = {what: line for what, line in window["lines"].items() if line is not None}
+        epoch = self._batches.current
         self._journal.write(
-            "table", phase=phase, key=key, names=None if names == self._names else names, digests=_hex(table),
-            samples=_samples(list(named.values())), shapes=[list(tensor.shape) for tensor in named.values()],
+            "step", step=self.made, forwards=self.forwards, since=self._since, scale=self._scale,
+            position=None if epoch is None else [epoch.loader, epoch.number, epoch.batches],
+            optimizer=type(optimizer).__name__, comm_hook=self.origins.comm_hook, **window,
         )  # fmt: skip
-        self._names = names
-        return key
-
-    def _buffers(self) -> dict[str, str]:
-        named = {
-            model.prefix + name: buffer
-            for model in self._models.values()
-            for name, buffer in model.module.named_buffers()
-            if not is_sharded(buffer)
-        }
-        return self._by_name(named)
+        self._gradients.follow(p for group in optimizer.param_groups for p in group["params"])
 
     def _state(self, optimizer: Optimizer) -> dict[str, str] | None:
         if "ZeroRedundancy" in type(optimizer).__name__:
             return None  # each rank holds another part of it on purpose
-        model = next(iter(self._models.values()), None)
-        return self._by_name(dict(optimizer_state(model.module if model else None, optimizer)))
-
-    def _gradients(self, optimizer: Optimizer) -> None:
-        owners = {name: p for name, p in self._parameters(optimizer).items() if p.grad is not None}
-        stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        owners = {name: p for name, p in owners.items() if id(p) in stepped}
-        self._window["gradients"] = self._by_name({name: p.grad for name, p in owners.items() if p.grad is not None})
-        reduced = [projection(p.grad) for p in owners.values() if p.grad is not None]
-        local = [self._local.get(id(p)) for p in owners.values()]
-        counts = [0 if pair is None else pair[0] for pair in local]
-        values = _floats([*reduced, *(pair[1] for pair in local if pair is not None)])
-        mine = iter(values[len(reduced) :])
-        self._window["projected"] = values[: len(reduced)]
-        self._window["local"] = [next(mine) if count else None for count in counts]
-        self._window["counts"] = counts
-        self._window["managed"] = [self._standing(name, p) for name, p in owners.items()]
-
-    def _standing(self, name: str, parameter: Tensor) -> str:
-        """What DDP makes of a parameter: `reduced`, or why it does not reduce it."""
-        for model in self._models.values():
-            if id(parameter) in model.reduced:
-                return "reduced"
-            if name.startswith(model.prefix) and not name.startswith("param_groups["):
-                if id(parameter) in model.names:
-                    return "unfrozen" if name in model.frozen_names else "ignored"
-                return "replaced" if name in model.names.values() else "added"
-        return "outside" if self._models else "no model"
-
-    def _end_window(self, optimizer: Optimizer) -> None:
-        window = self._window
-        window["after"] = self._weights("after", optimizer)
-        epoch = self._batches.current
-        self._journal.write(
-            "step", step=self._steps, forwards=self.forwards, since=self._since, scale=self._scale,
-            position=None if epoch is None else [epoch.loader, epoch.number, epoch.batches],
-            optimizer=type(optimizer).__name__, **window,
-        )  # fmt: skip
-        self._hook_gradients(p for group in optimizer.param_groups for p in group["params"])
-
-    def _evaluating(self, inputs: Any) -> None:  # noqa: ANN401
-        if self._evaluation is None:
-            self._evaluation = {
-                "batches": 0,
-                "samples": 0,
-                "input": "",
-                "since": self._collectives(),
-                "line": user_line(),
-            }
-        found = self._evaluation
-        found["batches"] += 1
-        first = next(_tensors(inputs), None)
-        if first is not None and first.dim():
-            found["samples"] += first.shape[0]
-        if found["batches"] <= SAMPLED:
-            with self._timed():
-                found["input"] += self._digest(_tensors(inputs))
-
-    def _close_evaluation(self) -> None:
-        found, self._evaluation = self._evaluation, None
-        if found is not None:
-            collectives = self._collectives() - found.pop("since")
-            self._journal.write("evaluation", step=self._steps, collectives=collectives, **found)
-
-    def _by_name(self, named: dict[str, Tensor]) -> dict[str, str]:
-        table = _hex(digests(list(named.values()), self._method))
-        return {name: table[16 * place : 16 * place + 16] for place, name in enumerate(named)}
-
-    def _digest(self, tensors: Iterable[Tensor]) -> str:
-        return combined(digests(list(tensors), self._method)).hex()[:16]
-
-    def _timed(self) -> _Timed:
-        return _Timed(self)
-
-    def spend(self, seconds: float) -> None:
-        """Count what an audit cost."""
-        self._spent += seconds
-
-    def _adapt(self) -> None:
-        """Audit more rarely where audits cost too much; intervals are powers of two, so that ranks share audited steps."""
-        if self._every:
-            return
-        allowed = FIRST_SECONDS + SHARE * (time.perf_counter() - self._start)
-        if self._spent > allowed and self._interval < SPARSEST:
-            self._interval *= 2
-        elif self._spent < allowed / 2 and self._interval > 1:
-            self._interval //= 2
+        model = next(iter(self._models), None)
+        pairs = optimizer_state(model.module if model else None, optimizer)
+        return self._prints.by_name({name: tensor for name, tensor in pairs if not is_meshed(tensor)})
 
 
 class _Hook:
@@ -354,39 +231,14 @@ class _Hook:
         return getattr, ({}, "get")
 
 
-class _Timed:
-    """Counts the time inside it as cost of an audit; autocast must not touch what is computed there."""
-
-    def __init__(self, steps: Steps) -> None:
-        self._steps = steps
-        self._guard = torch.no_grad()
-        self._cast = torch.autocast("cpu", enabled=False)
-
-    def __enter__(self) -> None:
-        self._began = time.perf_counter()
-        self._guard.__enter__()
-        self._cast.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._cast.__exit__(*error)
-        self._guard.__exit__(*error)
-        self._steps.spend(time.perf_counter() - self._began)
-
-
 def structure_listing(model: nn.Module) -> list[Any]:
     """Role, name, structure and tie of each parameter and buffer."""
     return [(item.role, item.name, item.structure, item.tied_to) for item in inventory(model)]
 
 
-def _tensors(value: Any, depth: int = 3) -> Iterator[Tensor]:  # noqa: ANN401 - whatever a forward takes
-    if isinstance(value, Tensor):
-        yield value
-    elif depth and isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item, depth - 1)
-    elif depth and isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item, depth - 1)
+def _all_finite(inputs: Any) -> bool:  # noqa: ANN401
+    floats = (tensor for tensor in tensors_in(inputs) if tensor.is_floating_point() and tensor.layout is torch.strided)
+    return all(bool(torch.isfinite(tensor).all()) for tensor in floats)
 
 
 def _settings(optimizer: Optimizer) -> dict[str, str]:
@@ -397,36 +249,4 @@ def _settings(optimizer: Optimizer) -> dict[str, str]:
             if name != "params":
                 plain = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
                 found[f"{name}[{place}]" if len(optimizer.param_groups) > 1 else name] = repr(plain)
-    return found
-
-
-def _hex(table: Tensor) -> str:
-    """The first half of each fingerprint, 16 digits each."""
-    return table[:, 0].contiguous().numpy().astype(">i8").tobytes().hex()
-
-
-def _floats(numbers: Sequence[Tensor]) -> list[str]:
-    """Exact texts of tensors of no dimension, fetched from each device at once."""
-    by_device: dict[torch.device, list[int]] = {}
-    for place, number in enumerate(numbers):
-        by_device.setdefault(number.device, []).append(place)
-    texts = [""] * len(numbers)
-    for places in by_device.values():
-        fetched = torch.stack([numbers[place].double() for place in places]).tolist()
-        for place, value in zip(places, fetched, strict=True):
-            texts[place] = value.hex() if math.isfinite(value) else repr(value)
-    return texts
-
-
-def _samples(tensors: Sequence[Tensor]) -> list[list[Any]]:
-    """Of each tensor [place in row-major order, value] of some evenly spread elements; none of tensors on a GPU."""
-    found: list[list[Any]] = []
-    for tensor in tensors:
-        count = tensor.numel()
-        if not count or tensor.is_cuda or tensor.is_complex() or tensor.layout is not torch.strided:
-            found.append([])
-            continue
-        places = sorted({count * place // SAMPLED for place in range(SAMPLED)})
-        values = tensor.detach().reshape(-1)[torch.tensor(places)].tolist()
-        found.append([[place, repr(value)] for place, value in zip(places, values, strict=True)])
     return found

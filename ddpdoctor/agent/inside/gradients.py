@@ -1,0 +1,74 @@
+"""The gradients of a window: each parameter's own before DDP reduces it, and what the optimizer gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from .budget import Budget
+from .journal import Journal
+from .mesh import is_meshed
+from .origins import Origins
+from .prints import Prints, exact
+from .projection import projection
+from .wrapped import Models
+
+
+class Gradients:
+    """Hooks on parameters that project each local gradient while `audited`; `read` says what became of them."""
+
+    def __init__(self, journal: Journal, budget: Budget, prints: Prints, models: Models) -> None:
+        self._observed = journal.observing(self._accumulated)
+        self._budget, self._prints, self._models = budget, prints, models
+        self._hooked: dict[int, Tensor] = {}
+        self._local: dict[int, tuple[int, Tensor]] = {}
+        self.audited = False
+
+    def follow(self, more: Iterable[Tensor] = ()) -> None:
+        """Hook what is not hooked yet: parameters of the wrapped models, and `more`. Sharded ones are left alone."""
+        for parameter in (*(p for model in self._models for p in model.module.parameters()), *more):
+            if parameter.requires_grad and id(parameter) not in self._hooked and not is_meshed(parameter):
+                parameter.register_post_accumulate_grad_hook(self._observed)
+                self._hooked[id(parameter)] = parameter  # kept, so that its id is never another's
+
+    def forget(self) -> None:
+        """The window is over."""
+        self._local.clear()
+        self.audited = False
+
+    def read(self, optimizer: Optimizer, origins: Origins) -> dict[str, Any]:
+        """The gradients that `optimizer` steps with: fingerprints, projections before and after, and DDP's part in them."""
+        stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        owners = {
+            name: (p, p.grad)
+            for name, p in self._models.parameters(optimizer).items()
+            if p.grad is not None and id(p) in stepped
+        }
+        local = [self._local.get(id(p)) for p, _ in owners.values()]
+        values = exact(
+            [*(projection(grad) for _, grad in owners.values()), *(pair[1] for pair in local if pair is not None)]
+        )
+        mine = iter(values[len(owners) :])
+        standings = {name: self._models.standing(name, p) for name, (p, _) in owners.items()}
+        return {
+            "gradients": self._prints.by_name({name: grad for name, (_, grad) in owners.items()}),
+            "projected": values[: len(owners)],
+            "local": [None if pair is None else next(mine) for pair in local],
+            "counts": [0 if pair is None else pair[0] for pair in local],
+            "managed": list(standings.values()),
+            "origins": {
+                name: line
+                for name, (p, _) in owners.items()
+                if standings[name] != "reduced" and (line := origins.of(p, standings[name])) is not None
+            },
+        }
+
+    def _accumulated(self, parameter: Tensor) -> None:
+        """A local gradient is complete; DDP has not reduced it yet."""
+        if self.audited and parameter.grad is not None:
+            with self._budget:
+                count = self._local.get(id(parameter), (0,))[0]
+                self._local[id(parameter)] = count + 1, projection(parameter.grad)

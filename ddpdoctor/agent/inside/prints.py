@@ -1,0 +1,96 @@
+"""Fingerprints of named tensors as they stand in the journal, and exact texts of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .fingerprint import best_method, combined, digests
+from .journal import Journal
+from .mesh import is_meshed
+
+SAMPLED = 8  # elements a tensor whose values are written down
+
+
+class Prints:
+    """Takes fingerprints by the method of this rank. A table of weights is written when its content is new."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.method = best_method()
+        self._journal = journal
+        self._last = ""
+        self._names: list[str] = []
+
+    def write(self, phase: str, named: Mapping[str, Tensor], *, always: bool = False) -> str:
+        """Write the fingerprints and some values of `named` as a table of `phase`; returns what stands for its content."""
+        tensors = list(named.values())
+        table = digests(tensors, self.method)
+        key = combined(table, "\n".join(named).encode()).hex()
+        if not always and self._last == key:
+            return key
+        self._last = key
+        names = list(named)
+        self._journal.write(
+            "table", phase=phase, key=key, names=None if names == self._names else names, digests=_hex(table),
+            samples=_samples(tensors), shapes=[list(tensor.shape) for tensor in tensors],
+        )  # fmt: skip
+        self._names = names
+        return key
+
+    def by_name(self, named: Mapping[str, Tensor]) -> dict[str, str]:
+        """Each tensor's fingerprint."""
+        table = _hex(digests(list(named.values()), self.method))
+        return {name: table[16 * place : 16 * place + 16] for place, name in enumerate(named)}
+
+    def of(self, tensors: Iterable[Tensor]) -> str:
+        """One fingerprint of all of them."""
+        return combined(digests(list(tensors), self.method)).hex()[:16]
+
+
+def tensors_in(value: Any, depth: int = 3) -> Iterator[Tensor]:  # noqa: ANN401 - whatever a forward takes
+    """The tensors of which the whole is on this rank, in tuples, lists and dicts."""
+    if isinstance(value, Tensor):
+        if not is_meshed(value):
+            yield value
+    elif depth and isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item, depth - 1)
+    elif depth and isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item, depth - 1)
+
+
+def exact(numbers: Sequence[Tensor]) -> list[str]:
+    """Exact texts of tensors of no dimension, fetched from each device at once."""
+    by_device: dict[torch.device, list[int]] = {}
+    for place, number in enumerate(numbers):
+        by_device.setdefault(number.device, []).append(place)
+    texts = [""] * len(numbers)
+    for places in by_device.values():
+        fetched = torch.stack([numbers[place].double() for place in places]).tolist()
+        for place, value in zip(places, fetched, strict=True):
+            texts[place] = value.hex() if math.isfinite(value) else repr(value)
+    return texts
+
+
+def _hex(table: Tensor) -> str:
+    """The first half of each fingerprint, 16 digits each."""
+    return table[:, 0].contiguous().numpy().astype(">i8").tobytes().hex()
+
+
+def _samples(tensors: Sequence[Tensor]) -> list[list[Any]]:
+    """Of each tensor [place in row-major order, value] of some evenly spread elements; none of tensors on a GPU."""
+    found: list[list[Any]] = []
+    for tensor in tensors:
+        count = tensor.numel()
+        if not count or tensor.is_cuda or tensor.is_complex() or tensor.layout is not torch.strided:
+            found.append([])
+            continue
+        places = sorted({count * place // SAMPLED for place in range(SAMPLED)})
+        values = tensor.detach().reshape(-1)[torch.tensor(places)].tolist()
+        found.append([[place, repr(value)] for place, value in zip(places, values, strict=True)])
+    return found

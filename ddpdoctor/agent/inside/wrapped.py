@@ -1,0 +1,84 @@
+"""The models under DistributedDataParallel, as they were when they were wrapped, and what has become of them since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .inventory import unwrapped
+from .mesh import is_meshed
+
+
+class Wrapped:
+    """One wrapped model. `reduced` holds the ids of the parameters whose gradients DDP reduces."""
+
+    def __init__(self, ddp: nn.Module, prefix: str) -> None:
+        self.module = unwrapped(ddp)
+        self.prefix = prefix
+        ignored = set(getattr(ddp, "parameters_to_ignore", ()))
+        self._names = {id(p): prefix + name for name, p in self.module.named_parameters()}
+        self._frozen = {prefix + name for name, p in self.module.named_parameters() if not p.requires_grad}
+        self.reduced = {id(p) for name, p in self.module.named_parameters() if p.requires_grad and name not in ignored}
+
+    def standing(self, name: str, parameter: Tensor) -> str | None:
+        """`reduced`, or why DDP does not reduce the parameter that is called `name` here; None where it is not of this model."""
+        if id(parameter) in self.reduced:
+            return "reduced"
+        if name.startswith("param_groups[") or not name.startswith(self.prefix):
+            return None
+        if id(parameter) in self._names:
+            return "unfrozen" if name in self._frozen else "ignored"
+        return "replaced" if name in self._names.values() else "added"
+
+
+class Models:
+    """All wrapped models of a rank, in the order in which they were wrapped."""
+
+    def __init__(self) -> None:
+        self._models: dict[int, Wrapped] = {}
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    def __iter__(self) -> Iterator[Wrapped]:
+        return iter(self._models.values())
+
+    def add(self, ddp: Any) -> Wrapped | None:  # noqa: ANN401
+        """Remember a wrapped model; None where it was wrapped before."""
+        number = len(self._models)
+        model = Wrapped(ddp, f"model{number + 1}:" if number else "")
+        if id(model.module) in self._models:
+            return None
+        self._models[id(model.module)] = model
+        return model
+
+    def parameters(self, optimizer: Optimizer | None = None) -> dict[str, Tensor]:
+        """Every parameter by name: of the wrapped models, then those that only the optimizer knows; no sharded ones."""
+        named: dict[str, Tensor] = {}
+        for model in self:
+            for name, parameter in model.module.named_parameters():
+                if not is_meshed(parameter):
+                    named[model.prefix + name] = parameter
+        known = {id(parameter) for parameter in named.values()}
+        for place, group in enumerate(optimizer.param_groups if optimizer is not None else ()):
+            for number, parameter in enumerate(group["params"]):
+                if id(parameter) not in known and not is_meshed(parameter):
+                    named[f"param_groups[{place}]['params'][{number}]"] = parameter
+        return named
+
+    def buffers(self) -> dict[str, Tensor]:
+        """Every buffer by name."""
+        return {
+            model.prefix + name: buffer
+            for model in self
+            for name, buffer in model.module.named_buffers()
+            if not is_meshed(buffer)
+        }
+
+    def standing(self, name: str, parameter: Tensor) -> str:
+        """What DDP makes of a parameter: `reduced`, or why it does not reduce it."""
+        found = next((said for model in self if (said := model.standing(name, parameter)) is not None), None)
+        return found or ("outside" if self._models else "no model")
