@@ -106,6 +106,8 @@ def _run(
                         if not evidence.ranks:
                             speaker.say(f"note: {evidence.why_missing('Stacks')}")
                         report = speaker.report(evidence)
+                        if watching.killed_by_us:
+                            speaker.say(_last_word(report))
                         if watching.killed_by_us and not _explained(report):
                             return 3
                         found = report.exit_code(options.fail_on) == 1
@@ -180,6 +182,14 @@ class _Speaker:
 def _explained(report: Report) -> bool:
     """Whether the report names a cause; one that is only worth saying is none."""
     return any(finding.severity is not Severity.INFO for finding in report.findings)
+
+
+def _last_word(report: Report) -> str:
+    """Said below everything that a launcher prints when it is ended."""
+    if not _explained(report):
+        return "ended the job, whose hang stays unexplained: see above"
+    first = report.findings[0]
+    return f"ended the job for {first.code} {first.rule.name}: {first.message}"
 
 
 def _unexplained(seconds: float, missing: Sequence[Missing]) -> str:

@@ -180,6 +180,7 @@ def test_kill_on_hang_ends_the_whole_job(script: Path) -> None:
     ended = watch("--stall-after", "2", "--kill-on-hang", "--", *TORCHRUN, str(script), "600")
     assert ended.returncode == 1
     assert "DDP307 rank-stuck-outside-collective: rank 1 in fetch (job.py:8) sleeps" in ended.stderr
+    assert "ended the job for DDP307" in ended.stderr.splitlines()[-1]  # below all that torchrun says of its end
     assert not processes_with(str(script))
 
 

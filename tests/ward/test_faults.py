@@ -19,6 +19,7 @@ QUICK = {  # one of each kind of evidence; every rank of four and both of two ha
     "DDP307-lock": (4, 3),
     "DDP309-breakpoint": (2, 1),
     "DDP311": (2, 0),
+    "DDP312": (4, 3),
     "DDP315-only": (4, 0),
     "DDP318": (2, 0),
 }
@@ -57,7 +58,6 @@ def judge(case: Case, nproc: int, culprit: int, watched: Watched) -> None:
     assert watched.ended.code == 1, watched.transcript
 
 
-@pytest.mark.matrix
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in QUICK], ids=lambda case: case.name)
 def test_the_fault_is_named(case: Case, round_of_the_ward: dict[str, Future[Watched]]) -> None:

@@ -19,7 +19,6 @@ def left_alone(program: Path, nproc: int) -> None:
     assert watched.ended.code == 0, watched.transcript
 
 
-@pytest.mark.matrix
 def test_a_healthy_job_is_left_alone() -> None:
     left_alone(next(path for path in healthy() if path.stem == QUICK), 3)
 
