@@ -15,6 +15,7 @@ from ddpdoctor.agent.inside.strip import HEADER_BYTES, NO_ROOT, NO_SEQ, Header, 
 from ddpdoctor.collect.faulthandler_text import from_faulthandler
 from ddpdoctor.collect.last_calls import record_from
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.pace import Pace
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, NewGroup, RankError, StepCount, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
 
@@ -67,6 +68,19 @@ class RankProcess:
             steps=_iterations(by_kind["mark"], names),
             forwards=tuple(_forwards(by_kind["mark"], names)),
             new_groups=tuple(_new_group(record, names) for record in by_kind["new_group"]),
+        )
+
+    def pace(self) -> Pace:
+        """When its latest iterations began, from the ring that is in the file now."""
+        names = _names(self.file("names"))
+        records = read_records(_bytes(self.file("strip")))
+        batches = [record for record in records if names.get(record.op) == ("mark", "batch")]
+        forwards = [record for record in records if names.get(record.op) == ("mark", "forward")]
+        return Pace(
+            asked_ns=tuple(record.began_ns for record in batches),
+            drawn_ns=tuple(record.returned_ns for record in batches),
+            forward_ns=tuple(record.began_ns for record in forwards),
+            forward=_place(names, forwards[-1].place) if forwards else None,
         )
 
     def error(self) -> tuple[RankError, float] | None:

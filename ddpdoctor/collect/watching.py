@@ -192,11 +192,8 @@ class Watch:
                 record = _kept_record(agent)
                 seen = (*seen, record) if record is not None else seen
             ending = (exits[agent.rank],) if agent.rank in exits else ()
-            facts.append(
-                RankFacts(
-                    rank=agent.rank, host=host, facts=(*seen, *self.environment, agent.steps(), agent.calls(), *ending)
-                )
-            )
+            told = (agent.steps(), agent.calls(), agent.pace())
+            facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
         source = source_of(_frames(facts))
         return Evidence(
             job=tuple(fact for fact in (stall, source, log) if fact is not None),

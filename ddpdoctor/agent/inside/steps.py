@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from typing import Any
 
 from .calls import Calls
@@ -25,14 +26,14 @@ def count_steps(log: Log, calls: Calls) -> None:
     _count_batches(log, calls)
 
 
-def _mark(log: Log, calls: Calls, what: str, iteration: int, source: int) -> None:
+def _mark(log: Log, calls: Calls, what: str, iteration: int, source: int, began_ns: int = 0) -> None:
     """Write down how many collectives the default group had made when an iteration began.
 
     `source` is the number of the data set that the batch is of, or of the line that the forward was called from.
     """
     group = calls.default_group()
     seq = calls.made(group) if group is not None else NO_SEQ
-    log.strip.mark(log.number("mark", what), source, iteration, seq)
+    log.strip.mark(log.number("mark", what), source, iteration, seq, began_ns)
 
 
 def _count_forwards(log: Log, calls: Calls) -> None:
@@ -63,11 +64,12 @@ def _count_batches(log: Log, calls: Calls) -> None:
 
     @functools.wraps(draw)
     def counted(self: Any) -> Any:  # noqa: ANN401
+        asked = time.time_ns()
         batch = draw(self)
         if log.rank.is_here():
             source = log.number("data", id(self._dataset))
             drawn[source] = drawn.get(source, 0) + 1
-            _mark(log, calls, BATCH, drawn[source], source)
+            _mark(log, calls, BATCH, drawn[source], source, asked)
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]

@@ -39,8 +39,8 @@ class Header(NamedTuple):
 class Record(NamedTuple):
     """One call: its place in the order, when it began and returned (0 while it runs), and numbers of texts.
 
-    A mark (the beginning of an iteration) is a record too: `root` then holds the iteration's number. Of a send or receive
-    `tensors` is the tag.
+    A mark (the beginning of an iteration) is a record too: `root` then holds the iteration's number, `place` the data set of
+    a batch or the line of a forward; a batch was asked for at `began_ns`. Of a send or receive `tensors` is the tag.
     """
 
     number: int
@@ -95,13 +95,14 @@ class Strip:
         self._header(now)
         return index
 
-    def mark(self, what: int, source: int, iteration: int, seq: int) -> None:
-        """Record that an iteration begins, after `seq` collectives."""
+    def mark(self, what: int, source: int, iteration: int, seq: int, began_ns: int = 0) -> None:
+        """Record that an iteration begins, after `seq` collectives; `began_ns` is when it was asked for, where it was."""
         index = self.written
         self.written = index + 1
         offset = HEADER_BYTES + index % RING * RECORD.size
         now = time.time_ns()
-        RECORD.pack_into(self._map, offset, index, now, now, seq, iteration, self.steps, source, 0, what, 0, 0)
+        began = began_ns or now
+        RECORD.pack_into(self._map, offset, index, began, now, seq, iteration, self.steps, source, 0, what, 0, 0)
         self._header(now)
 
     def end(self, index: int) -> None:

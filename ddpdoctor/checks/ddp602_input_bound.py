@@ -1,0 +1,65 @@
+"""The ranks wait for their data longer than they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.pace import Pace
+from ddpdoctor.evidence.process import Stall
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where
+
+RULE = Rule(
+    code="DDP602",
+    name="input-bound",
+    summary="ranks spend most of their time waiting for the data loader",
+    severity=Severity.WARN,
+    remedy="give the DataLoader workers (`num_workers`, at most the processors of the rank), `pin_memory=True` and "
+    "`persistent_workers=True`; decode once and keep the result; store many samples a file",
+)
+
+LEAST_SHARE = 0.5  # of the time of the iterations: the data, not the model, sets the pace
+LEAST_BATCHES = 20
+LEAST_SECONDS = 5.0  # of iterations: a job that lasts no longer need not be faster
+
+
+def check(paces: PerRank[Pace], stall: Stall | None) -> Iterator[Finding]:
+    """One finding with the ranks that wait for data during most of their iterations."""
+    if stall is not None:
+        raise SkipCheck("the job stands still: why it does comes first")
+    shares = {entry.rank: share for entry in paces if (share := _waiting(entry.value)) is not None}
+    if not shares:
+        raise SkipCheck(f"no rank drew {LEAST_BATCHES} batches from a DataLoader in {LEAST_SECONDS:g} s or more")
+    bound = [rank for rank, share in shares.items() if share >= LEAST_SHARE]
+    if bound:
+        share = median(shares[rank] for rank in bound)
+        yield RULE.finding(
+            f"{100 * share:.0f} % of the time of training goes into waiting for batches",
+            ranks=bound,
+            where=_where(bound[0], paces[bound[0]]),
+            share=share,
+        )
+
+
+def _waiting(pace: Pace) -> float | None:
+    """The part of this rank's iterations in which it waited for a batch, or None where there are too few."""
+    if len(pace.drawn_ns) < LEAST_BATCHES or len(pace.forward_ns) < LEAST_BATCHES:
+        return None
+    first = pace.asked_ns[1]  # the first batch waits for workers to start
+    last = max(pace.drawn_ns[-1], pace.forward_ns[-1])
+    if last - first < LEAST_SECONDS * 1e9:
+        return None
+    waited = sum(drawn - asked for asked, drawn in zip(pace.asked_ns[1:], pace.drawn_ns[1:], strict=True))
+    return waited / (last - first)
+
+
+def _where(rank: int, pace: Pace) -> tuple[Where, ...]:
+    line = pace.forward
+    if line is None:
+        return ()
+    return (
+        Where(
+            rank=rank, file=line.file, line=line.line, function=line.function, note="the forward that waits for them"
+        ),
+    )

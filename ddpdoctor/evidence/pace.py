@@ -1,0 +1,24 @@
+"""When one rank asked for its batches, got them and began its training forwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddpdoctor.evidence.frames import Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The latest iterations of one rank, oldest first; times in nanoseconds since the epoch, by the clock of its host.
+
+    Batch `i` was asked for at `asked_ns[i]` and there at `drawn_ns[i]`; both are empty where no DataLoader was used.
+    `forward_ns` are the beginnings of training forwards of the wrapped model, `forward` the user's line of the last one.
+    """
+
+    asked_ns: tuple[int, ...] = ()
+    drawn_ns: tuple[int, ...] = ()
+    forward_ns: tuple[int, ...] = ()
+    forward: Frame | None = None
+
+
+KINDS = (Pace,)
