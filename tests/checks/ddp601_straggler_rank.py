@@ -1,8 +1,5 @@
 """A slow rank among four and among two, in each part of a step; healthy: taking turns, one long pause, a little."""
 
-from dataclasses import replace
-
-from ddpdoctor.evidence import Evidence
 from tests.checks import Sick
 from tests.paces import steps, usual
 
@@ -26,17 +23,9 @@ SICK = (
         ranks=(1,),
     ),
 )
-
-
-def _apart(evidence: Evidence, host: str) -> Evidence:
-    first, second = evidence.ranks
-    return replace(evidence, ranks=(first, replace(second, host=host)))
-
-
 HEALTHY = (
     steps(usual, usual),
     steps(*(lambda step, rank=rank: {"batch": 30 if step % 3 == rank else 0} for rank in range(3))),  # long samples
     steps(lambda step: {"batch": 20_000 if step == 20 else 0}, usual, usual),  # one evaluation
     steps(lambda _: {"forward": 1}, usual, usual),
-    _apart(steps(usual, lambda _: {"batch": 30}), "host-b"),  # clocks of two hosts are not compared
 )
