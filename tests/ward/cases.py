@@ -126,10 +126,10 @@ CASES = (
     *_fault("DDP406", "layer", "width", tied=True, line=IN_WRAP),
     *_fault("DDP409", needs_root=True),
     *_fault("DDP410"),
-    *_fault("DDP411", blames="everyone", line=None, gap="a variable that the script sets itself is not seen: DDP403"),
+    *_fault("DDP411", blames="everyone", line=IN_WRAP),
     *_fault("DDP412", blames="everyone", line=IN_LOSS),
     *_fault("DDP413", blames="everyone"),
-    *_fault("DDP414", gap="a rank that does not know that it is one is not told from its peers by the log"),
+    *_fault("DDP414"),
     *_fault("DDP416", line=None),
     *_fault("DDP417"),
 )
