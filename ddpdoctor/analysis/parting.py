@@ -8,10 +8,20 @@ from ddpdoctor.analysis.divergences import ByRank, aligned
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.step_lines import lines_at
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.replicas import Aspect, Element, Replicas, Role, Side, StructureDifference, ValueDifference
+from ddpdoctor.evidence.replicas import (
+    Aspect,
+    Element,
+    Kind,
+    Replicas,
+    Role,
+    Side,
+    StructureDifference,
+    ValueDifference,
+)
 from ddpdoctor.evidence.track import Line, Table, TensorKind, Track
 from ddpdoctor.model import SkipCheck
 
+Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind]]
 ASPECTS: tuple[Aspect, ...] = ("dtype", "shape", "stride", "requires_grad", "ties")
 
 
@@ -56,7 +66,7 @@ def compare_tables(tables: Mapping[int, Table]) -> tuple[ValueDifference, ...]:
 
 
 def _compare(
-    role: Role, digests: Mapping[int, Mapping[str, str]], locate: Callable[..., Element | None] | None = None
+    role: Role, digests: Mapping[int, Mapping[str, str]], locate: Locate | None = None
 ) -> tuple[ValueDifference, ...]:
     names = next(iter(digests.values()), {})
     found = []
@@ -65,13 +75,14 @@ def _compare(
         if len(held) < len(digests) or len(set(held.values())) == 1:
             continue
         sides = vote(held).sides
-        element = locate(name, sides) if locate is not None else None
+        element, kind = locate(name, sides) if locate is not None else (None, "value")
         said = element.values if element is not None else ("",) * len(sides)
         found.append(
             ValueDifference(
                 role=role,
                 name=name,
                 element=element,
+                kind=kind,
                 sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
             )
         )
@@ -97,21 +108,32 @@ def _states(seen: ByRank) -> tuple[ValueDifference, ...]:
     return _compare("optimizer state", {rank: one.state for rank, one in seen.items() if one.state is not None})
 
 
-def element_in(tables: Mapping[int, Table]) -> Callable[..., Element | None]:
-    """A function that gives the sampled element of a tensor in which its sides differ most."""
+def element_in(tables: Mapping[int, Table]) -> Locate:
+    """A function that gives the sampled element of a tensor in which its sides differ most, and the kind of difference."""
 
-    def locate(name: str, sides: Sequence[Sequence[int]]) -> Element | None:
+    def locate(name: str, sides: Sequence[Sequence[int]]) -> tuple[Element | None, Kind]:
         columns = [dict(tables[side[0]].samples.get(name, ())) for side in sides]
         apart = [offset for offset in columns[0] if len({column.get(offset) for column in columns}) > 1]
         if not apart:
-            return None
+            return None, "value"
+        kinds = {_kind([column[offset] for column in columns]) for offset in apart}
         offset = max(apart, key=lambda offset: _gap([column[offset] for column in columns]))
         values = [column[offset] for column in columns]
         shape = tables[sides[0][0]].shapes.get(name, ())
         gap = _gap(values)
-        return Element(index=_index(offset, shape), values=_short(values), difference=gap if gap >= 0 else None)
+        found = Element(index=_index(offset, shape), values=_short(values), difference=gap if gap >= 0 else None)
+        return found, kinds.pop() if len(kinds) == 1 else "value"
 
     return locate
+
+
+def _kind(values: Sequence[str]) -> Kind:
+    if all(value.startswith("nan (") for value in values):
+        return "NaN payload"
+    try:
+        return "sign of zero" if all(float(value) == 0 for value in values) else "value"
+    except ValueError:
+        return "value"
 
 
 def _gap(values: Sequence[str]) -> float:

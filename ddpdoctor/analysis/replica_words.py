@@ -41,7 +41,8 @@ def element_sentence(difference: ValueDifference) -> str:
     index = f"[{', '.join(map(str, difference.element.index))}]" if difference.element.index else ""
     said = f"{difference.name}{index} is {sides_sentence(difference.sides)}"
     if difference.kind != "value":
-        return f"{said}: only the {difference.kind} differs"
+        seen = "" if difference.extent else ", as far as elements were looked at"
+        return f"{said}: only the {difference.kind} differs{seen}"
     gap = difference.element.difference
     return said if gap is None else f"{said}, a difference of {gap:.3g}"
 

@@ -91,6 +91,11 @@ def _samples(tensors: Sequence[Tensor]) -> list[list[Any]]:
             found.append([])
             continue
         places = sorted({count * place // SAMPLED for place in range(SAMPLED)})
-        values = tensor.detach().reshape(-1)[torch.tensor(places)].tolist()
-        found.append([[place, repr(value)] for place, value in zip(places, values, strict=True)])
+        sampled = tensor.detach().reshape(-1)[torch.tensor(places)]
+        texts = [repr(value) if value == value else _bits(sampled[at]) for at, value in enumerate(sampled.tolist())]
+        found.append([[place, text] for place, text in zip(places, texts, strict=True)])
     return found
+
+
+def _bits(nan: Tensor) -> str:
+    return f"nan (0x{nan.reshape(1).view(torch.uint8).flip(0).numpy().tobytes().hex()})"
