@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from ddpdoctor.analysis.gradients import gradient_divergences
 from ddpdoctor.analysis.majority import Vote, vote
@@ -42,8 +42,18 @@ def derive(tracks: PerRank[Track]) -> Divergences:
         steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
         audited=len(steps),
         world_size=len(by_rank),
-        found=tuple(found),
+        found=tuple(_first_of_each(found)),
     )
+
+
+def _first_of_each(found: Iterable[Divergence]) -> Iterator[Divergence]:
+    """What goes on step after step is told once, with its first step."""
+    told = set()
+    for one in found:
+        key = one.phase, one.why, one.tensors if one.phase in {"settings", "same draws", "read early"} else ()
+        if key not in told:
+            told.add(key)
+            yield one
 
 
 def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:

@@ -9,6 +9,7 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.step_lines import lines_at
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.replicas import (
+    SAMPLED,
     Aspect,
     Element,
     Kind,
@@ -83,6 +84,7 @@ def _compare(
                 name=name,
                 element=element,
                 kind=kind,
+                extent=SAMPLED if element is not None else "",
                 sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
             )
         )

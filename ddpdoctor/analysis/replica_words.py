@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ddpdoctor.analysis.divergence_words import where
 from ddpdoctor.analysis.majority import Vote, vote_of
-from ddpdoctor.evidence.replicas import Replicas, Role, Side, StructureDifference, ValueDifference
+from ddpdoctor.evidence.replicas import SAMPLED, Replicas, Role, Side, StructureDifference, ValueDifference
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 UNDECIDED = "it cannot be told which side is right"
@@ -41,7 +41,7 @@ def element_sentence(difference: ValueDifference) -> str:
     index = f"[{', '.join(map(str, difference.element.index))}]" if difference.element.index else ""
     said = f"{difference.name}{index} is {sides_sentence(difference.sides)}"
     if difference.kind != "value":
-        seen = "" if difference.extent else ", as far as elements were looked at"
+        seen = f", {difference.extent}" if difference.extent == SAMPLED else ""
         return f"{said}: only the {difference.kind} differs{seen}"
     gap = difference.element.difference
     return said if gap is None else f"{said}, a difference of {gap:.3g}"

@@ -12,6 +12,8 @@ Role = Literal["parameter", "buffer", "optimizer state"]
 Kind = Literal["value", "sign of zero", "NaN payload"]
 Aspect = Literal["presence", "order", "dtype", "shape", "stride", "requires_grad", "ties"]
 
+SAMPLED = "as far as elements were looked at"  # an extent
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
