@@ -78,7 +78,7 @@ def main() -> int:
             host=here.hostname,
             address=address,
             port=listener.port,
-            speed_mbit=interface.speed_mbit if interface else None,
+            speed_mbit=None if interface is None or interface.virtual else interface.speed_mbit,
             facts={type(fact).__name__: msgspec.to_builtins(fact) for fact in facts},
         )
         threading.Thread(target=messages.pulse, args=(options.node, stop), daemon=True).start()
@@ -105,9 +105,12 @@ def own_address(here: Network, master: Master | None, master_addr: str) -> str:
     candidates = [address.partition("/")[0] for interface in chosen for address in interface.addresses]
     candidates += here.hostname_addresses[:1]
     candidates = [address for address in candidates if not address.startswith("127.") and address != "::1"]
-    source = master.source if master is not None and master.source is not None else socket.gethostbyname(master_addr)
     own = [address for address in candidates if here.interface_of(address) is not None]
-    return own[0] if own else source
+    if own:
+        return own[0]
+    if master is not None and master.source is not None:
+        return master.source
+    return str(socket.getaddrinfo(master_addr, None)[0][4][0])
 
 
 def say(kind: str, value: Any) -> None:  # noqa: ANN401 - anything JSON can hold

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.analysis.culprits import Culprits, attribute
-from ddpdoctor.analysis.speeds import is_slow, median_speed
+from ddpdoctor.analysis.speeds import is_late, is_slow, median_latency, median_speed
 from ddpdoctor.evidence.links import LinkOutcome, Links
 
 STALLS: tuple[LinkOutcome, ...] = ("large-stalls",)
@@ -22,7 +22,7 @@ def stalling(links: Links) -> Culprits:
 
 def slow(links: Links) -> Culprits:
     """Who accounts for the directions whose stream is far below the median."""
-    usual = median_speed(links)
+    usual = median_speed(links.links)
     if usual is None:
         return Culprits()
     return attribute(
@@ -30,9 +30,19 @@ def slow(links: Links) -> Culprits:
     )
 
 
+def late(links: Links) -> Culprits:
+    """Who accounts for the directions whose latency is far above the median."""
+    usual = median_latency(links.links)
+    if usual is None:
+        return Culprits()
+    return attribute(
+        {(link.source, link.target): not is_late(link, usual) for link in links.links if link.outcome == "ok"}
+    )
+
+
 def accused_nodes(links: Links) -> frozenset[int]:
     """The numbers of the nodes that something is wrong with, and of those that never came or fell silent."""
     found = {*links.missing, *links.lost}
-    for culprits in (broken(links), stalling(links), slow(links)):
+    for culprits in (broken(links), stalling(links), slow(links), late(links)):
         found.update(culprits.nodes, culprits.deaf, culprits.mute)
     return frozenset(found)

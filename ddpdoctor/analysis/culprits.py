@@ -32,9 +32,11 @@ class Culprits:
 def attribute(tried: Mapping[Direction, bool]) -> Culprits:
     """What accounts for the directions that are not good. `tried` maps (source, target) to whether it was good.
 
-    A node is accused where it failed with more than half of at least two partners; the worst first, and what it
-    accounts for is then taken out.
+    Where every result fits two groups that each talk within themselves, it is what joins them. Else a node is accused where it
+    failed with more than half of at least two partners; the worst first, and what it accounts for is then taken out.
     """
+    if (block := _two_sides(tried)) is not None:
+        return Culprits(blocks=(block,))
     testimony = _Testimony(tried)
     found: dict[Kind, list[int]] = {"nodes": [], "deaf": [], "mute": []}
     while (worst := testimony.worst()) is not None:
@@ -55,7 +57,7 @@ def attribute(tried: Mapping[Direction, bool]) -> Culprits:
 
 
 class _Testimony:
-    """Who was tried with whom and how it went; an accused node no longer testifies against anybody."""
+    """Who was tried with whom and how it went; what an accused node accounts for testifies against nobody else."""
 
     def __init__(self, tried: Mapping[Direction, bool]) -> None:
         self._tried = tried
@@ -87,17 +89,17 @@ class _Testimony:
         """Remove what `node` accounts for, and judge those again whom it concerned."""
         concerned = self._from.get(node, set()) | self._to.get(node, set())
         if kind != "mute":
-            for source in self._bad_from.pop(node, set()):
-                self._bad_to[source].discard(node)
+            self._bad_from.pop(node, None)
+            for source in self._from.pop(node, ()):
+                self._to[source].discard(node)
+                self._bad_to.get(source, set()).discard(node)
         if kind != "deaf":
-            for target in self._bad_to.pop(node, set()):
-                self._bad_from[target].discard(node)
+            self._bad_to.pop(node, None)
+            for target in self._to.pop(node, ()):
+                self._from[target].discard(node)
+                self._bad_from.get(target, set()).discard(node)
         if kind == "nodes":
-            for other in concerned:
-                self._from.get(other, set()).discard(node)
-                self._to.get(other, set()).discard(node)
-            self._weights.pop(node)
-            concerned = concerned - {node}
+            del self._weights[node]
         else:
             concerned = concerned | {node}
         for other in concerned & self._weights.keys():
@@ -109,19 +111,18 @@ class _Testimony:
         The share is 0 where it failed with half of its partners or fewer. It comes first: a bad node fails with everybody,
         an innocent one that met many bad ones has talked to somebody.
         """
+        sources, targets = self._from.get(node, set()), self._to.get(node, set())
         bad_from, bad_to = self._bad_from.get(node, set()), self._bad_to.get(node, set())
-        both = bad_from & bad_to
-        whole = self._from.get(node, set()) & self._to.get(node, set())
-        candidates: list[tuple[Kind, set[int], int, int]] = [
-            ("nodes", both, len(whole), len(bad_from) + len(bad_to)),
-            ("deaf", bad_from - both, len(self._from.get(node, set())), len(bad_from - both)),
-            ("mute", bad_to - both, len(self._to.get(node, set())), len(bad_to - both)),
-        ]
-        best: Weight = (0.0, 0, "nodes")
-        for kind, failing, partners, explained in candidates:
-            if partners > 1 and 2 * len(failing) > partners and not self._has_company(node, failing):
-                best = max(best, (len(failing) / partners, explained, kind))
-        return best
+        deaf = _mostly(bad_from, sources) and not self._has_company(node, bad_from)
+        mute = _mostly(bad_to, targets) and not self._has_company(node, bad_to)
+        if deaf and mute:
+            explained = len(bad_from) + len(bad_to)
+            return explained / (len(sources) + len(targets)), explained, "nodes"
+        if deaf:
+            return len(bad_from) / len(sources), len(bad_from), "deaf"
+        if mute:
+            return len(bad_to) / len(targets), len(bad_to), "mute"
+        return 0.0, 0, "nodes"
 
     def _has_company(self, node: int, failing: set[int]) -> bool:
         """Whether another node fails with just the same partners and talks to `node`: what joins the groups is broken."""
@@ -131,6 +132,44 @@ class _Testimony:
             *(self._bad_from.get(far, set()) & self._bad_to.get(far, set()) for far in failing)
         ) - {node}
         return any(self._tried.get((node, other), False) and self._tried.get((other, node), False) for other in alike)
+
+
+def _mostly(bad: Collection[int], tried: Collection[int]) -> bool:
+    """Whether more than half of at least two are bad."""
+    return len(tried) > 1 and 2 * len(bad) > len(tried)
+
+
+def _two_sides(tried: Mapping[Direction, bool]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The two groups that all results fit: nothing gets through between them, everything within each.
+
+    None where a result contradicts that, where a group has one node only, or where most of a group talk to nobody.
+    """
+    alike: dict[int, list[tuple[int, bool]]] = {}
+    for (a, b), good in tried.items():
+        if tried.get((b, a)) != good:
+            return None
+        alike.setdefault(a, []).append((b, good))
+    side: dict[int, bool] = {}
+    waiting = list(alike)[:1]
+    side.update(dict.fromkeys(waiting, True))
+    while waiting:
+        node = waiting.pop()
+        for other, same in alike[node]:
+            expected = side[node] == same
+            if other not in side:
+                side[other] = expected
+                waiting.append(other)
+            elif side[other] != expected:
+                return None
+    if len(side) < len(alike):
+        return None
+    groups = [tuple(sorted(node for node in side if side[node] is which)) for which in (True, False)]
+    for group in groups:
+        talking = [node for node in group if any(same for _, same in alike[node])]
+        if len(group) < 2 or 2 * len(talking) <= len(group):
+            return None
+    one, two = sorted(groups)
+    return one, two
 
 
 def _blocks(

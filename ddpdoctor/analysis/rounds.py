@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 FULL_MATRIX_NODES = 16  # 15 rounds; above, two passes and what they point at
 CONFIRMATIONS = 3  # a node is bad when it fails with this many partners that are known to be good, and passes with none
+SUSPECT_ROUNDS = 4  # of suspects with each other, where they are too many for a full matrix
 
 Pair: TypeAlias = "tuple[int, int]"
 
@@ -26,7 +27,8 @@ class Planner:
     """The rounds for a job, each decided by the results of those before.
 
     Up to 16 nodes: the full matrix, then a second look at every pair that failed. Above: two passes of random pairing, then every
-    suspect again with partners that passed, until each is confirmed or cleared, then the pairs that failed once more.
+    suspect again with partners that passed, until each is confirmed or cleared, then the suspects with each other (those that a
+    switch cuts off talk among themselves), then the pairs that failed once more.
     """
 
     def __init__(self, nodes: Collection[int], *, seed: int = 0) -> None:
@@ -46,11 +48,11 @@ class Planner:
         return []
 
     def report(self, pair: Pair, *, good: bool) -> None:
-        """Whether a pair talked as it should, in both directions."""
+        """Whether a pair talked as it should, in both directions, as far as is known by now: the last word counts."""
+        now, before = (self._passed, self._failed) if good else (self._failed, self._passed)
         for me, other in (pair, pair[::-1]):
-            (self._passed if good else self._failed)[me].add(other)
-            if good:
-                self._failed[me].discard(other)
+            now[me].add(other)
+            before[me].discard(other)
 
     def _plan(self) -> Iterator[list[Pair]]:
         if len(self._nodes) <= FULL_MATRIX_NODES:
@@ -70,8 +72,9 @@ class Planner:
         for _ in range(2 * CONFIRMATIONS):
             pairs = self._suspects_with_good_partners()
             if not pairs:
-                return
+                break
             yield pairs
+        yield from self._suspects_with_each_other()
 
     def _suspects_with_good_partners(self) -> list[Pair]:
         """Each undecided suspect with a node that passed, other than those it has met; nobody twice."""
@@ -85,6 +88,15 @@ class Planner:
                 free.remove(partner)
                 pairs.append((min(node, partner), max(node, partner)))
         return pairs
+
+    def _suspects_with_each_other(self) -> Iterator[list[Pair]]:
+        suspects = [node for node in self._nodes if not self._passed[node]]
+        if len(suspects) <= FULL_MATRIX_NODES:
+            yield from circle(suspects)
+            return
+        for _ in range(SUSPECT_ROUNDS):
+            self._random.shuffle(suspects)
+            yield [(min(pair), max(pair)) for pair in zip(suspects[::2], suspects[1::2], strict=False)]
 
     def _undecided(self, node: int) -> bool:
         if self._passed[node]:

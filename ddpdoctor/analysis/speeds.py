@@ -1,20 +1,47 @@
-"""How fast the links of a job are, each against the median of all."""
+"""How fast the links of a job are, each against the usual one of the job."""
 
 from __future__ import annotations
 
-from statistics import median
+from collections.abc import Iterable
+from statistics import median, median_high
 
-from ddpdoctor.evidence.links import Link, Links
+from ddpdoctor.evidence.links import Link
 
 SLOW = 0.4  # of the median; TCP streams of one healthy job differ by a third, those of busy hosts by a half
+LATE = 10.0  # times the median: racks and zones of one healthy cluster differ by a few times
+LATE_SECONDS = 0.5e-3  # and this much above it: what a busy host adds to the best of five round trips
 
 
-def median_speed(links: Links) -> float | None:
-    """The median of all measured streams in bytes a second, or None with fewer than three."""
-    speeds = [link.bytes_per_second for link in links.links if link.bytes_per_second]
-    return median(speeds) if len(speeds) > 2 else None
+def median_speed(links: Iterable[Link]) -> float | None:
+    """The stream of the median node in bytes a second, or None with fewer than three nodes."""
+    return _usual((link, link.bytes_per_second) for link in links)
 
 
-def is_slow(link: Link, usual: float) -> bool:
+def median_latency(links: Iterable[Link]) -> float | None:
+    """The latency of the median node in seconds, or None with fewer than three nodes."""
+    inverse = _usual((link, 1 / link.latency_seconds if link.latency_seconds else None) for link in links)
+    return 1 / inverse if inverse else None
+
+
+def is_slow(link: Link, speed: float) -> bool:
     """Whether a measured stream is far below the usual one."""
-    return link.bytes_per_second is not None and link.bytes_per_second < SLOW * usual
+    return link.bytes_per_second is not None and link.bytes_per_second < SLOW * speed
+
+
+def is_late(link: Link, latency: float) -> bool:
+    """Whether a measured latency is far above the usual one."""
+    seconds = link.latency_seconds
+    return seconds is not None and seconds > LATE * latency and seconds > latency + LATE_SECONDS
+
+
+def _usual(figures: Iterable[tuple[Link, float | None]]) -> float | None:
+    """The median over nodes of what the better half of each one's links reach; the higher a figure, the better.
+
+    Not the median of all links: one slow node among three has four of their six directions.
+    """
+    by_node: dict[int, list[float]] = {}
+    for link, figure in figures:
+        if figure:
+            for node in (link.source, link.target):
+                by_node.setdefault(node, []).append(figure)
+    return median(map(median_high, by_node.values())) if len(by_node) > 2 else None

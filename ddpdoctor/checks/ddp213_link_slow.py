@@ -1,17 +1,19 @@
 """A node or a link is far slower than the others of the job."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from statistics import median
 
-from ddpdoctor.analysis.accused import slow
-from ddpdoctor.analysis.speeds import median_speed
+from ddpdoctor.analysis.accused import late, slow
+from ddpdoctor.analysis.culprits import Culprits, Direction
+from ddpdoctor.analysis.speeds import median_latency, median_speed
 from ddpdoctor.evidence.links import Links
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP213",
     name="link-slow",
-    summary="a node or link has a fraction of the job's median bandwidth",
+    summary="a node or link has a fraction of the job's median bandwidth, or many times its latency",
     severity=Severity.WARN,
     remedy="look at the link's negotiated speed (`ethtool INTERFACE`), its errors (`ethtool -S`), and what else uses it; leave"
     " the node out until then",
@@ -23,42 +25,86 @@ ONE_STREAM_MBIT = 10_000
 
 def check(links: Links) -> Iterator[Finding]:
     """One finding for each slow node, group or link against the median; else one for a job slower than its interfaces say."""
-    usual = median_speed(links)
-    if usual is None:
-        raise SkipCheck("fewer than three directions were measured: there is no median")
-    found = slow(links)
-    speeds = {(link.source, link.target): link.bytes_per_second for link in links.links if link.bytes_per_second}
-    for way, nodes in (("", found.nodes), ("inbound ", found.deaf), ("outbound ", found.mute)):
-        for node in nodes:
-            own = [
-                speed
-                for (source, target), speed in speeds.items()
-                if (source == node and way != "inbound ") or (target == node and way != "outbound ")
-            ]
-            yield _finding(f"{links.name(node)} has {way}", (node,), median(own), usual, links)
-    for one, other in found.blocks:
-        across = [speed for ends, speed in speeds.items() if {*ends} & {*one} and {*ends} & {*other}]
-        sides = [", ".join(links.name(node) for node in side) for side in (one, other)]
-        yield _finding(f"between {sides[0]} and {sides[1]} there are ", (*one, *other), median(across), usual, links)
-    for pair in sorted({(min(ends), max(ends)) for ends in found.links}):
-        worst = min(speeds[ends] for ends in (pair, pair[::-1]) if ends in found.links)
-        yield _finding(f"{links.name(pair[0])} and {links.name(pair[1])} have ", pair, worst, usual, links)
-    if found.nodes or found.blocks or found.links or found.deaf or found.mute:
-        return
+    speed, latency = median_speed(links.links), median_latency(links.links)
+    if speed is None:
+        raise SkipCheck("fewer than three nodes were measured: there is no median")
+    accused = slow(links)
+    yield from _findings(links, accused, _bandwidth(links, speed))
+    if accused == Culprits() and latency is not None:
+        yield from _findings(links, late(links), _latency(links, latency))
     stated = min((node.speed_mbit for node in links.nodes if node.speed_mbit), default=None)
-    if stated is not None and stated <= ONE_STREAM_MBIT and usual * 8e-6 < OF_STATED * stated:
+    if accused == Culprits() and stated is not None and stated <= ONE_STREAM_MBIT and _mbit(speed) < OF_STATED * stated:
         yield RULE.finding(
-            f"the median stream has {usual * 8e-6:.0f} Mbit/s, and the interfaces state {stated}",
-            median_bytes_per_second=usual,
+            f"the median stream has {_mbit(speed):.0f} Mbit/s, and the interfaces state {stated}",
+            median_bytes_per_second=speed,
             stated_mbit=stated,
         )
 
 
-def _finding(what: str, nodes: tuple[int, ...], speed: float, usual: float, links: Links) -> Finding:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Figures:
+    """One figure of each direction, with the median's and how a value is said."""
+
+    name: str
+    by_direction: Mapping[Direction, float]
+    usual: float
+    worst: Callable[[Iterable[float]], float]
+    words: Callable[[float], str]
+
+
+def _bandwidth(links: Links, usual: float) -> _Figures:
+    return _Figures(
+        name="bytes_per_second",
+        by_direction={
+            (link.source, link.target): link.bytes_per_second for link in links.links if link.bytes_per_second
+        },
+        usual=usual,
+        worst=min,
+        words=lambda speed: f"{_mbit(speed):.0f} Mbit/s, {speed / usual:.0%} of the job's median of {_mbit(usual):.0f}",
+    )
+
+
+def _latency(links: Links, usual: float) -> _Figures:
+    return _Figures(
+        name="latency_seconds",
+        by_direction={(link.source, link.target): link.latency_seconds for link in links.links if link.latency_seconds},
+        usual=usual,
+        worst=max,
+        words=lambda seconds: (
+            f"{seconds * 1e3:.3g} ms latency, {seconds / usual:.0f} times the job's median of {usual * 1e3:.2g}"
+        ),
+    )
+
+
+def _findings(links: Links, accused: Culprits, figures: _Figures) -> Iterator[Finding]:
+    values = figures.by_direction
+    for way, nodes in (("", accused.nodes), ("inbound ", accused.deaf), ("outbound ", accused.mute)):
+        for node in nodes:
+            own = [
+                value
+                for (source, target), value in values.items()
+                if (source == node and way != "inbound ") or (target == node and way != "outbound ")
+            ]
+            yield _finding(f"{links.name(node)} has {way}", (node,), median(own), links, figures)
+    for one, other in accused.blocks:
+        across = [value for ends, value in values.items() if {*ends} & {*one} and {*ends} & {*other}]
+        sides = [", ".join(links.name(node) for node in side) for side in (one, other)]
+        yield _finding(f"between {sides[0]} and {sides[1]} there are ", (*one, *other), median(across), links, figures)
+    for pair in sorted({(min(ends), max(ends)) for ends in accused.links}):
+        worst = figures.worst(values[ends] for ends in (pair, pair[::-1]) if ends in accused.links)
+        yield _finding(f"{links.name(pair[0])} and {links.name(pair[1])} have ", pair, worst, links, figures)
+
+
+def _finding(what: str, nodes: tuple[int, ...], value: float, links: Links, figures: _Figures) -> Finding:
     return RULE.finding(
-        f"{what}{speed * 8e-6:.0f} Mbit/s, {speed / usual:.0%} of the job's median of {usual * 8e-6:.0f}",
+        f"{what}{figures.words(value)}",
         ranks=nodes,
         hosts=[links.name(node) for node in nodes],
-        bytes_per_second=speed,
-        median_bytes_per_second=usual,
+        figure=figures.name,
+        value=value,
+        median=figures.usual,
     )
+
+
+def _mbit(bytes_per_second: float) -> float:
+    return bytes_per_second * 8e-6

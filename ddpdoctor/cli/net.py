@@ -59,7 +59,7 @@ def net(
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.evidence.links import Links
     from ddpdoctor.launch.nodes import run_node
-    from ddpdoctor.render.matrix import heat_map, nodes_file
+    from ddpdoctor.render.matrix import heat_map, measured, nodes_file
 
     place = _place(nnodes, node_rank, master_addr, master_port)
     if not place.works:
@@ -74,7 +74,7 @@ def net(
         write_atomically(nodes_out, nodes_file(links))
     if place.node > 0 and not evidence.undecided and _joined(evidence):
         raise typer.Exit(0)  # node 0 speaks for everybody
-    conclude(evidence, options)
+    conclude(evidence, options, measured={"links": measured(links)} if links is not None else None)
 
 
 def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, master_port: int | None) -> Place:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from statistics import median
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import msgspec
 
 from ddpdoctor.analysis.rounds import Pair, Planner
-from ddpdoctor.analysis.speeds import SLOW
+from ddpdoctor.analysis.speeds import is_late, is_slow, median_latency, median_speed
 from ddpdoctor.evidence.launch import Arrival, RankSet
 from ddpdoctor.evidence.links import Link, Links, Node
 from ddpdoctor.links.messages import POLL_SECONDS, Messages
@@ -24,6 +23,7 @@ ROUND_SECONDS = 2 * (CONNECT_SECONDS + 2 * ECHO_SECONDS + 2 * STREAM_SECONDS)
 """What a round may take in which everything stalls, both directions one after the other."""
 
 SETTLE_SECONDS = 1.0  # what a node may lag behind its partner
+LATE_SECONDS = 5.0  # what a node may come after one that was started twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
         for pair in pairs:
             if time.monotonic() < until:
                 lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard]
-            planner.report(pair, good=_good(found, pair))
+        _report(planner, found, pairs)
     messages.say(f"round/{planner.rounds + 1}", [])
     return Gathered(
         nodes=tuple(present),
@@ -132,10 +132,16 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
 
 
 def _wait_for_nodes(messages: Messages, expected: int, until: float) -> tuple[list[Self], list[Self]]:
-    """The nodes that came, and those that claim the number of another. Nobody else can come once all claims are made."""
+    """The nodes that came, and those that claim the number of another.
+
+    Where as many came as should and two of them claim one number, that leaves one number to nobody, unless a node was
+    started twice: it gets a moment more.
+    """
     present: dict[int, Self] = {}
     again: dict[int, Self] = {}
-    while len(present) + len(again) < expected and time.monotonic() < until:
+    while len(present) < expected and time.monotonic() < until:
+        if len(present) + len(again) >= expected:
+            until = min(until, time.monotonic() + LATE_SECONDS)
         for turn, into in ((1, present), (2, again)):
             for number in set(range(expected)) - into.keys():
                 said = messages.hear(f"node/{number}/{turn}", until=0.0)
@@ -162,12 +168,24 @@ def _better(before: Link | None, now: Link) -> Link:
         return now
     if now.outcome != "ok":
         return now if before.outcome != "ok" else before
-    return max(before, now, key=lambda link: link.bytes_per_second or 0.0)
+    seconds = [link.latency_seconds for link in (before, now) if link.latency_seconds is not None]
+    best = max(before, now, key=lambda link: link.bytes_per_second or 0.0)
+    return replace(best, latency_seconds=min(seconds, default=None))
 
 
-def _good(found: Mapping[Pair, Link], pair: Pair) -> bool:
-    """Whether a pair needs no second look: both directions talk, and at no less than the share of the median that is slow."""
-    links = [found.get(pair), found.get(pair[::-1])]
-    speeds = [link.bytes_per_second for link in found.values() if link.bytes_per_second]
-    floor = SLOW * median(speeds) if len(speeds) > 2 else 0.0
-    return all(link is not None and link.outcome == "ok" and (link.bytes_per_second or 0.0) >= floor for link in links)
+def _report(planner: Planner, found: Mapping[Pair, Link], pairs: list[Pair]) -> None:
+    """Tell the planner which pairs need no second look: both directions talk, as fast and as soon as is usual by now."""
+    speed, latency = median_speed(found.values()), median_latency(found.values())
+
+    def good(pair: Pair) -> bool:
+        links = [found.get(pair), found.get(pair[::-1])]
+        return all(
+            link is not None
+            and link.outcome == "ok"
+            and not (speed is not None and is_slow(link, speed))
+            and not (latency is not None and is_late(link, latency))
+            for link in links
+        )
+
+    for pair in {*pairs, *((min(ends), max(ends)) for ends in found)}:
+        planner.report(pair, good=good(pair))

@@ -14,6 +14,7 @@ import socket
 import struct
 import threading
 import time
+from collections import deque
 
 from typing_extensions import Self
 
@@ -29,6 +30,8 @@ MAX_SINK_BYTES = 32 << 20
 PIECE_BYTES = 256 << 10
 IDLE_SECONDS = 10.0  # a caller that says nothing for so long is let go
 MAX_CALLERS = 64  # at once; more than a job's rounds ever bring
+MAX_STRANGERS = 64  # that have not greeted yet: the one that has waited longest makes room for the next
+BACKLOG = 1024  # connections that the kernel keeps until we look
 
 
 def proof(token: bytes, role: bytes, nonce: bytes, node: int) -> bytes:
@@ -55,7 +58,8 @@ def receive(connection: socket.socket, size: int) -> bytes:
 class Listener:
     """Answers the callers of this job on one address, on a port that the kernel chooses, until it is closed.
 
-    Use it as a context manager. Callers without the job's token, and requests that are too large, are hung up on.
+    Use it as a context manager. Callers without the job's token, and requests that are too large, are hung up on. However many
+    connections strangers hold open, a caller of the job finds room: it greets at once, and they do not.
     """
 
     def __init__(self, address: str, token: bytes, node: int, *, lifetime_seconds: float) -> None:
@@ -63,11 +67,12 @@ class Listener:
         self._node = node
         self._ends = time.monotonic() + lifetime_seconds
         self._socket = socket.create_server(
-            (address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=MAX_CALLERS
+            (address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=BACKLOG
         )
         self._socket.settimeout(0.2)
         self.port: int = self._socket.getsockname()[1]
         self._slots = threading.BoundedSemaphore(MAX_CALLERS)
+        self._strangers: deque[socket.socket] = deque()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -84,24 +89,34 @@ class Listener:
         while not self._closed.is_set() and time.monotonic() < self._ends:
             with contextlib.suppress(OSError):
                 connection, _ = self._socket.accept()
-                if self._slots.acquire(blocking=False):
-                    threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-                else:
-                    connection.close()
+                self._strangers.append(connection)
+                if len(self._strangers) > MAX_STRANGERS:
+                    hang_up(self._strangers.popleft())
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
         self._socket.close()
 
     def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError, struct.error):
+            connection.settimeout(IDLE_SECONDS)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            greeted = self._greeted(connection)
+            with contextlib.suppress(ValueError):  # it made room for another one
+                self._strangers.remove(connection)
+            if greeted and self._slots.acquire(blocking=False):
+                try:
+                    self._answer_requests(connection)
+                finally:
+                    self._slots.release()
+
+    def _greeted(self, connection: socket.socket) -> bool:
         try:
-            with connection, contextlib.suppress(OSError, struct.error):
-                connection.settimeout(IDLE_SECONDS)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                magic, nonce, given, caller = HELLO.unpack(receive(connection, HELLO.size))
-                if magic != MAGIC or not hmac.compare_digest(given, proof(self._token, b"caller", nonce, caller)):
-                    return
-                connection.sendall(ANSWER.pack(MAGIC, proof(self._token, b"listener", nonce, self._node), self._node))
-                self._answer_requests(connection)
-        finally:
-            self._slots.release()
+            magic, nonce, given, caller = HELLO.unpack(receive(connection, HELLO.size))
+        except OSError:
+            return False
+        if magic != MAGIC or not hmac.compare_digest(given, proof(self._token, b"caller", nonce, caller)):
+            return False
+        connection.sendall(ANSWER.pack(MAGIC, proof(self._token, b"listener", nonce, self._node), self._node))
+        return True
 
     def _answer_requests(self, connection: socket.socket) -> None:
         while not self._closed.is_set():
@@ -114,6 +129,12 @@ class Listener:
                 connection.sendall(b"k")
             else:
                 return
+
+
+def hang_up(connection: socket.socket) -> None:
+    """End a connection that a thread reads from: the thread sees its end and closes it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class Stranger(ConnectionError):  # noqa: N818 - it is who answered, not what went wrong

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from ddpdoctor.analysis.accused import accused_nodes
 from ddpdoctor.analysis.speeds import is_slow, median_speed
 from ddpdoctor.evidence.links import Links
+from ddpdoctor.model import Measure
 
 LARGEST_MATRIX = 32  # columns of a terminal; the JSON has all of it
 _LETTERS = {
@@ -18,7 +21,7 @@ def heat_map(links: Links) -> str:
     if len(numbers) > LARGEST_MATRIX:
         failed = sum(link.outcome != "ok" for link in links.links)
         return f"{len(numbers)} nodes, {len(links.links)} directions tried in {links.rounds} rounds, {failed} failed"
-    usual = median_speed(links)
+    usual = median_speed(links.links)
     cells = {}
     for link in links.links:
         speed = link.bytes_per_second
@@ -35,6 +38,19 @@ def heat_map(links: Links) -> str:
     slow = ["* slow"] if any(cell.endswith("*") for cell in cells.values()) else []
     lines.append("; ".join(["Gbit/s of one stream", *failures, *slow]))
     return "\n".join(lines)
+
+
+def measured(links: Links) -> dict[str, Measure]:
+    """Every node and direction, for machines."""
+    return {
+        "expected": links.expected,
+        "missing": links.missing,
+        "lost": links.lost,
+        "rounds": links.rounds,
+        "seconds": round(links.seconds, 3),
+        "nodes": [asdict(node) for node in links.nodes],
+        "directions": [asdict(link) for link in links.links],
+    }
 
 
 def nodes_file(links: Links) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddpdoctor.analysis.culprits import attribute
+from ddpdoctor.analysis.accused import slow
+from ddpdoctor.analysis.culprits import Culprits, attribute
 from ddpdoctor.analysis.rounds import Planner, circle
+from ddpdoctor.analysis.speeds import is_slow, median_speed
+from ddpdoctor.evidence.links import Link, Links
 
 
 @given(st.integers(2, 40))
@@ -24,20 +28,22 @@ def test_every_pair_meets_once_and_nobody_is_in_two_places(nodes: int) -> None:
         assert len(ends) == len(set(ends))
 
 
-def simulate(nodes: int, bad_nodes: set[int], bad_links: set[tuple[int, int]], seed: int):
-    """Run the real planner against planted faults; what it accuses, its rounds and its conversations."""
+def simulate(nodes: int, good: Callable[[int, int], bool], seed: int = 0):
+    """Run the real planner where `good` says how each direction goes; what it accuses, its rounds and its conversations."""
     planner = Planner(range(nodes), seed=seed)
     tried: dict[tuple[int, int], bool] = {}
     talks = 0
     while pairs := planner.next_round():
         ends = [node for pair in pairs for node in pair]
         assert len(ends) == len(set(ends))
-        for pair in pairs:
-            good = not bad_nodes & set(pair) and pair not in bad_links
+        for one, other in pairs:
             talks += 1
-            planner.report(pair, good=good)
-            tried[pair] = tried[pair[::-1]] = good
-    return attribute(tried), planner.rounds, talks
+            tried[one, other], tried[other, one] = good(one, other), good(other, one)
+            planner.report((one, other), good=tried[one, other] and tried[other, one])
+    found = attribute(tried)
+    accused = len(found.nodes) + len(found.deaf) + len(found.mute) + len(found.blocks) + len(found.links)
+    print(f"{nodes} nodes: {planner.rounds} rounds, {talks} conversations, {accused} accused")
+    return found, planner.rounds, talks
 
 
 @settings(max_examples=200, deadline=None)
@@ -45,12 +51,12 @@ def simulate(nodes: int, bad_nodes: set[int], bad_links: set[tuple[int, int]], s
 def test_small_jobs_are_exact_with_one_bad_node_or_link(nodes: int, data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         node = data.draw(st.integers(0, nodes - 1))
-        found, _, _ = simulate(nodes, {node}, set(), 0)
+        found, _, _ = simulate(nodes, lambda a, b: node not in (a, b))
         assert found.nodes == (node,)
         assert not found.links
     else:
         pair = tuple(sorted(data.draw(st.lists(st.integers(0, nodes - 1), min_size=2, max_size=2, unique=True))))
-        found, _, _ = simulate(nodes, set(), {pair}, 0)
+        found, _, _ = simulate(nodes, lambda a, b: {a, b} != {*pair})
         assert set(found.links) == {pair, pair[::-1]}
         assert not found.nodes
 
@@ -61,12 +67,11 @@ def test_large_jobs_accuse_every_bad_node_and_no_other_up_to_a_quarter(nodes: in
     generator = random.Random(nodes)
     bad = set(generator.sample(range(nodes), int(share * nodes)))
 
-    found, rounds, talks = simulate(nodes, bad, set(), seed=nodes)
+    found, rounds, _ = simulate(nodes, lambda a, b: not bad & {a, b}, seed=nodes)
 
-    print(f"{nodes} nodes, {len(bad)} bad: {rounds} rounds, {talks} conversations, {len(found.nodes)} accused")
     assert set(found.nodes) == bad
     assert not found.links
-    assert rounds <= 24
+    assert rounds <= 32
 
 
 @pytest.mark.parametrize("nodes", [64, 512, 4096])
@@ -78,7 +83,52 @@ def test_bad_links_among_bad_nodes_never_accuse_an_innocent_node(nodes: int) -> 
         a, b = sorted(generator.sample(range(nodes), 2))
         links.add((a, b))
 
-    found, _, _ = simulate(nodes, bad, links, seed=nodes)
+    def good(a: int, b: int) -> bool:
+        return not bad & {a, b} and (min(a, b), max(a, b)) not in links
+
+    found, _, _ = simulate(nodes, good, seed=nodes)
 
     assert set(found.nodes) == bad
     assert {tuple(sorted(link)) for link in found.links} <= links
+
+
+@pytest.mark.parametrize("nodes", [17, 64, 256, 1024])
+@pytest.mark.parametrize("share", [0.1, 0.25])
+def test_nodes_that_only_hear_or_only_speak(nodes: int, share: float) -> None:
+    generator = random.Random(nodes)
+    bad = generator.sample(range(nodes), int(share * nodes))
+    deaf, mute = set(bad[::2]), set(bad[1::2])
+
+    found, _, _ = simulate(nodes, lambda a, b: a not in mute and b not in deaf, seed=nodes)
+
+    assert (set(found.deaf), set(found.mute)) == (deaf, mute)
+    assert (found.nodes, found.blocks, found.links) == ((), (), ())
+
+
+@pytest.mark.parametrize("nodes", [17, 64, 256, 1024, 4096])
+@pytest.mark.parametrize("behind", [2, 8])
+def test_a_broken_switch_accuses_no_node(nodes: int, behind: int) -> None:
+    """One of so many racks is cut off: its nodes talk to each other and to nobody else."""
+    rack = nodes // behind
+
+    found, _, _ = simulate(nodes, lambda a, b: (a < rack) == (b < rack), seed=nodes)
+
+    assert found == Culprits(blocks=((tuple(range(rack)), tuple(range(rack, nodes))),))
+
+
+@pytest.mark.parametrize("nodes", [3, 5, 16, 64, 200])
+def test_slow_nodes_are_found_by_their_figures(nodes: int) -> None:
+    """As `slow` does: each direction against the median node's, with links that differ by a third."""
+    generator = random.Random(nodes)
+    bad = set(generator.sample(range(nodes), max(1, nodes // 8)))
+    links: dict[tuple[int, int], Link] = {}
+
+    def good(a: int, b: int) -> bool:
+        speed = generator.uniform(0.67e9, 1e9) * (0.1 if bad & {a, b} else 1)
+        links[a, b] = Link(source=a, target=b, outcome="ok", bytes_per_second=speed)
+        usual = median_speed(links.values())
+        return usual is None or not is_slow(links[a, b], usual)
+
+    simulate(nodes, good, seed=nodes)
+
+    assert set(slow(Links(expected=nodes, nodes=(), links=tuple(links.values()))).nodes) == bad

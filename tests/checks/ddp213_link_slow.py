@@ -9,6 +9,17 @@ def slow(nodes: int, where) -> object:
 
 
 SICK = (
+    Sick(  # four of the six directions of three nodes are slow: the median of all of them would be slow too
+        evidence=slow(3, lambda a, b: 1 in (a, b)),
+        says="host-1 has 1000 Mbit/s, 10% of the job's median of 10000",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=job(matrix(4, latency=lambda a, b: 5e-3 if 3 in (a, b) else 50e-6)),
+        says="host-3 has 5 ms latency, 100 times the job's median of 0.05",
+        ranks=(3,),
+        hosts=("host-3",),
+    ),
     Sick(
         evidence=slow(5, lambda a, b: 2 in (a, b)),
         says="host-2 has 1000 Mbit/s, 10% of the job's median of 10000",
@@ -32,6 +43,8 @@ SICK = (
 )
 HEALTHY = (
     job(matrix(3)),
+    job(matrix(4, latency=lambda a, b: 400e-6 if 3 in (a, b) else 50e-6)),
+    job(matrix(4, latency=lambda a, b: 5e-3 if 3 in (a, b) else 1e-3)),
     job(matrix(4, speed=lambda a, b: HEALTHY_BYTES_PER_SECOND / (1 + (a + b) % 2))),
     job(matrix(3, speed=lambda a, b: TENTH, speed_mbit=100_000)),
 )

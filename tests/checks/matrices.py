@@ -17,15 +17,16 @@ def matrix(
     expected: int | None = None,
     lost: tuple[int, ...] = (),
     speed_mbit: int | None = None,
+    latency: Callable[[int, int], float] = lambda source, target: 50e-6,
 ) -> Links:
-    """Every direction between host-0, host-1, ..., with the outcome and speed that the functions give."""
+    """Every direction between host-0, host-1, ..., with the outcome, speed and latency that the functions give."""
     links = tuple(
         Link(
             source=source,
             target=target,
             outcome=(kind := outcome(source, target)),
             detail="" if kind == "ok" else f"10.0.0.{target + 1}:40000: no answer in time",
-            latency_seconds=50e-6,
+            latency_seconds=latency(source, target),
             bytes_per_second=speed(source, target) if kind == "ok" else None,
         )
         for source in range(nodes)

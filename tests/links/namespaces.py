@@ -19,7 +19,7 @@ from pathlib import Path
 from typing_extensions import Self
 
 PORT = 29500
-TOOLS = ("ip", "ss", "tc", "iptables", "unshare")
+TOOLS = ("ip", "ss", "tc", "iptables", "ip6tables", "unshare")
 
 
 def why_not() -> str:
@@ -105,6 +105,27 @@ class Hosts:
         """Run a short command on a host."""
         return _run("ip", "netns", "exec", self.name(number), *command)
 
+    def narrow(self, number: int, rate: str = "100mbit") -> None:
+        """Give a host a link of `rate` in both directions, until `restore`."""
+        shape = ("root", "tbf", "rate", rate, "burst", "64kbit", "latency", "400ms")
+        self.on(number, "tc", "qdisc", "add", "dev", "eth0", *shape)
+        _run("tc", "qdisc", "add", "dev", f"{self._tag}v{number}", *shape)
+
+    def restore(self, number: int) -> None:
+        """Make a host again as it was made: no firewall, no narrow link, no further interface, its own names."""
+        for family in ("iptables", "ip6tables"):
+            self.on(number, family, "-F")
+        for interface in json.loads(self.on(number, "ip", "-json", "link")):
+            if interface["ifname"] not in {"lo", "eth0"}:
+                self.on(number, "ip", "link", "del", interface["ifname"])
+        for command in (
+            ["ip", "netns", "exec", self.name(number), "tc", "qdisc", "del", "dev", "eth0", "root"],
+            ["tc", "qdisc", "del", "dev", f"{self._tag}v{number}", "root"],
+        ):
+            subprocess.run(command, capture_output=True, timeout=20, check=False)  # most have none
+        self.on(number, "ip", "link", "set", "eth0", "up")
+        self.names(number)
+
     def pids(self, number: int) -> list[int]:
         """The processes that run on a host."""
         return [int(pid) for pid in _run("ip", "netns", "pids", self.name(number)).split()]
@@ -144,13 +165,15 @@ class Hosts:
         }  # fmt: skip
         return {number: _said(process, deadline + 60) for number, process in processes.items()}
 
-    def torchrun(self, *command: str, timeout: int = 240, env: dict[str, str] | None = None) -> dict[int, Said]:
-        """Torchrun on every host, one rank each."""
+    def torchrun(
+        self, *command: str, timeout: int = 240, env: dict[str, str] | None = None, nproc: int = 1
+    ) -> dict[int, Said]:
+        """Torchrun on every host, with the same command."""
         processes = {
             number: self.start(
                 number, sys.executable, "-m", "torch.distributed.run", "--nnodes", str(self.count),
-                "--node-rank", str(number), "--nproc-per-node", "1", "--master-addr", "node0", "--master-port", str(PORT),
-                *command, env={"GLOO_SOCKET_IFNAME": "eth0", **(env or {})},
+                "--node-rank", str(number), "--nproc-per-node", str(nproc), "--master-addr", "node0", "--master-port", str(PORT),
+                *command, env=env,
             )
             for number in range(self.count)
         }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -86,6 +86,14 @@ def test_garbage_is_hung_up_on_without_a_byte_of_answer(listener: Listener, garb
         connection.shutdown(socket.SHUT_WR)
         with suppress(ConnectionError):
             assert connection.recv(4096) == b""
+
+
+def test_two_thousand_strangers_keep_no_node_of_the_job_out(listener: Listener) -> None:
+    with ExitStack() as stack:
+        for _ in range(2000):
+            stack.enter_context(socket.create_connection(("127.0.0.1", listener.port), timeout=20))
+        link = talk(1, 7, "127.0.0.1", listener.port, TOKEN)
+    assert link.outcome == "ok", link.detail
 
 
 @pytest.mark.parametrize(("letter", "size"), [(b"E", 2**31), (b"E", (1 << 20) + 1), (b"S", 2**32 - 1), (b"?", 1)])
