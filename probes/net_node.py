@@ -20,11 +20,14 @@ import msgspec
 import torch.distributed  # noqa: F401 - paid for before any clock runs
 
 from ddpdoctor.analysis.ifnames import GLOO, gloo_choice
+from ddpdoctor.analysis.rounds import neighbours
 from ddpdoctor.collect import environment, network
 from ddpdoctor.collect.world import World
 from ddpdoctor.evidence import Missing
-from ddpdoctor.evidence.links import MasterProbe
+from ddpdoctor.evidence.links import Group, Groups, Links, MasterProbe
 from ddpdoctor.evidence.network import Master, Network
+from ddpdoctor.launch.program import run
+from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.links.master import host_store, reach
 from ddpdoctor.links.messages import Messages
 from ddpdoctor.links.round_table import Self, follow, introduce, lead
@@ -32,6 +35,7 @@ from ddpdoctor.links.wire import Listener
 
 JOIN_SHARE = 0.5  # of the deadline: the other half is for the rounds
 LEAVE_SECONDS = 3.0
+GROUPS_LEAST_SECONDS = 15.0  # torch's import, and a group that times out
 
 
 def main() -> int:
@@ -90,13 +94,61 @@ def main() -> int:
                 say("Links", asdict(gathered.links))
                 say("RankSet", asdict(gathered.ranks))
                 say("nodes", [asdict(node) for node in gathered.nodes])
+                members = [node.node for node in gathered.nodes] if ready_for_groups(gathered.links, until) else []
+                messages.say("groups", members)
+                try_groups(messages, options, members, until)
+                if members:
+                    say("Groups", asdict(gather_groups(messages, members, until)))
                 _wait_until_others_left(messages, len(gathered.nodes) - len(gathered.links.lost) - 1)
                 return 0
             over = follow(messages, me, key, until=until)
+            try_groups(messages, options, messages.hear("groups", until=until, while_alive=0) or [], until)
             messages.count("left")
             return 0 if over else 1
         finally:
             stop.set()
+
+
+def ready_for_groups(links: Links, until: float) -> bool:
+    """Whether all nodes are there, every direction that was tried works, and time is left: else groups only fail for that."""
+    works = all(link.outcome == "ok" for link in links.links) and not links.lost and not links.missing
+    return works and links.complete and len(links.nodes) > 1 and time.monotonic() + GROUPS_LEAST_SECONDS < until
+
+
+def try_groups(messages: Messages, options: argparse.Namespace, members: list[int], until: float) -> None:
+    """Run this node's part in the groups in a process of its own, and leave what it said for node 0."""
+    if options.node not in members:
+        return
+    addr = options.master_addr if options.node or options.store_is_there else "localhost"
+    command = [
+        sys.executable, str(our_file("probes", "net_groups.py")), "--node", str(options.node),
+        "--addr", addr, "--port", str(options.master_port), "--prefix", f"{messages.prefix}/group",
+        "--members", *map(str, members),
+    ]  # fmt: skip
+    ended = run(command, deadline_seconds=max(1.0, until - time.monotonic() - LEAVE_SECONDS))
+    messages.say(
+        f"grouped/{options.node}", [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    )
+
+
+def gather_groups(messages: Messages, members: list[int], until: float) -> Groups:
+    """What all nodes said of their groups, put together. A group is judged once its nodes were ready and one spoke of it."""
+    said: dict[int, list[dict[str, Any]]] = {
+        node: messages.hear(f"grouped/{node}", until=until, while_alive=node) or [] for node in members
+    }
+    judged = []
+    for nodes in (*(pair for together in neighbours(members) for pair in together), tuple(members)):
+        spoken = {node: each for node in nodes for each in said[node] if tuple(each.get("nodes", ())) == nodes}
+        if spoken and all(said[node] for node in nodes):
+            judged.append(
+                Group(
+                    nodes=nodes,
+                    failed={node: each["detail"] for node, each in spoken.items() if each["detail"]},
+                    hung=tuple(node for node in nodes if node not in spoken),
+                    seconds=max(each["seconds"] for each in spoken.values()),
+                )
+            )
+    return Groups(nodes=tuple(members), groups=tuple(judged))
 
 
 def own_address(here: Network, master: Master | None, master_addr: str) -> str:

@@ -23,6 +23,19 @@ def circle(nodes: Sequence[int]) -> Iterator[list[Pair]]:
         ring.insert(1, ring.pop())
 
 
+def neighbours(nodes: Sequence[int]) -> list[list[Pair]]:
+    """Rounds in which each node meets the one after it and the one before it, the last being before the first.
+
+    Two rounds for an even number of nodes; an odd one needs a third for the last pair. None for two nodes: they are all.
+    """
+    if len(nodes) < 3:
+        return []
+    ring = list(zip(nodes, [*nodes[1:], nodes[0]], strict=True))
+    even = len(ring) % 2 == 0
+    rounds = [ring[::2], ring[1::2]] if even else [ring[:-1:2], ring[1:-1:2], ring[-1:]]
+    return [[(min(pair), max(pair)) for pair in together] for together in rounds]
+
+
 class Planner:
     """The rounds for a job, each decided by the results of those before.
 

@@ -1,9 +1,10 @@
 """Nothing gets through from one node to another, while both talk to the rest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.accused import broken
-from ddpdoctor.evidence.links import Link, Links
+from ddpdoctor.analysis.culprits import attribute
+from ddpdoctor.evidence.links import Group, Groups, Link, Links
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
@@ -16,8 +17,11 @@ RULE = Rule(
 )
 
 
-def check(links: Links) -> Iterator[Finding]:
-    """One finding for each broken pair with its directions, and one for each two groups that a switch should join."""
+def check(links: Links, groups: Groups | None) -> Iterator[Finding]:
+    """One finding for each broken pair with its directions, and one for each two groups that a switch should join.
+
+    Where TCP passes everywhere, one for each node, pair or whole job that forms no gloo group.
+    """
     if not links.links:
         raise SkipCheck("fewer than two nodes talked to each other")
     found = broken(links)
@@ -33,6 +37,8 @@ def check(links: Links) -> Iterator[Finding]:
     for pair in sorted({(min(direction), max(direction)) for direction in found.links}):
         directions = [direction for direction in (pair, pair[::-1]) if direction in found.links]
         yield _pair(links, pair, [by_direction[direction] for direction in directions])
+    if groups is not None:
+        yield from _groups(links, groups)
 
 
 def _pair(links: Links, pair: tuple[int, int], failed: list[Link]) -> Finding:
@@ -47,3 +53,37 @@ def _pair(links: Links, pair: tuple[int, int], failed: list[Link]) -> Finding:
         outcome=first.outcome,
         directions=[[link.source, link.target] for link in failed],
     )
+
+
+def _groups(links: Links, groups: Groups) -> Iterator[Finding]:
+    failed = [group for group in groups.neighbours if not group.works]
+    works = {(group.nodes[0], group.nodes[1]): group.works for group in groups.neighbours}
+    found = attribute(works | {(b, a): each for (a, b), each in works.items()})
+    for node in found.nodes:
+        its = [group for group in failed if node in group.nodes]
+        others = sorted({other for group in its for other in group.nodes} - {node})
+        yield _group(links, (node,), f"{links.name(node)} forms no gloo group with {_names(links, others)}", its)
+    for pair in sorted({(min(ends), max(ends)) for ends in found.links}):
+        its = [group for group in failed if group.nodes == pair]
+        yield _group(links, pair, f"{_names(links, pair)} form no gloo group", its)
+    for group in groups.everybody:
+        if not group.works:
+            alone = ", and each two neighbours do" if groups.neighbours else ""
+            what = f"the {len(group.nodes)} nodes form no gloo group together{alone}"
+            yield _group(links, () if groups.neighbours else group.nodes, what, [group])
+
+
+def _group(links: Links, ranks: tuple[int, ...], what: str, failed: Sequence[Group]) -> Finding:
+    words = next((words for group in failed for words in group.failed.values()), "it hangs")
+    return RULE.finding(
+        f"{what}, while TCP connections pass ({words})",
+        ranks=ranks,
+        hosts=[links.name(node) for node in ranks],
+        remedy="see which address gloo takes: `getent hosts $(hostname)` on each node, or export GLOO_SOCKET_IFNAME=INTERFACE",
+        hung=sorted({node for group in failed for node in group.hung}),
+        said={links.name(node): words for group in failed for node, words in group.failed.items()},
+    )
+
+
+def _names(links: Links, nodes: Sequence[int]) -> str:
+    return " and ".join(links.name(node) for node in nodes)

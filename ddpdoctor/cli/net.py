@@ -12,8 +12,12 @@ import typer
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 if TYPE_CHECKING:
-    from ddpdoctor.evidence import Evidence
+    from collections.abc import Sequence
+
+    from ddpdoctor.analysis.layers import Layer
+    from ddpdoctor.evidence.links import Links
     from ddpdoctor.launch.nodes import Place
+    from ddpdoctor.model import Measure
 
 NodesOption = Annotated[
     Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
@@ -56,25 +60,40 @@ def net(
     options: ReportOptions,
 ) -> None:
     """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
+    from ddpdoctor.analysis.layers import layers
     from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.evidence.links import Links
+    from ddpdoctor.evidence.links import Groups, Links, MasterProbe
     from ddpdoctor.launch.nodes import run_node
-    from ddpdoctor.render.matrix import heat_map, measured, nodes_file
+    from ddpdoctor.render.layers import table
+    from ddpdoctor.render.matrix import heat_map, nodes_file
 
     place = _place(nnodes, node_rank, master_addr, master_port)
     if not place.works:
         raise typer.Exit(0)
     evidence = run_node(place, deadline_seconds=deadline)
     links = evidence.one(Links)
-    if links is not None and options.format is Format.TEXT and len(links.nodes) > 1:
-        typer.echo(heat_map(links))
-    if links is not None and nodes_out is not None:
+    probes = [entry.value for entry in evidence.per_rank(MasterProbe) or ()]
+    found = layers(probes, links, evidence.one(Groups)) if place.nodes > 1 else ()
+    if nodes_out is not None and links is not None:
         from ddpdoctor.case import write_atomically
 
         write_atomically(nodes_out, nodes_file(links))
-    if place.node > 0 and not evidence.undecided and _joined(evidence):
+    if place.node > 0 and not evidence.undecided and all(probe.outcome == "joined" for probe in probes):
         raise typer.Exit(0)  # node 0 speaks for everybody
-    conclude(evidence, options, measured={"links": measured(links)} if links is not None else None)
+    if found and options.format is Format.TEXT:
+        typer.echo(table(found))
+    if links is not None and len(links.nodes) > 1 and options.format is Format.TEXT:
+        typer.echo(heat_map(links))
+    conclude(evidence, options, measured=_measured(found, links))
+
+
+def _measured(found: Sequence[Layer], links: Links | None) -> dict[str, Measure]:
+    from ddpdoctor.render import layers, matrix
+
+    return {
+        **({"layers": layers.measured(found)} if found else {}),
+        **({"links": matrix.measured(links)} if links is not None else {}),
+    }
 
 
 def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, master_port: int | None) -> Place:
@@ -105,10 +124,3 @@ def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, m
         raise UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}", hint="nodes count from 0")
     port = master_port or int(os.environ.get("MASTER_PORT") or DEFAULT_PORT)
     return Place(node=node_rank, nodes=nnodes, master_addr=addr, master_port=port, store_is_there=False, run="0")
-
-
-def _joined(evidence: Evidence) -> bool:
-    from ddpdoctor.evidence.links import MasterProbe
-
-    probes = evidence.per_rank(MasterProbe)
-    return probes is not None and all(entry.value.outcome == "joined" for entry in probes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 MasterOutcome: TypeAlias = Literal[
@@ -82,4 +83,40 @@ class Links:
         return host if host is not None and list(hosts.values()).count(host) == 1 else f"node {number}"
 
 
-KINDS = (MasterProbe, Links)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Nodes that summed a vector together over gloo, and what went wrong by node; `hung` ones never said anything."""
+
+    nodes: tuple[int, ...]
+    failed: Mapping[int, str] = field(default_factory=dict)
+    hung: tuple[int, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def works(self) -> bool:
+        """Whether every node of it got the right sum."""
+        return not self.failed and not self.hung
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """Groups of two neighbours, then one of all `nodes`: what a job's collectives do, after TCP alone was found to work.
+
+    A group whose turn did not come, since an earlier one failed or the deadline passed, is not in it.
+    """
+
+    nodes: tuple[int, ...]
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def neighbours(self) -> tuple[Group, ...]:
+        """The groups of two; none in a job of two nodes."""
+        return tuple(group for group in self.groups if group.nodes != self.nodes)
+
+    @property
+    def everybody(self) -> tuple[Group, ...]:
+        """The group of all nodes, where its turn came."""
+        return tuple(group for group in self.groups if group.nodes == self.nodes)
+
+
+KINDS = (MasterProbe, Links, Groups)

@@ -80,7 +80,7 @@ def run_node(place: Place, *, deadline_seconds: float) -> Evidence:
 
 def _evidence(place: Place, said: dict[str, Any], ended: Ended) -> Evidence:
     known = kinds()
-    of_job = ("Links", "RankSet")
+    of_job = ("Links", "RankSet", "Groups")
     own = {name: value for name, value in said.items() if name in known and name not in of_job}
     by_node = {node["node"]: (node["host"], node["facts"]) for node in said.get("nodes", ())}
     host, facts = by_node.get(place.node, (own.get("Network", {}).get("hostname", "this host"), {}))
@@ -93,7 +93,9 @@ def _evidence(place: Place, said: dict[str, Any], ended: Ended) -> Evidence:
         )
         for node, (host, facts) in sorted(by_node.items())
     )
-    job: tuple[Any, ...] = tuple(msgspec.convert(said[name], known[name]) for name in of_job if name in said)
+    job: tuple[Any, ...] = tuple(
+        msgspec.convert(said[name], known[name], str_keys=True) for name in of_job if name in said
+    )
     undecided = _undecided(place, said, ended)
     missing = () if job else (Missing(kind="Links", reason="only node 0 of a job that met gathers them"),)
     return Evidence(job=job, ranks=ranks, undecided=undecided, missing=missing, launched=place.nodes > 1)

@@ -1,5 +1,18 @@
+from ddpdoctor.evidence.links import Group, Groups
 from tests.checks import Sick, job
 from tests.checks.matrices import matrix
+
+
+def groups(*bad: set[int]) -> Groups:
+    """Every pair of three nodes and all three, of which `bad` time out."""
+    return Groups(
+        nodes=(0, 1, 2),
+        groups=tuple(
+            Group(nodes=nodes, failed=dict.fromkeys(nodes, "Connect timeout") if {*nodes} in bad else {})
+            for nodes in ((0, 1), (1, 2), (0, 2), (0, 1, 2))
+        ),
+    )
+
 
 SICK = (
     Sick(
@@ -18,5 +31,25 @@ SICK = (
         says="nothing gets through between host-0, host-1 and host-2, host-3, host-4, host-5, and each side talks within itself",
         ranks=(0, 1, 2, 3, 4, 5),
     ),
+    Sick(  # TCP passes, gloo does not: it takes another address
+        evidence=job(matrix(3), groups({0, 1}, {1, 2})),
+        says="host-1 forms no gloo group with host-0 and host-2, while TCP connections pass (Connect timeout)",
+        ranks=(1,),
+        hosts=("host-1",),
+    ),
+    Sick(
+        evidence=job(matrix(3), groups({0, 2})),
+        says="host-0 and host-2 form no gloo group, while TCP connections pass (Connect timeout)",
+        ranks=(0, 2),
+    ),
+    Sick(
+        evidence=job(matrix(3), groups({0, 1, 2})),
+        says="the 3 nodes form no gloo group together, and each two neighbours do, while TCP connections pass (Connect timeout)",
+    ),
+    Sick(
+        evidence=job(matrix(2), Groups(nodes=(0, 1), groups=(Group(nodes=(0, 1), hung=(1,)),))),
+        says="the 2 nodes form no gloo group together, while TCP connections pass (it hangs)",
+        ranks=(0, 1),
+    ),
 )
-HEALTHY = (job(matrix(2)), job(matrix(5)))
+HEALTHY = (job(matrix(3), groups()), job(matrix(2)), job(matrix(5)))
