@@ -41,6 +41,16 @@ _ECHOES = (
 )
 
 _KNOWN = (
+    # TORCH_DISTRIBUTED_DEBUG=DETAIL compares two ranks' collectives: another operation or number, or else another shape
+    (
+        "DDP301",
+        re.compile(
+            r"Detected mismatch between collectives on ranks.*?"
+            r"(?:OpType=(\w+)\b.*?OpType=(?!\1\b)|SequenceNumber=(\d+)\b.*?SequenceNumber=(?!\2\b))",
+            re.DOTALL,
+        ),
+    ),
+    ("DDP302", re.compile(r"Detected mismatch between collectives on ranks")),
     ("DDP412", re.compile(r"your training graph has changed in this iteration")),
     ("DDP404", re.compile(r"Expected to have finished reduction in the prior iteration before starting a new one")),
     ("DDP405", re.compile(r"Expected to mark a variable ready only once")),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.desync import Cause, Desyncs
+from ddpdoctor.analysis.failures import Failures
+from ddpdoctor.analysis.signatures import signatures_of
 from ddpdoctor.analysis.wording import called, condition_note, unplaced, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP301",
@@ -18,8 +20,33 @@ RULE = Rule(
 )
 
 
-def check(desyncs: Desyncs) -> Iterator[Finding]:
-    """The ranks whose operation is not the majority's, with both operations and both lines."""
+def check(desyncs: Desyncs | None, failures: Failures | None) -> Iterator[Finding]:
+    """The ranks whose operation is not the majority's, with both operations and both lines.
+
+    The recorder comes first: PyTorch's own comparison (TORCH_DISTRIBUTED_DEBUG=DETAIL) sees the call at which it noticed,
+    which is behind the one at which the ranks came apart.
+    """
+    if desyncs is None and failures is None:
+        raise SkipCheck("no FlightRecord, and nobody saw a rank end")
+    if desyncs is not None and desyncs.found:
+        yield from _by_recorder(desyncs)
+    elif failures is not None:
+        yield from _by_words(failures)
+
+
+def _by_words(failures: Failures) -> Iterator[Finding]:
+    told = signatures_of(failures.of(RULE.code))
+    if told is not None:
+        tied = "; no majority tells which is right" if told.sides.tied else ""
+        yield RULE.finding(
+            f"{told.about_to('call {name}')}, and PyTorch refused{tied}",
+            ranks=told.sides.odd,
+            where=told.where,
+            operations={group_ranks([rank]): told.made[rank].op for rank in sorted(told.made)},
+        )
+
+
+def _by_recorder(desyncs: Desyncs) -> Iterator[Finding]:
     for desync in desyncs.of(Cause.MISMATCH):
         made, everyone = desync.made, (*desync.odd, *desync.usual)
         message = f"{called(made, desync.odd)} where {called(made, desync.usual)}"

@@ -11,6 +11,7 @@ from ddpdoctor.analysis.failures import Failures, who
 from ddpdoctor.analysis.iterations import Iterations
 from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.signatures import signatures_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Timeline
 from ddpdoctor.analysis.wording import unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
@@ -33,7 +34,8 @@ def check(
 ) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
-    Where the recorders show nothing amiss, gloo's own words: the ranks that received another amount than they expected.
+    Where the recorders show nothing amiss, gloo's own words: the ranks that received another amount than they expected,
+    and what TORCH_DISTRIBUTED_DEBUG=DETAIL refused before it reached a recorder.
     """
     if timeline is None and failures is None:
         raise SkipCheck("no FlightRecord, and nobody saw a rank end")
@@ -43,7 +45,18 @@ def check(
     parted = iterations is not None and iterations.out_of_step is not None
     amiss = parted or (timeline is not None and any(group.clashes for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
+        yield from _refused(failures)
         yield from _by_words(failures, timeline)
+
+
+def _refused(failures: Failures) -> Iterator[Finding]:
+    told = signatures_of(failures.of(RULE.code))
+    if told is not None:
+        yield RULE.finding(
+            f"{told.about_to('give {name} a tensor of shape [{shape}]')}, and PyTorch refused",
+            ranks=told.sides.odd,
+            where=told.where,
+        )
 
 
 def _by_words(failures: Failures, timeline: Timeline | None) -> Iterator[Finding]:

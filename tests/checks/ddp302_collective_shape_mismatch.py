@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.checks import Sick
-from tests.endings import LOST_PEER, WRONG_SIZE, ended
+from tests.endings import LOST_PEER, WRONG_SIZE, ended, raised
 from tests.flights import STEP, Did, flights, record, waits
 
 LONG = Did("all_reduce", sizes=((20,),))
@@ -27,6 +27,18 @@ def gathered_by_the_killed(own: int, *, world: int = 3) -> FlightRecord:
     left = record(gathers(own, (own,)), world=world)
     return replace(left, calls=tuple(replace(call, output_sizes=()) for call in left.calls))
 
+
+def refused(own: int, other: int, prints: tuple[str, ...]) -> RankExit:
+    """What TORCH_DISTRIBUTED_DEBUG=DETAIL makes rank `own` raise, which compared itself with rank `other`."""
+    return raised(
+        f"Detected mismatch between collectives on ranks. Rank {own} is running collective: CollectiveFingerPrint({prints[own]}, "
+        f"TensorDtypes=Float), but Rank {other} is running collective: CollectiveFingerPrint({prints[other]}, "
+        "TensorDtypes=Float).Collectives differ in the following aspects: \t ",
+        order=own,
+    )
+
+
+PRINTS = tuple(f"SequenceNumber=4, OpType=ALLREDUCE, TensorShape=[{size}]" for size in ("2", "2", "2, 3"))
 
 SICK = (
     Sick(
@@ -58,6 +70,12 @@ SICK = (
         evidence=ended(RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER),
         says="rank 0 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
         "differ between ranks",
+    ),
+    Sick(
+        evidence=ended(refused(0, 2, PRINTS), refused(1, 2, PRINTS), refused(2, 0, PRINTS)),
+        says="rank 2 was about to give all_reduce #4 a tensor of shape [2, 3] where ranks 0-1 were about to give all_reduce #4 a "
+        "tensor of shape [2], and PyTorch refused",
+        ranks=(2,),
     ),
 )
 HEALTHY = (
