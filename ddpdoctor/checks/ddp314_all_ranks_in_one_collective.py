@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.deadlock import Deadlocks
 from ddpdoctor.analysis.timeline import GroupTimeline, Timeline
 from ddpdoctor.analysis.wording import duration, unplaced, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP314",
@@ -21,10 +22,15 @@ RULE = Rule(
 MOVING_SECONDS = 2.0  # a dump of a healthy job shows calls this young: 100x a slow all_reduce of a large bucket
 
 
-def check(timeline: Timeline, deadlocks: Deadlocks) -> Iterator[Finding]:
-    """The groups whose members are all in one call that is older than a healthy one gets."""
+def check(timeline: Timeline, deadlocks: Deadlocks, size: JobSize | None) -> Iterator[Finding]:
+    """The groups whose members are all in one call that is older than a healthy one gets.
+
+    gloo's recorders do not tell the members of a group, so ranks that nobody could look at may be the ones it waits for.
+    """
     if deadlocks.found:
         return
+    if size is not None and len(timeline.ranks) < size.ranks:
+        raise SkipCheck(f"only {group_ranks(timeline.ranks)} of {size.ranks} could be looked at")
     for group in timeline.groups:
         age = _age(group)
         if (

@@ -37,6 +37,7 @@ def hang(
 def _chosen(found: Found, pids: list[int]) -> Job:
     from ddpdoctor.collect.jobs import jobs_of
     from ddpdoctor.collect.processes import is_alive
+    from ddpdoctor.collect.stacks import why_forbidden
     from ddpdoctor.errors import UndecidedError, UsageError
 
     for pid in pids:
@@ -44,6 +45,8 @@ def _chosen(found: Found, pids: list[int]) -> Job:
             raise UsageError(
                 f"there is no process {pid} on this host", hint="`ddpdoctor hang` finds the ranks by itself"
             )
+        if pid in found.forbidden:
+            raise UndecidedError(f"nothing can be learnt of this job: {why_forbidden(pid)}")
     chosen = {job.name: job for pid in pids for job in jobs_of(found.jobs, pid)}
     if pids and not chosen:
         raise UsageError(
@@ -55,10 +58,14 @@ def _chosen(found: Found, pids: list[int]) -> Job:
         listed = "".join(f"\n  `ddpdoctor hang {job.pids[0]}`: {job.told}" for job in jobs)
         raise UsageError(f"{len(jobs)} jobs run on this host: name one of them{listed}")
     if not jobs:
-        others = ", ".join(f"{len(theirs)} of {user}" for user, theirs in found.forbidden.items())
+        if found.forbidden:
+            first, *others = found.forbidden
+            more = f" (and {len(others)} more processes of Python)" if others else ""
+            raise UndecidedError(
+                f"no rank of a PyTorch job runs on this host that you may look at: {why_forbidden(first)}{more}"
+            )
         raise UndecidedError(
-            "no rank of a PyTorch job runs on this host"
-            + (f" that you may look at (processes of other users: {others})" if others else ""),
+            "no rank of a PyTorch job runs on this host",
             hint="run it on the host of the job, as the user of the job or as root, and inside its container if there is one",
         )
     return jobs[0]

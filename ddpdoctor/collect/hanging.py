@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from ddpdoctor.collect.source import source_of
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import group_ranks
@@ -44,12 +46,22 @@ def look(job: Job) -> Evidence:
     ]
     source = source_of(frames)
     evidence = Evidence(
-        job=(source,) if source is not None else (),
+        job=(*((source,) if source is not None else ()), JobSize(ranks=job.world_size)),
         ranks=facts,
         missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
         about_job=True,
     )
-    return replace(evidence, notes=(*_activities(evidence), *_not_here(job), *_unread(missing), *_ras(job)))
+    unread, seen = tuple(_unread(missing)), _seen(facts)
+    return replace(
+        evidence,
+        notes=(*_activities(evidence), *_ended(missing), *_not_here(job), *(unread if seen else ()), *_ras(job)),
+        undecided=() if seen else unread,
+    )
+
+
+def _seen(facts: tuple[RankFacts, ...]) -> bool:
+    """Whether anything but the states of processes is known: without stacks and recorders nothing can be said."""
+    return any(isinstance(fact, Stacks | FlightRecord) for found in facts for fact in found.facts)
 
 
 def _activities(evidence: Evidence) -> Iterator[str]:
@@ -59,6 +71,8 @@ def _activities(evidence: Evidence) -> Iterator[str]:
         return
     groups: dict[str, list[Doing]] = {}
     for doing in doings_of(processes, evidence.per_rank(Stacks), None).each:
+        if doing.process is None:
+            continue  # it ended between two looks
         operation = f" ({doing.operation})" if doing.operation and doing.waits_for_peers else ""
         place = f" at {doing.place.file}:{doing.place.line} in {doing.place.function}" if doing.place else ""
         groups.setdefault(f"{doing.told}{operation}{place}", []).append(doing)
@@ -77,12 +91,20 @@ def _not_here(job: Job) -> Iterator[str]:
         yield "the ranks are numbered by the age of their processes, as mp.spawn starts them in order"
 
 
+def _ended(missing: tuple[Missing, ...]) -> Iterator[str]:
+    for lost in missing:
+        if lost.kind == ProcessState.__name__ and lost.rank is not None:
+            yield f"rank {lost.rank} has ended while it was looked at: {lost.reason}"
+
+
 def _unread(missing: tuple[Missing, ...]) -> Iterator[str]:
-    reasons: dict[str, list[int]] = {}
+    """Why there are no stacks: once for all ranks that differ in nothing but the number of their process."""
+    reasons: dict[str, tuple[str, list[int]]] = {}
     for lost in missing:
         if lost.kind == Stacks.__name__ and lost.rank is not None:
-            reasons.setdefault(lost.reason, []).append(lost.rank)
-    for reason, ranks in reasons.items():
+            kind = re.sub(r"\bprocess \d+\b", "process", lost.reason)
+            reasons.setdefault(kind, (lost.reason, []))[1].append(lost.rank)
+    for reason, ranks in reasons.values():
         yield f"no stacks of {group_ranks(ranks)}: {reason}"
 
 

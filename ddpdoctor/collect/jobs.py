@@ -18,7 +18,6 @@ from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.model import group_ranks
 
 _SPAWNED = re.compile(r"from multiprocessing\.spawn import spawn_main")
-_LAUNCHER = re.compile(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate|deepspeed|mpirun|srun)\b")
 _PYTHON = re.compile(r"(^|/)(python|pypy)[\d.]*$")
 
 
@@ -46,26 +45,26 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The jobs on this host, and the users whose processes may hold more of them but may not be looked into."""
+    """The jobs on this host, and the Python processes that may be more of them but may not be looked into."""
 
     jobs: tuple[Job, ...]
-    forbidden: Mapping[str, tuple[int, ...]]
+    forbidden: tuple[int, ...]
 
 
 def find_jobs() -> Found:
     """Look through /proc once."""
     environs: dict[int, dict[str, str]] = {}
-    forbidden: dict[str, list[int]] = {}
+    forbidden: list[int] = []
     parents = _parents()
     for pid in parents:
         environ = processes.environ(pid)
         if environ is not None:
             environs[pid] = environ
-        elif _LAUNCHER.search(processes.command(pid)) or _LAUNCHER.search(processes.command(parents[pid])):
-            forbidden.setdefault(_owner(pid), []).append(pid)
+        elif _runs_python(pid):
+            forbidden.append(pid)
     launched = _launched(environs, parents)
     jobs = [*_launched_jobs(launched, environs), *_spawned_jobs(parents, environs, {*launched})]
-    return Found(jobs=tuple(jobs), forbidden={user: tuple(pids) for user, pids in forbidden.items()})
+    return Found(jobs=tuple(jobs), forbidden=tuple(forbidden))
 
 
 def jobs_of(jobs: Iterable[Job], pid: int) -> list[Job]:
@@ -152,8 +151,12 @@ def _spawned_jobs(
 
 
 def _is_python(pid: int) -> bool:
+    return _runs_python(pid) or (bool(processes.command(pid)) and _has_torch(pid))
+
+
+def _runs_python(pid: int) -> bool:
     words = processes.command(pid).split()
-    return bool(words) and (bool(_PYTHON.search(words[0])) or _has_torch(pid))
+    return bool(words) and bool(_PYTHON.search(words[0]))
 
 
 def _has_torch(pid: int) -> bool:
@@ -176,10 +179,3 @@ def _ancestors(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
     while (pid := parents.get(pid, 0)) and pid not in seen:
         seen.add(pid)
         yield pid
-
-
-def _owner(pid: int) -> str:
-    try:
-        return psutil.Process(pid).username()
-    except (psutil.Error, KeyError):
-        return "another user"

@@ -23,6 +23,7 @@ from ddpdoctor.evidence.stacks import Stacks, Thread
 
 LOOK_SECONDS = 1.0  # between two looks: a rank that computes moves, and uses a CPU, in far less
 ANSWER_SECONDS = 1.5  # a rank whose interpreter runs answers in milliseconds, on a loaded machine in tenths of a second
+ENDED = "ZX"  # a zombie shows nothing any more; its launcher has not collected it yet
 MOST_AT_ONCE = 64
 MOST_WORKERS = 8  # loader workers whose stacks are read, a rank
 
@@ -74,7 +75,7 @@ class _Dump:
 
 def _look(target: Target, seconds: float) -> _Look:
     before = processes.sample(target.pid)
-    if before is None:
+    if before is None or before.state in ENDED:
         gone = f"process {target.pid} has ended"
         return _Look(gone, gone, gone)
     stopped = before.state in "TtD"  # py-spy must not wait for it to stop
@@ -89,7 +90,7 @@ def _look(target: Target, seconds: float) -> _Look:
         dump=dump,
         process=(
             f"process {target.pid} has ended"
-            if after is None
+            if after is None or after.state in ENDED
             else _with_worker_stacks(processes.state_between(target.pid, before, after))
         ),
     )

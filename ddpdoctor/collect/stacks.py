@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -45,7 +47,9 @@ def py_spy(pid: int, *, native: bool = False, stopped: bool = False) -> tuple[Th
         threads = msgspec.json.decode(ended.stdout, type=list[_Thread])
     except msgspec.DecodeError as error:
         raise NoStacks(f"py-spy answered something else than its JSON: {error}") from None
-    return tuple(_thread(thread, pid) for thread in threads if thread.frames or thread.os_thread_id == pid)
+    main = _number_of_main_thread(pid)
+    found = tuple(_thread(thread, main) for thread in threads if thread.frames or thread.os_thread_id == main)
+    return found if main == pid else _with_states(found, pid)
 
 
 class _Frame(msgspec.Struct):
@@ -63,7 +67,23 @@ class _Thread(msgspec.Struct):
     owns_gil: bool = False
 
 
-def _thread(thread: _Thread, pid: int) -> Thread:
+def _number_of_main_thread(pid: int) -> int:
+    """The process's number where it lives: py-spy counts threads as their own PID namespace (a container) does."""
+    numbers = _status(Path(f"/proc/{pid}/status")).get("NSpid", "").split()
+    return int(numbers[-1]) if numbers else pid
+
+
+def _with_states(threads: tuple[Thread, ...], pid: int) -> tuple[Thread, ...]:
+    """The threads of a process in a PID namespace: py-spy takes each for active there, as it looks under the wrong number."""
+    running = set()
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        status = _status(task / "status")
+        if status.get("State", "").startswith("R"):
+            running.add(int(status["NSpid"].split()[-1]))
+    return tuple(replace(thread, active=thread.os_id in running) for thread in threads)
+
+
+def _thread(thread: _Thread, main: int) -> Thread:
     """The thread as evidence; functions go by their own name, without their class, as everywhere else in Python.
 
     Native frames stand above, and between, those of Python; only those above the innermost Python frame are kept.
@@ -78,7 +98,7 @@ def _thread(thread: _Thread, pid: int) -> Thread:
             if ours
         ),
         os_id=thread.os_thread_id,
-        main=thread.os_thread_id == pid,
+        main=thread.os_thread_id == main,
         active=thread.active,
         holds_gil=thread.owns_gil,
         native=tuple(f"{frame.name} ({Path(frame.filename).name})" for frame in native),
@@ -92,7 +112,7 @@ def _is_python(frame: _Frame) -> bool:
 def _why(pid: int, complaint: str) -> str:
     """What py-spy's complaint means, and what would have to change."""
     if re.search(r"permission denied|operation not permitted|os error 1\b", complaint, re.IGNORECASE):
-        return _forbidden(pid)
+        return why_forbidden(pid)
     if (
         re.search(r"no such process|os error 3\b|os error 2\b", complaint, re.IGNORECASE)
         or not Path(f"/proc/{pid}").exists()
@@ -102,13 +122,12 @@ def _why(pid: int, complaint: str) -> str:
     return f"py-spy: {last}"
 
 
-def _forbidden(pid: int) -> str:
-    """Why this process may not trace `pid`: the first of the things that the kernel asks for and that is not there."""
+def why_forbidden(pid: int) -> str:
+    """Why this process may not look into `pid`: the first of the things that the kernel asks for and that is not there."""
     ours, theirs = _status(Path("/proc/self/status")), _status(Path(f"/proc/{pid}/status"))
     may_trace_all = int(ours.get("CapEff", "0"), 16) >> 19 & 1  # CAP_SYS_PTRACE
     if not may_trace_all and ours.get("Uid", "0").split()[:1] != theirs.get("Uid", "0").split()[:1]:
-        owner = theirs.get("Uid", "?").split()[0]
-        return f"process {pid} belongs to user {owner}: run ddpdoctor as that user, or as root"
+        return f"process {pid} belongs to user {_name(theirs.get('Uid', '?').split()[0])}: run ddpdoctor as that user, or as root"
     scope = _read(Path("/proc/sys/kernel/yama/ptrace_scope"))
     if scope in {"1", "2", "3"} and not may_trace_all:
         return (
@@ -118,6 +137,13 @@ def _forbidden(pid: int) -> str:
     if ours.get("Seccomp") == "2" or not may_trace_all:
         return "the container forbids ptrace: start it with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
     return f"the kernel forbids to trace process {pid}, although CAP_SYS_PTRACE is there"
+
+
+def _name(user: str) -> str:
+    try:
+        return pwd.getpwuid(int(user)).pw_name
+    except (KeyError, ValueError):
+        return user
 
 
 def _status(path: Path) -> dict[str, str]:

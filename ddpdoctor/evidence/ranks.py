@@ -131,4 +131,11 @@ class CollectiveCalls:
     new_groups: tuple[NewGroup, ...] = ()
 
 
-KINDS = (RankExit, StepCount, CollectiveCalls)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSize:
+    """How many ranks the whole job has, those included that nobody could look at."""
+
+    ranks: int
+
+
+KINDS = (RankExit, StepCount, CollectiveCalls, JobSize)
