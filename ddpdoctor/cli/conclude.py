@@ -31,27 +31,35 @@ def conclude(
     `facts` (name, value) are for people, in markdown; `measured` is for machines, in JSON.
     """
     report = replace(judge(evidence, options), measured=measured or {})
-    raise typer.Exit(show(report, options, facts=facts))
+    code = show(report, options, facts=facts)
+    keep(evidence, options)
+    raise typer.Exit(code)
 
 
 def judge(evidence: Evidence, options: ReportOptions) -> Report:
-    """The report over `evidence`, redacted; the evidence is saved first where `--case` asks for it."""
-    evidence = case.redact(evidence)
-    if options.case is not None:
-        case.save(evidence, options.case)
-    return diagnose(evidence, select=options.select, ignore=options.ignore)
+    """The report over `evidence`, redacted."""
+    return diagnose(case.redact(evidence), select=options.select, ignore=options.ignore)
 
 
 def show(report: Report, options: ReportOptions, *, facts: Sequence[tuple[str, str]] = ()) -> int:
-    """Write the report to `--output` and to stdout; returns the exit code."""
+    """Write the report to stdout and to `--output`; returns the exit code.
+
+    The terminal comes first: a disk that is full must not cost the verdict.
+    """
     if options.output is not None:
-        case.write_atomically(options.output, formatted(report, options, facts=facts))
         typer.echo(text(report, options), nl=False)
+        case.write_atomically(options.output, formatted(report, options, facts=facts))
     elif options.format is Format.TEXT:
         typer.echo(text(report, options), nl=False)
     else:
         typer.echo(formatted(report, options, facts=facts), nl=False)
     return report.exit_code(options.fail_on)
+
+
+def keep(evidence: Evidence, options: ReportOptions) -> None:
+    """Save the evidence, redacted, where `--case` asks for it; the verdict is out by then, whatever becomes of the file."""
+    if options.case is not None:
+        case.save(evidence, options.case)
 
 
 def formatted(report: Report, options: ReportOptions, *, facts: Sequence[tuple[str, str]] = ()) -> str:

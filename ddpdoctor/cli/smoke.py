@@ -42,7 +42,7 @@ def smoke(
 
     Where GITHUB_STEP_SUMMARY is set, a summary in markdown is appended to the file that it names.
     """
-    from ddpdoctor.cli.conclude import judge, show
+    from ddpdoctor.cli.conclude import judge, keep, show
     from ddpdoctor.launch.ranks import checked_nproc, current_launch
 
     if launch := current_launch():
@@ -52,8 +52,9 @@ def smoke(
         )
     checked_nproc(nproc)
     stages = {name: _timed(name, stage, nproc) for name, stage in STAGES.items()}
+    evidence = merged(*(stage.evidence for stage in stages.values()))
     report = replace(
-        judge(merged(*(stage.evidence for stage in stages.values())), options),
+        judge(evidence, options),
         measured={name: {"seconds": stage.seconds, **stage.measured} for name, stage in stages.items()},
     )
     facts = [(name, f"{stage.outcome} ({stage.seconds:.1f} s)") for name, stage in stages.items()]
@@ -61,7 +62,9 @@ def smoke(
         for name, fact in facts:
             typer.echo(f"{name:<12} {fact}")
     _summarise(report, facts)
-    raise typer.Exit(show(report, options, facts=facts))
+    code = show(report, options, facts=facts)
+    keep(evidence, options)
+    raise typer.Exit(code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,7 +133,7 @@ def _track(
     target: list[str], options: ReportOptions, *, nproc: int | None, every: int, stall_after: float, replay: bool
 ) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
-    from ddpdoctor.cli.conclude import judge, show
+    from ddpdoctor.cli.conclude import judge, keep, show
     from ddpdoctor.collect.replay import exact
     from ddpdoctor.collect.tracked import Tracked, track_script
 
@@ -165,7 +165,9 @@ def _track(
         if tracked.evidence is None:
             return tracked.code
         evidence = exact(tracked.evidence, command, again if replay else None)
-        return show(judge(evidence, options), options) or tracked.code
+        code = show(judge(evidence, options), options)
+        keep(evidence, options)
+        return code or tracked.code
 
 
 def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None:

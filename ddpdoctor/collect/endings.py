@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ddpdoctor.collect.agents import Ended, RankProcess
+from ddpdoctor.collect.faulthandler_text import from_faulthandler
 from ddpdoctor.collect.processes import is_alive
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.joblog import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
 
+CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
+FATAL = "Fatal Python error: "
 BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
 
 
@@ -83,6 +86,20 @@ def _end(agent: RankProcess, ended: Mapping[int, Ended], main: tuple[int, int | 
     if not is_alive(agent.pid):  # nobody told us its code
         return _End(agent, 1 if error is not None else None, None, error)
     return _End(agent, None, None, error) if error is not None else None  # it has failed but does not exit
+
+
+def with_users_faulthandler(exits: Mapping[int, RankExit], stderr: str) -> dict[int, RankExit]:
+    """The ends with the stack of the one that crashed, where the job has a faulthandler of its own that writes to stderr.
+
+    It does not say whose it is: with several crashes, or several reports, nobody's is taken.
+    """
+    crashed = [rank for rank, ending in exits.items() if ending.exit_code in CRASHES and not ending.native_stack]
+    reports = stderr.split(FATAL)[1:]
+    if len(crashed) != 1 or len(reports) != 1:
+        return dict(exits)
+    main = next((thread for thread in from_faulthandler(reports[0]) if thread.main), None)
+    frames = main.frames if main is not None else ()
+    return {**exits, crashed[0]: replace(exits[crashed[0]], native_stack=frames)}
 
 
 def with_log(exits: Mapping[int, RankExit], log: Evidence) -> tuple[dict[int, RankExit], JobLog | None]:

@@ -79,7 +79,7 @@ def record_uncaught(rank: Rank) -> None:
             if error is not None:
                 record_error(rank, error)
             keep_recorder(rank)
-            with open(rank.path("left"), "w", encoding="utf-8") as file:
+            with rank.giving_up("noting that it left"), open(rank.path("left"), "w", encoding="utf-8") as file:
                 file.write(str(time.time()))
 
     with rank.giving_up("keeping the stack of a crash in native code"):

@@ -18,8 +18,11 @@ def start_worker_server(rank: Rank) -> None:
     path = rank.path("sock")
     if len(os.fsencode(path)) > SUN_PATH_BYTES:
         raise OSError(f"the socket path has {len(os.fsencode(path))} bytes, at most {SUN_PATH_BYTES} are possible")
-    from torch._C._distributed_c10d import _WorkerServer
-
+    try:
+        from torch._C._distributed_c10d import _WorkerServer
+    except ImportError:
+        rank.give_up("the worker server", "this torch has none, 2.4 and later do; stacks then need py-spy")
+        return
     with _stderr_without(CHATTER):
         server = _WorkerServer(path, -1)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))  # never destroyed: its destructor writes to the job's stderr

@@ -7,6 +7,7 @@ SIGSTOP, or with the GIL held. Texts (functions, places, groups) stand once, by 
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 import time
 from typing import NamedTuple
@@ -62,7 +63,7 @@ class Strip:
     def __init__(self, path: str, *, rank: int, world_size: int, restart: int) -> None:
         size = HEADER_BYTES + RING * RECORD.size
         with open(path, "w+b") as file:
-            file.truncate(size)
+            os.posix_fallocate(file.fileno(), 0, size)  # a hole in a full file system would be a SIGBUS to write to
             self._map = mmap.mmap(file.fileno(), size)
         self._rank, self._world_size, self._restart = rank, world_size, restart
         self.written = self.forwards = self.steps = self.returned = 0
