@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -15,6 +16,9 @@ from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.model import Report, Severity
+
+if TYPE_CHECKING:
+    from ddpdoctor.collect.other_nodes import OtherNodes
 
 FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
 
@@ -75,12 +79,13 @@ def _run(
     command: list[str], options: ReportOptions, stall_after: float | None, kill_on_hang: bool, debug: DistributedDebug
 ) -> int:
     from ddpdoctor.agent import DIRECTORY, job_environment
+    from ddpdoctor.collect.other_nodes import OtherNodes
     from ddpdoctor.collect.stall import Rhythm
-    from ddpdoctor.collect.watching import Ended, Recovered, Stalled, Waiting, Watch
+    from ddpdoctor.collect.watching import Deserted, Ended, Recovered, Stalled, Waiting, Watch
     from ddpdoctor.launch.observed import observe, private_directory
 
-    speaker = _Speaker(options)
-    with private_directory() as folder:
+    with contextlib.closing(OtherNodes(_shared(options))) as nodes, private_directory() as folder:
+        speaker = _Speaker(options, nodes)
         environ = {
             **job_environment(["watch"], Path(folder), os.environ),
             "DDPDOCTOR_WATCHER": str(os.getpid()),
@@ -88,16 +93,23 @@ def _run(
         }
         mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
         with observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job:
-            watching = Watch(job=job, directory=Path(folder), rhythm=Rhythm(given=stall_after), environment=_known())
+            watching = Watch(
+                job=job, directory=Path(folder), rhythm=Rhythm(given=stall_after), environment=_known(), nodes=nodes
+            )
             for event in watching.events():
                 match event:
                     case Stalled(evidence=evidence, last=last):
                         explained = _explained(speaker.report(evidence))
+                        if not nodes.speaks:
+                            continue
                         if not explained and not last:
                             speaker.say(f"looking again in {watching.look_again():.0f} s")
                         elif kill_on_hang:
                             watching.killed_by_us = True
                             job.end()
+                    case Deserted() if kill_on_hang:
+                        watching.killed_by_us = True
+                        job.end()
                     case Waiting(text=text):
                         speaker.say(f"note: {text}")
                     case Recovered(seconds=seconds):
@@ -106,6 +118,8 @@ def _run(
                         if not evidence.ranks:
                             speaker.say(f"note: {evidence.why_missing('Stacks')}")
                         report = speaker.report(evidence)
+                        if not nodes.speaks:
+                            return code if code >= 0 else 128 - code
                         if watching.killed_by_us:
                             speaker.say(_last_word(report))
                         if watching.killed_by_us and not _explained(report):
@@ -113,6 +127,11 @@ def _run(
                         found = report.exit_code(options.fail_on) == 1
                         return 1 if found else code if code >= 0 else 128 - code
     raise AssertionError("events() ends with Ended")
+
+
+def _shared(options: ReportOptions) -> Path | None:
+    """The directory in which the nodes of a job may meet: `--case`, unless it names a file."""
+    return None if options.case is None or options.case.suffix == ".json" else options.case
 
 
 def _refuse_detail_without_gpus() -> None:
@@ -148,35 +167,63 @@ def _known() -> tuple[Environment, ...]:
 
 
 class _Speaker:
-    """Says the verdict on stderr, as stdout is the job's, and writes it to `--output` whenever there is a new one."""
+    """Says the verdict on stderr, as stdout is the job's, and writes it to `--output` whenever there is a new one.
 
-    def __init__(self, options: ReportOptions) -> None:
+    Where the node of rank 0 reports for all, the others say so once and nothing more.
+    """
+
+    def __init__(self, options: ReportOptions, nodes: OtherNodes) -> None:
         self._options = options
+        self._nodes = nodes
+        self._deferred = False
         self._said: tuple[object, ...] = ()
+        self._lost: set[str] = set()
 
     def say(self, text: str) -> None:
         """One line about the job."""
-        typer.echo(f"ddpdoctor: {text}", err=True)
+        if self._nodes.speaks:
+            typer.echo(f"ddpdoctor: {text}", err=True)
 
     def report(self, evidence: Evidence) -> Report:
         """Judge and write; on the terminal only what has not been said."""
         from ddpdoctor.case import write_atomically
-        from ddpdoctor.cli.conclude import formatted, judge
+        from ddpdoctor.cli.conclude import formatted, judge, keep
         from ddpdoctor.evidence.process import Stall
         from ddpdoctor.render import text
 
         report = judge(evidence, self._options)
+        if not self._nodes.speaks:
+            if report.findings and not self._deferred:
+                self._deferred = True
+                typer.echo("ddpdoctor: something is wrong; the node of rank 0 says what, for all nodes", err=True)
+            return report
         stall = evidence.one(Stall)
         if stall is not None and stall.seconds is not None and not _explained(report):
             report = replace(report, undecided=(*report.undecided, _unexplained(stall.seconds, evidence.missing)))
-        if self._options.output is not None:
-            write_atomically(self._options.output, formatted(report, self._options))
         said = (*((finding.code, finding.message) for finding in report.findings), *report.undecided)
         if said != self._said:
             self._said = said
             rendered = text.render(report, verbose=self._options.verbose)
             typer.echo(f"\n{rendered}", nl=False, err=True)  # the job may be in the middle of a line
+        if self._options.output is not None:
+            with self._complaining():
+                write_atomically(self._options.output, formatted(report, self._options))
+        if not self._nodes.wrote:
+            with self._complaining():
+                keep(evidence, self._options)
         return report
+
+    @contextlib.contextmanager
+    def _complaining(self) -> Iterator[None]:
+        """A file that cannot be written costs that file and nothing else; it is said once."""
+        from ddpdoctor.errors import DdpdoctorError
+
+        try:
+            yield
+        except DdpdoctorError as error:
+            if error.message not in self._lost:
+                self._lost.add(error.message)
+                self.say(f"{error.message} (the job is not affected)")
 
 
 def _explained(report: Report) -> bool:

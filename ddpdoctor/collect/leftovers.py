@@ -12,6 +12,7 @@ from ddpdoctor.collect.dumps import Dump, looks_like_dump
 from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.log_lines import rank_of_log
 from ddpdoctor.collect.many_dumps import read_dumps
+from ddpdoctor.collect.other_nodes import CASES_OF_NODES
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
@@ -89,12 +90,13 @@ def _sorted(paths: Iterable[Path]) -> Sorted:
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """The files under `path`, in order; of a case directory only the case, which already holds the rest."""
+    """The files under `path`, in order; of a case directory only the cases, which already hold the rest."""
     if not path.is_dir():
         yield path
         return
-    if (path / case.CASE_FILE).is_file():
-        yield path / case.CASE_FILE
+    cases = [file for file in (path / case.CASE_FILE, *sorted(path.glob(CASES_OF_NODES))) if file.is_file()]
+    if cases:
+        yield from cases
         return
     for number, child in enumerate(sorted(path.iterdir())):
         if number > MAX_FILES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shutil
 import signal
 import socket
 import time
@@ -18,10 +19,11 @@ from ddpdoctor.analysis.doing import Doings
 from ddpdoctor.analysis.doing import derive as doings_of
 from ddpdoctor.collect.agents import RankProcess, ended_processes, find_ranks
 from ddpdoctor.collect.dumps import decode
-from ddpdoctor.collect.endings import exits_of, with_log
+from ddpdoctor.collect.endings import exits_of, with_log, with_users_faulthandler
 from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.live import examine, targets_of
 from ddpdoctor.collect.memory import MemoryWatch
+from ddpdoctor.collect.other_nodes import OtherNodes
 from ddpdoctor.collect.processes import is_alive
 from ddpdoctor.collect.rank_server import NoAnswer, ask_worker_server
 from ddpdoctor.collect.recorder import record_of
@@ -32,7 +34,7 @@ from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.process import ProcessState, Stall
-from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.launch.observed import ObservedJob
@@ -41,6 +43,7 @@ from ddpdoctor.model import group_ranks
 POLL_SECONDS = 0.2
 PROBE_SECONDS = 1.0
 PROBE_DEADLINE_SECONDS = 0.5
+LOG_BYTES = 1 << 19  # what one agent writes in its first minutes
 MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
 
 
@@ -71,6 +74,11 @@ class Recovered:
 
 
 @dataclass(frozen=True, slots=True)
+class Deserted:
+    """The job stands still here, and on the node of rank 0 it has ended with an error."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The command has ended: -N for signal N."""
 
@@ -78,7 +86,7 @@ class Ended:
     evidence: Evidence
 
 
-Event: TypeAlias = Stalled | Waiting | Recovered | Ended
+Event: TypeAlias = Stalled | Waiting | Recovered | Deserted | Ended
 
 
 @dataclass(slots=True)
@@ -90,6 +98,7 @@ class Watch:
     rhythm: Rhythm
     killed_by_us: bool = False
     environment: tuple[Environment, ...] = ()
+    nodes: OtherNodes = field(default_factory=OtherNodes)
     _memory: MemoryWatch = field(default_factory=MemoryWatch)
     _stall: Evidence | None = None
     _notes: list[str] = field(default_factory=list)
@@ -102,6 +111,7 @@ class Watch:
         while (code := self.job.wait(POLL_SECONDS)) is None:
             ranks = find_ranks(self.directory)
             self._memory.observe(agent.pid for agent in ranks)
+            self.nodes.beat(ranks)
             now = time.monotonic()
             quiet = self.rhythm.quiet(now)
             stepped = bool(ranks) and all(agent.header.steps for agent in ranks)
@@ -111,10 +121,14 @@ class Watch:
                     self._stall, self._looks = None, 0
                     self._notes.append(f"the job stood still for {quiet:.1f} s and went on by itself")
                     yield Recovered(quiet)
+            elif self._stall is not None and self.nodes.deserted():
+                yield Deserted()
             elif ranks and quiet >= max(self._next_look, self.rhythm.patience()):
                 yield from self._look(ranks, quiet)
         self.job.drain()
-        yield Ended(code, self._at_the_end(code))
+        yield Ended(
+            code, self.nodes.at_the_end(self._at_the_end(code), code, self._stall if self.killed_by_us else None)
+        )
 
     def look_again(self) -> float:
         """Ask for another look at the same pause, as the last one explained nothing; returns in how many seconds."""
@@ -123,7 +137,7 @@ class Watch:
         return seconds
 
     def _look(self, ranks: tuple[RankProcess, ...], quiet: float) -> Iterator[Event]:
-        evidence = self._evidence(ranks, quiet)
+        evidence = self.nodes.at_a_standstill(self._evidence(ranks, quiet), quiet)
         processes = evidence.per_rank(ProcessState)
         doings = doings_of(processes, evidence.per_rank(Stacks), None) if processes is not None else Doings(each=())
         working = [doing for doing in doings.elsewhere if doing.moves]
@@ -184,6 +198,8 @@ class Watch:
         if code is not None:
             with contextlib.suppress(OSError):
                 exits, log = with_log(exits, read_logs(self.job.stderr_files()))
+                said = "".join(path.read_text(errors="replace") for path in self.job.stderr_files())
+                exits = with_users_faulthandler(exits, said)
         facts = []
         for agent in ranks:
             seen = looked[agent.rank].facts if agent.rank in looked else ()
@@ -195,10 +211,11 @@ class Watch:
             told = (agent.steps(), agent.calls(), agent.pace())
             facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
         source = source_of(_frames(facts))
+        size = JobSize(ranks=max(agent.header.world_size for agent in ranks)) if ranks else None
         return Evidence(
-            job=tuple(fact for fact in (stall, source, log) if fact is not None),
+            job=tuple(fact for fact in (stall, source, log, size) if fact is not None),
             ranks=tuple(facts),
-            missing=missing if ranks else (*missing, *_no_ranks()),
+            missing=missing if ranks else (*missing, *_no_ranks(self.directory)),
             notes=(*self._notes, *given_up(self.directory)),
             about_job=True,
         )
@@ -238,11 +255,16 @@ def _busy(doings: Doings) -> str:
     return f"rank {first.rank} is busy{where} ({', '.join(facts)}), {group_ranks(waiting)} {verb} for it"
 
 
-def _no_ranks() -> Iterator[Missing]:
+def _no_ranks(directory: Path) -> Iterator[Missing]:
     reason = (
         "no process of the job called init_process_group with our agent in it (Python started with -I, -E or -S, inside a "
         "container or on another host runs without it)"
     )
+    free = shutil.disk_usage(directory).free
+    if free < LOG_BYTES:
+        reason = (
+            f"the agents could not write: {directory.parent} is full ({free} bytes are free); point TMPDIR elsewhere"
+        )
     for kind in ("Stacks", "FlightRecord", "RankExit", "StepCount", "CollectiveCalls", "ProcessState"):
         yield Missing(kind=kind, reason=reason)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.source import SourceCode
 
 
 def join(parts: Sequence[Evidence]) -> Evidence:
@@ -16,12 +17,14 @@ def join(parts: Sequence[Evidence]) -> Evidence:
     notes: list[str] = []
     for part in parts:
         for fact in part.job:
-            job.setdefault(type(fact), fact)
+            held = job.setdefault(type(fact), fact)
+            if isinstance(fact, SourceCode) and fact is not held:
+                job[SourceCode] = SourceCode(places=tuple(dict.fromkeys((*held.places, *fact.places))))
         for facts in part.ranks:
             hosts[facts.rank] = hosts.get(facts.rank) or facts.host
-            held = ranks.setdefault(facts.rank, {})
-            twice = [type(fact).__name__ for fact in facts.facts if held.setdefault(type(fact), fact) != fact]
-            notes += [f"rank {facts.rank} has two different {kind}s: the first is used" for kind in twice]
+            of_rank = ranks.setdefault(facts.rank, {})
+            twice = [type(fact).__name__ for fact in facts.facts if of_rank.setdefault(type(fact), fact) != fact]
+            notes += [f"rank {facts.rank} has two accounts of {kind}: the first is used" for kind in twice]
         notes += part.notes
     return Evidence(
         job=tuple(job.values()),
