@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
+import time
 from collections.abc import Sequence
 
+import psutil
+
+from ddpdoctor.collect.cgroup import Cgroup
 from ddpdoctor.collect.training import OnEvent, run_training
+from ddpdoctor.collect.world import World
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import ScalingPoint, ScalingRun, TrainingRun
@@ -42,35 +48,65 @@ def run_scaling(
     Raises:
         UsageError: the job refused its input.
     """
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     alike = {
         "OMP_NUM_THREADS": str(max(1, cores // ranks[-1]))
     }  # one rank must not have more threads than the others had
-    points: list[ScalingPoint] = []
-    last: TrainingRun | None = None
-    for number in ranks:
-        speeds: list[TrainingRun] = []
-        for batch in (("--batch-per-rank", str(BATCH)), ("--batch-size", str(BATCH * ranks[-1]))):
-            evidence, _ = run_training(
-                [*arguments, *batch, "--max-steps", str(STEPS)],
-                nproc=number, deadline_seconds=deadline_seconds, on_event=on_event, env=alike,
-            )  # fmt: skip
-            run = evidence.one(TrainingRun)
-            if run is None:
-                return evidence
-            speeds.append(run)
-        last, strong = speeds
-        points.append(
-            ScalingPoint(
-                ranks=number, weak=last.samples_per_second, strong=strong.samples_per_second, overlap=last.overlap
-            )
+    weak, strong = ("--batch-per-rank", str(BATCH)), ("--batch-size", str(BATCH * ranks[-1]))
+    runs: list[TrainingRun] = []
+    others = Others()
+    for number, batch in [(number, batch) for number in ranks for batch in (weak, strong)]:
+        evidence, _ = run_training(
+            [*arguments, *batch, "--max-steps", str(STEPS)],
+            nproc=number, deadline_seconds=deadline_seconds, on_event=on_event, env=alike,
+        )  # fmt: skip
+        run = evidence.one(TrainingRun)
+        if run is None:
+            return evidence
+        runs.append(run)
+    points = tuple(
+        ScalingPoint(
+            ranks=first.world_size,
+            weak=first.samples_per_second,
+            strong=second.samples_per_second,
+            overlap=first.overlap,
         )
-    assert last is not None
-    scaling = ScalingRun(model=last.model, backend=last.backend, device=last.device, cores=cores, points=tuple(points))
-    crowded = [number for number in ranks if number > cores]
-    notes = (
-        (f"{crowded[0]} ranks share {cores} cores: they take turns, and their efficiency says nothing about DDP",)
-        if crowded and last.device == "cpu"
-        else ()
+        for first, second in zip(runs[::2], runs[1::2], strict=True)
     )
-    return Evidence(job=(last, scaling), notes=notes)
+    last = runs[-2]
+    scaling = ScalingRun(
+        model=last.model, backend=last.backend, device=last.device, cores=cores, points=points,
+        cores_of_others=others.cores(),
+    )  # fmt: skip
+    return Evidence(job=(last, scaling))
+
+
+def usable_cores() -> int:
+    """The processors that this process may use at once, in a container with a quota no more than that."""
+    cores = len(os.sched_getaffinity(0))
+    quota = Cgroup(World()).quota_cores()
+    return cores if quota is None else max(1, min(cores, int(quota)))
+
+
+class Others:
+    """How busy other programs keep the processors that this process may use, from its making on."""
+
+    def __init__(self) -> None:
+        self._begin, self._busy, self._ours = time.monotonic(), _busy_seconds(), _our_seconds()
+
+    def cores(self) -> float:
+        """The processors that they used, on the average; the time that a hypervisor gave to others counts."""
+        theirs = (_busy_seconds() - self._busy) - (_our_seconds() - self._ours)
+        return max(0.0, theirs / (time.monotonic() - self._begin))
+
+
+def _busy_seconds() -> float:
+    usable = os.sched_getaffinity(0)
+    times = [each for number, each in enumerate(psutil.cpu_times(percpu=True)) if number in usable]
+    return sum(each.user + each.nice + each.system + each.irq + each.softirq + each.steal for each in times)
+
+
+def _our_seconds() -> float:
+    """Processor time of this process and of all that it started and that has ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)

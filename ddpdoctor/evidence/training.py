@@ -90,13 +90,17 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingRun:
-    """Throughput by number of ranks, one rank first, on a host with this many usable cores."""
+    """Throughput by number of ranks, one rank first, on a host with this many usable cores.
+
+    `cores_of_others` is how many of them other programs used meanwhile, on the average.
+    """
 
     model: str
     backend: str
     device: str
     cores: int
     points: tuple[ScalingPoint, ...]
+    cores_of_others: float
 
 
 KINDS = (TrainingRun, ParityRun, ScalingRun)
