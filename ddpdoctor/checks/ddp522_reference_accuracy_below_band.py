@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.accuracy_bands import least_accuracy
 from ddpdoctor.evidence.training import TrainingRun
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
@@ -15,21 +16,12 @@ RULE = Rule(
     remedy="run `ddpdoctor train --parity`: it compares N ranks with one process and says which mistake looks so",
 )
 
-# Least accuracy by (data set, model, epochs): the mean of the seeds in one process, less three standard deviations, of the seeds
-# or of a share of that many test samples, whichever is larger; docs/guide/train.md has them. MNIST's is what is asked of it.
-LEAST = {
-    ("digits", "digitnet", 1): 0.88,
-    ("digits", "digitnet", 3): 0.961,
-    ("mnist", "digitnet", 3): 0.988,
-    ("cifar10 (12,000 of it)", "resnet9", 4): 0.603,
-}
-
 
 def check(run: TrainingRun) -> Iterator[Finding]:
     """A finding where the accuracy of a run whose band is known lies below it."""
     if not run.complete:
         raise SkipCheck("the run was cut short by --max-steps")
-    least = LEAST.get((run.dataset, run.model, len(run.epochs)))
+    least = least_accuracy(run.dataset, run.model, len(run.epochs))
     if least is None:
         raise SkipCheck(f"no band is known for {run.model} on {run.dataset} in {len(run.epochs)} epochs")
     if run.accuracy < least:

@@ -25,8 +25,8 @@ GOOD = TrainingRun(
 SICK = (
     Sick(
         evidence=job(replace(GOOD, accuracy=0.481)),
-        says="digitnet on digits ends at 48.1% of 1000 test samples on 2 ranks; at least 96.1% is reached elsewhere",
+        says="digitnet on digits ends at 48.1% of 1000 test samples on 2 ranks; at least 96.2% is reached elsewhere",
         ranks=(0, 1),
     ),
 )
-HEALTHY = (job(GOOD), job(replace(GOOD, accuracy=0.961)))
+HEALTHY = (job(GOOD), job(replace(GOOD, accuracy=0.962)))

@@ -38,7 +38,7 @@ def test_the_embedded_digits_reach_their_band_on_two_ranks(tmp_path: Path) -> No
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
     assert document["findings"] == []
     run = document["measured"]["training"]
-    assert run["accuracy"] >= 0.961
+    assert run["accuracy"] >= 0.9617
     assert run["samples_per_second"] > 0
     assert len(set(run["weights"])) == 1
     assert "TrainingRun" in (tmp_path / "case.json").read_text()
