@@ -1,12 +1,14 @@
-"""Ranks forked from a process that has imported torch already: a job starts in half a second, so that many can be killed."""
+"""Ranks forked from a process that has imported torch already: a job starts in half a second, so that a test can run many."""
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -54,15 +56,20 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fork_ranks(*arguments: str, ranks: int, death: Death | None = None) -> list[BaseProcess]:
-    """The ranks of recipe.py, in order; rank 0 may be told where to die."""
+def fork_ranks(
+    program: str, *arguments: str, ranks: int, death: Death | None = None, said: Path | None = None
+) -> list[BaseProcess]:
+    """The ranks of `program`, a module of reference_train, in order.
+
+    Rank 0 may be told where to die. What rank N says goes to the file N in the directory `said`.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(SLOW_IMPORTS)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     jobs = [
-        context.Process(target=run_rank, args=(arguments, rank, ranks, port, None if rank else death))
+        context.Process(target=run_rank, args=(program, arguments, rank, ranks, port, None if rank else death, said))
         for rank in range(ranks)
     ]
     for job in jobs:
@@ -70,15 +77,40 @@ def fork_ranks(*arguments: str, ranks: int, death: Death | None = None) -> list[
     return jobs
 
 
-def run_rank(arguments: tuple[str, ...], rank: int, ranks: int, port: int, death: Death | None) -> None:
+def exit_code(rank: BaseProcess, *, seconds: float = 120.0) -> int | None:
+    """The rank's exit code, or None where it has not ended in time."""
+    rank.join(seconds)
+    return rank.exitcode
+
+
+def kill(ranks: Sequence[BaseProcess]) -> None:
+    """End all ranks with SIGKILL, and wait until they are gone."""
+    for rank in ranks:
+        rank.kill()
+    for rank in ranks:
+        rank.join()
+
+
+def run_rank(
+    program: str,
+    arguments: tuple[str, ...],
+    rank: int,
+    ranks: int,
+    port: int,
+    death: Death | None,
+    said: Path | None,
+) -> None:
     """Be a rank."""
+    if said is not None:
+        with (said / str(rank)).open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in place.items()})
     sys.path.insert(0, str(ROOT / "reference_train"))
-    import recipe
     import torch
 
     torch.set_num_threads(1)
     if death is not None:
         death.prepare()
-    recipe.main(arguments)
+    importlib.import_module(program).main(arguments)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.reference_train.forked import Death, fork_ranks
+from tests.reference_train.forked import Death, exit_code, fork_ranks, kill
 
 BY_THE_CLOCK, IN_A_CHECKPOINT = 32, 18
 EVERY = 2  # steps between checkpoints
@@ -71,19 +71,13 @@ def finished_before(moment: str, dice: random.Random, folder: Path, log: Path) -
 @contextmanager
 def started(folder: Path, log: Path, death: Death | None = None) -> Iterator[list[BaseProcess]]:
     """The ranks of the job; those that are left at the end are killed."""
-    ranks = fork_ranks(*OPTIONS, "--checkpoint-dir", str(folder), "--json-lines", str(log), ranks=2, death=death)
+    ranks = fork_ranks(
+        "recipe", *OPTIONS, "--checkpoint-dir", str(folder), "--json-lines", str(log), ranks=2, death=death
+    )
     try:
         yield ranks
     finally:
-        for rank in ranks:
-            rank.kill()
-        for rank in ranks:
-            rank.join()
-
-
-def exit_code(rank: BaseProcess) -> int | None:
-    rank.join(DEADLINE_SECONDS)
-    return rank.exitcode
+        kill(ranks)
 
 
 def wait_for_a_checkpoint(folder: Path, rank: BaseProcess) -> None:
