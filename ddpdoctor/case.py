@@ -7,6 +7,7 @@ raw material beside it (recorder dumps, stacks, logs).
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -112,9 +113,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()
-        raise DdpdoctorError(
-            f"cannot write {path}: {error.strerror}", hint="give a path in a writable directory"
-        ) from None
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        hint = "free some space there, or give another path" if full else "give a path in a writable directory"
+        raise DdpdoctorError(f"cannot write {path}: {error.strerror}", hint=hint) from None
 
 
 def _to_builtins(evidence: Evidence) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -85,6 +86,11 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush does not complain again
         return 0
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            _complain(
+                DdpdoctorError(f"cannot write the output: {error.strerror}", hint="free some space where it goes")
+            )
+            return FAILED
         if os.environ.get("DDPDOCTOR_DEBUG"):
             raise
         typer.echo(f"ddpdoctor failed: {type(error).__name__}: {error}", err=True)

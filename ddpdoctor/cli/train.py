@@ -87,16 +87,20 @@ def train(
 
 def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> int:
     """Run the job with one fault, its output and its exit code being ours; ddpdoctor does not judge it."""
+    from tempfile import TemporaryDirectory
+
     from ddpdoctor.launch.faults import find_fault
     from ddpdoctor.launch.program import end, start_guarded
     from ddpdoctor.launch.ranks import ranks_command
 
-    command, env = ranks_command(find_fault(code), ["--culprit", str(culprit), *options], nproc=nproc)
-    job = start_guarded(command, env=env)
-    try:
-        return job.wait()
-    finally:
-        end(job)
+    fault = find_fault(code)
+    with TemporaryDirectory(prefix="ddpdoctor-") as folder:
+        command, env = ranks_command(fault, ["--culprit", str(culprit), *options], nproc=nproc, logs=folder)
+        job = start_guarded(command, env=env, folder=folder)
+        try:
+            return job.wait()
+        finally:
+            end(job)
 
 
 def in_words(run: TrainingRun | ParityRun | ScalingRun) -> list[tuple[str, str]]:

@@ -92,7 +92,7 @@ def _meet(world: World, launch: Launch, meeting: Meeting, folder: Path, deadline
     ]  # fmt: skip
     if meeting.hosted:
         command.append("--hosted")
-    return world.run(command, deadline_seconds=2 * deadline_seconds + BESIDE_SECONDS)
+    return world.run(command, deadline_seconds=2 * deadline_seconds + BESIDE_SECONDS, folder=str(folder))
 
 
 def _publish(gathered: this_host.Gathered, folder: Path) -> None:

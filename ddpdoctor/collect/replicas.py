@@ -8,9 +8,8 @@ import msgspec
 
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.launch.failure import why_ranks_failed
 from ddpdoctor.launch.ranks import our_file, run_ranks
-
-LAST_LINES = 3
 
 
 def compare_reference(
@@ -25,9 +24,6 @@ def compare_reference(
     for result in ran.results:
         job = tuple(msgspec.convert(fact, Replicas) for fact in result["replicas"])
         return Evidence(job=job, undecided=tuple(result["undecided"])), ran.speaks
-    ended = ran.ended
-    said = "; ".join(line.strip() for line in ended.stderr.strip().splitlines()[-LAST_LINES:])
-    how = f"was ended after {deadline_seconds:g} s" if ended.timed_out else f"ended with exit code {ended.code}"
-    reason = f"the ranks compared nothing: the job {how}" + (f" ({said})" if said else "")
-    undecided = (reason,) if ran.speaks or ended.code else ()
+    reason = why_ranks_failed(ran.ended, "the comparison")
+    undecided = (reason,) if ran.speaks or ran.ended.code else ()
     return Evidence(missing=(Missing(kind="Replicas", reason=reason),), undecided=undecided), ran.speaks

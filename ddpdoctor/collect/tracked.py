@@ -51,8 +51,8 @@ def track_script(
     if not script.is_file():
         raise UsageError(f"{script} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
     launch = current_launch()
-    command, environ = ranks_command(script, arguments, nproc=nproc)
     with private_directory() as folder, contextlib.ExitStack() as stack:
+        command, environ = ranks_command(script, arguments, nproc=nproc, logs=folder)
         directory, signals = Path(folder, "ranks"), Path(folder, "signals")
         directory.mkdir()
         signals.mkdir()
@@ -93,7 +93,7 @@ def _run(
 ) -> tuple[int, bool]:
     sys.stdout.flush()
     stdout = sys.stderr.fileno() if quiet_stdout else None
-    job = start_guarded(command, env=environ, stdin=None, stdout=stdout)
+    job = start_guarded(command, env=environ, folder=str(directory.parent), stdin=None, stdout=stdout)
     last, since = -1, time.monotonic()
     try:
         while True:

@@ -55,9 +55,9 @@ class World:
         except (OSError, ValueError):
             return None
 
-    def run(self, command: Sequence[str], *, deadline_seconds: float) -> Ended:
+    def run(self, command: Sequence[str], *, deadline_seconds: float, folder: str | None = None) -> Ended:
         """Run a program that may hang; see `launch.program.run`."""
-        return run(command, deadline_seconds=deadline_seconds, poll=self.stop.is_set)
+        return run(command, deadline_seconds=deadline_seconds, folder=folder, poll=self.stop.is_set)
 
     def ask_probe(self, name: str, *expected: type, deadline_seconds: float, subject: str) -> list[Any]:
         """The facts that the probe `name` prints, one JSON line `{kind: fields}` each, with `Missing` for the others.

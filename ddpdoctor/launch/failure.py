@@ -9,14 +9,17 @@ from ddpdoctor.launch.program import Ended
 
 _ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
 _ERROR = re.compile(r"^(?:\[rank\d+\]: )?[\w.]*(?:Error|Exception)\b: .*$", re.MULTILINE)
+_PORT_TAKEN = re.compile(r"failed to listen on any local network address\. port: (\d+).*EADDRINUSE")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def why_ranks_failed(ended: Ended, what: str) -> str:
     """Such as `rank 1 was killed by SIGKILL during the benchmark`; `what` names what they did."""
+    stderr = _ANSI.sub("", ended.stderr)
+    if taken := _PORT_TAKEN.search(stderr):
+        return f"{what} did not begin: another program holds port {taken[1]}; `ddpdoctor port {taken[1]}` says which"
     if ended.timed_out:
         return f"{what} was not done after {ended.seconds:.0f} s, and was ended"
-    stderr = _ANSI.sub("", ended.stderr)
     root = _ROOT_CAUSE.search(stderr)
     if root is not None and int(root[2]) < 0:
         return f"rank {root[1]} was killed by {_signal_name(-int(root[2]))} during {what}"

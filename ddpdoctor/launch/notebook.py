@@ -51,9 +51,9 @@ def notebook_launch(
     with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
         there = Path(folder)
         (there / "call.pickle").write_bytes(cloudpickle.dumps((function, arguments, named)))
-        command, env = ranks_command(our_file("probes", "notebook_rank.py"), [folder], nproc=nproc)
+        command, env = ranks_command(our_file("probes", "notebook_rank.py"), [folder], nproc=nproc, logs=folder)
         env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # what the cell could import, a rank can
-        ended = run(command, deadline_seconds=deadline_seconds, env=env)
+        ended = run(command, deadline_seconds=deadline_seconds, env=env, folder=folder)
         sys.stdout.write(ended.stdout)
         tracebacks = [path.read_text() for path in sorted(there.glob("rank*.txt"))]
         if tracebacks:

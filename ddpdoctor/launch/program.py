@@ -36,17 +36,18 @@ def run(
     deadline_seconds: float,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    folder: str | None = None,
     poll: Callable[[], bool | None] | None = None,
     kept_lines: int = KEPT_LINES,
 ) -> Ended:
     """Run `command` to its end or to the deadline, then end every process that it started.
 
-    `env` is added to this process's environment. `poll` is called about every 50 ms while the program runs, in this
-    thread; when it answers True, the program is ended like one past its deadline. Only the last `kept_lines` lines of
-    each stream are kept.
+    `env` is added to this process's environment. `folder` is our caller's, and is removed where we are killed. `poll` is called
+    about every 50 ms while the program runs, in this thread; when it answers True, the program is ended like one past its
+    deadline. Only the last `kept_lines` lines of each stream are kept.
     """
     start = time.monotonic()
-    process = start_guarded(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start_guarded(command, env=env, cwd=cwd, folder=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     streams = [_Tail(process.stdout, kept_lines), _Tail(process.stderr, kept_lines)]
     timed_out = False
     try:
@@ -71,14 +72,18 @@ def start_guarded(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    folder: str | None = None,
     stdin: int | None = subprocess.DEVNULL,
     stdout: int | None = None,
     stderr: int | None = None,
     grace_seconds: float = GRACE_SECONDS,
 ) -> subprocess.Popen[str]:
-    """Start `command` below a warden (see warden.py). Ctrl-C at our terminal does not reach it: end it with `end`."""
+    """Start `command` below a warden (see warden.py). Ctrl-C at our terminal does not reach it: end it with `end`.
+
+    Where we are killed, the warden ends the program, and removes `folder`, which we could not.
+    """
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(WARDEN), str(grace_seconds), str(os.getpid()), *command],
+        [sys.executable, "-I", "-S", str(WARDEN), str(grace_seconds), str(os.getpid()), folder or "", *command],
         env={**os.environ, **(env or {})},
         cwd=cwd,
         stdin=stdin,

@@ -69,10 +69,10 @@ def run_ranks(
         UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
     """
     launch = current_launch()
-    command, added = ranks_command(program, arguments, nproc=nproc)
-    added |= env or {}
     speaks = launch is None or launch.rank == 0
     with _folder() as folder:
+        command, added = ranks_command(program, arguments, nproc=nproc, logs=folder)
+        added |= env or {}
         results = _Results(Path(folder) / "results.jsonl", on_result)
         if speaks:
             added[RESULTS] = str(results.path)
@@ -81,14 +81,16 @@ def run_ranks(
             results.read()
             return speaks and results.seconds_silent > silence_seconds
 
-        ended = run(command, deadline_seconds=deadline_seconds, env=added, poll=poll)
+        ended = run(command, deadline_seconds=deadline_seconds, env=added, folder=folder, poll=poll)
         return RankRun(ended=ended, results=tuple(results.seen), speaks=speaks)
 
 
 def ranks_command(
-    program: Path, arguments: Sequence[str] = (), *, nproc: int | None
+    program: Path, arguments: Sequence[str] = (), *, nproc: int | None, logs: str
 ) -> tuple[list[str], dict[str, str]]:
     """The command that runs `program` on `nproc` local ranks, or as the one rank that a launcher made of us; and its variables.
+
+    `logs` is a directory of the caller's, who removes it: torchrun makes one for every run, and would leave it in /tmp.
 
     Raises:
         UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
@@ -104,7 +106,9 @@ def ranks_command(
             )
         return [sys.executable, str(program), *arguments], rank_variables(os.environ, launch)
     nproc = checked_nproc(nproc)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc)]
+    launcher = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc), "--log-dir", logs,
+    ]  # fmt: skip
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // nproc)))
     return [*launcher, str(program), *arguments], {"OMP_NUM_THREADS": threads}
 

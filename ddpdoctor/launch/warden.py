@@ -1,9 +1,10 @@
 """Runs one command and sees to it that nothing it started outlives the process that asked for it.
 
-A program of its own, standard library only: `python -I -S warden.py GRACE_SECONDS PARENT_PID COMMAND...`. It is the
+A program of its own, standard library only: `python -I -S warden.py GRACE_SECONDS PARENT_PID FOLDER COMMAND...`. It is the
 reaper of every process below it (`PR_SET_CHILD_SUBREAPER`), so a worker that made its own session, or whose parent
 died, is still found. It ends the whole tree when the command ends, on SIGTERM or SIGINT, and when its own parent dies,
-after SIGKILL too (`PR_SET_PDEATHSIG`). Exit code: the command's, or 128 + the signal that ended it.
+after SIGKILL too (`PR_SET_PDEATHSIG`); then it also removes FOLDER, unless that is empty. Exit code: the command's, or
+128 + the signal that ended it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +32,7 @@ class Ending(Exception):  # noqa: N818 - it is a request, not an error
 
 def main(arguments: list[str]) -> int:
     """Run the command; returns its exit code once every process below it is gone."""
-    grace_seconds, parent, command = float(arguments[0]), int(arguments[1]), arguments[2:]
+    grace_seconds, parent, folder, command = float(arguments[0]), int(arguments[1]), arguments[2], arguments[3:]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _end)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -47,6 +49,8 @@ def main(arguments: list[str]) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         _end_tree(grace_seconds)
+        if folder and os.getppid() != parent:
+            shutil.rmtree(folder, ignore_errors=True)
     return code
 
 

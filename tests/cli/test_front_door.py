@@ -91,9 +91,30 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert ended.stderr == ""
 
 
-def test_shell_completion_is_offered() -> None:
-    ended = ddpdoctor("--show-completion", "bash")
-    assert ended.returncode == 0 or "--show-completion" in ddpdoctor("--help").stdout
+def test_an_output_that_is_full_is_no_bug_of_ours() -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "ddpdoctor", "checks"],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (
+        4,
+        "ddpdoctor: cannot write the output: No space left on device\n  free some space where it goes\n",
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_options(shell: str) -> None:
+    """As the shell asks for it: the completion script that `--show-completion` prints sets these variables."""
+    words, wanted = "ddpdoctor allreduce-bench --coll", "--collective"
+    asks = {"bash": {"COMP_WORDS": words, "COMP_CWORD": "2"}, "zsh": {"_TYPER_COMPLETE_ARGS": words},
+            "fish": {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}}  # fmt: skip
+    script = Path(sys.executable).with_name("ddpdoctor")
+    ended = subprocess.run(
+        [script], env={**os.environ, "_DDPDOCTOR_COMPLETE": f"complete_{shell}", **asks[shell]},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert wanted in ended.stdout, ended.stderr
 
 
 @pytest.mark.parametrize(
