@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.lateness import Late, Lateness
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.pace import Pace
+from ddpdoctor.evidence.pace import Looks, Pace
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where
 
@@ -22,21 +22,25 @@ RULE = Rule(
 
 MOST_OFTEN = 0.8  # of the rounds: ranks that take turns at being last have uneven samples, not a slow rank
 LEAST_SHARE = 0.1  # of the time of all other ranks
+OFTEN = 0.3  # of the looks: a line that holds a rank up is seen about as often as the share of the time that it takes
 LEAST_SECONDS = 0.002  # a round: below, a busy machine's scheduler decides who is last
 
 
-def check(lateness: Lateness, paces: PerRank[Pace] | None, stall: Stall | None) -> Iterator[Finding]:
+def check(
+    lateness: Lateness, paces: PerRank[Pace] | None, looks: PerRank[Looks] | None, stall: Stall | None
+) -> Iterator[Finding]:
     """One finding for each host on which the same rank is last nearly always and for long."""
     if stall is not None:
         raise SkipCheck("the job stands still: why it does comes first")
-    lines = {entry.rank: entry.value.forward for entry in paces or ()}
+    forwards = {entry.rank: entry.value.forward for entry in paces or ()}
+    seen = {entry.rank: entry.value for entry in looks or ()}
     for late in lateness.hosts:
         if late.last_in >= MOST_OFTEN * late.rounds and late.share >= LEAST_SHARE and late.seconds >= LEAST_SECONDS:
             yield RULE.finding(
                 f"rank {late.rank} comes to {late.last_in} of {late.rounds} meetings {late.seconds * 1e3:.0f} ms after the last "
                 f"of its peers, who spend {100 * late.share:.0f} % of their time waiting for it{_lost(late)}",
                 ranks=(late.rank,),
-                where=_where(late, lines.get(late.rank)),
+                where=_where(late, seen.get(late.rank), forwards.get(late.rank)),
                 seconds_late=late.seconds,
                 share=late.share,
                 rounds=late.rounds,
@@ -45,11 +49,15 @@ def check(lateness: Lateness, paces: PerRank[Pace] | None, stall: Stall | None) 
             )
 
 
-def _where(late: Late, forward: Frame | None) -> tuple[Where, ...]:
-    if forward is None:
+def _where(late: Late, looks: Looks | None, forward: Frame | None) -> tuple[Where, ...]:
+    """The line at which the rank was seen most often, or else the fixed point of its steps."""
+    if looks is not None and looks.places and looks.times[0] >= OFTEN * looks.of:
+        place, note = looks.places[0], f"here at {looks.times[0]} of {looks.of} looks"
+    elif forward is not None:
+        place, note = forward, "the forward of each step" + (f"; late {late.phase}" if late.phase else "")
+    else:
         return ()
-    note = "the forward of each step" + (f"; late {late.phase}" if late.phase else "")
-    return (Where(rank=late.rank, file=forward.file, line=forward.line, function=forward.function, note=note),)
+    return (Where(rank=late.rank, file=place.file, line=place.line, function=place.function, note=note),)
 
 
 def _lost(late: Late) -> str:

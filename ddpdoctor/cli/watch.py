@@ -81,7 +81,7 @@ def _run(
     from ddpdoctor.agent import DIRECTORY, job_environment
     from ddpdoctor.collect.other_nodes import OtherNodes
     from ddpdoctor.collect.stall import Rhythm
-    from ddpdoctor.collect.watching import Deserted, Ended, Recovered, Stalled, Waiting, Watch
+    from ddpdoctor.collect.watching import Crawling, Deserted, Ended, Recovered, Stalled, Waiting, Watch
     from ddpdoctor.launch.observed import observe, private_directory
 
     with contextlib.closing(OtherNodes(_shared(options))) as nodes, private_directory() as folder:
@@ -114,6 +114,8 @@ def _run(
                         speaker.say(f"note: {text}")
                     case Recovered(seconds=seconds):
                         speaker.say(f"the job stood still for {seconds:.1f} s and goes on by itself")
+                    case Crawling(evidence=evidence, codes=codes) if nodes.speaks:
+                        speaker.report(evidence, about=codes)
                     case Ended(code=code, evidence=evidence):
                         if not evidence.ranks:
                             speaker.say(f"note: {evidence.why_missing('Stacks')}")
@@ -184,14 +186,19 @@ class _Speaker:
         if self._nodes.speaks:
             typer.echo(f"ddpdoctor: {text}", err=True)
 
-    def report(self, evidence: Evidence) -> Report:
-        """Judge and write; on the terminal only what has not been said."""
+    def report(self, evidence: Evidence, *, about: Sequence[str] = ()) -> Report:
+        """Judge and write; on the terminal only what has not been said.
+
+        Evidence of a job in the middle of its work, which is `about` certain codes only, is no case to keep.
+        """
         from ddpdoctor.case import write_atomically
         from ddpdoctor.cli.conclude import formatted, judge, keep
         from ddpdoctor.evidence.process import Stall
         from ddpdoctor.render import text
 
         report = judge(evidence, self._options)
+        if about:
+            report = replace(report, findings=tuple(found for found in report.findings if found.code in about))
         if not self._nodes.speaks:
             if report.findings and not self._deferred:
                 self._deferred = True
@@ -208,7 +215,7 @@ class _Speaker:
         if self._options.output is not None:
             with self._complaining():
                 write_atomically(self._options.output, formatted(report, self._options))
-        if not self._nodes.wrote:
+        if not self._nodes.wrote and not about:
             with self._complaining():
                 keep(evidence, self._options)
         return report

@@ -1,4 +1,4 @@
-"""Follows a running job until it ends, and says when it stands still, waits for a busy rank, goes on, and ends."""
+"""Follows a running job until it ends, and says when it stands still, waits for a busy rank, goes on, crawls, and ends."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ddpdoctor.agent import given_up
 from ddpdoctor.analysis.doing import Doings
 from ddpdoctor.analysis.doing import derive as doings_of
 from ddpdoctor.collect.agents import RankProcess, ended_processes, find_ranks
+from ddpdoctor.collect.crawling import CODES, crawling
 from ddpdoctor.collect.dumps import decode
 from ddpdoctor.collect.endings import exits_of, with_log, with_users_faulthandler
 from ddpdoctor.collect.joblog import read_logs
@@ -33,6 +34,7 @@ from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.host import Environment
+from ddpdoctor.evidence.pace import Looks
 from ddpdoctor.evidence.process import ProcessState, Stall
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
@@ -42,6 +44,7 @@ from ddpdoctor.model import group_ranks
 
 POLL_SECONDS = 0.2
 PROBE_SECONDS = 1.0
+PACE_SECONDS = 60.0  # of steps before a running job is asked whether it crawls; then after four times as many
 PROBE_DEADLINE_SECONDS = 0.5
 LOG_BYTES = 1 << 19  # what one agent writes in its first minutes
 MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
@@ -86,7 +89,18 @@ class Ended:
     evidence: Evidence
 
 
-Event: TypeAlias = Stalled | Waiting | Recovered | Deserted | Ended
+@dataclass(frozen=True, slots=True)
+class Crawling:
+    """The job makes its steps, and one rank or its data keeps all others waiting.
+
+    To every rule but those of `codes` a job in the middle of its work looks like one that stands still.
+    """
+
+    evidence: Evidence
+    codes: tuple[str, ...] = CODES
+
+
+Event: TypeAlias = Stalled | Waiting | Recovered | Crawling | Deserted | Ended
 
 
 @dataclass(slots=True)
@@ -96,6 +110,7 @@ class Watch:
     job: ObservedJob
     directory: Path
     rhythm: Rhythm
+    pace_after: float = PACE_SECONDS
     killed_by_us: bool = False
     environment: tuple[Environment, ...] = ()
     nodes: OtherNodes = field(default_factory=OtherNodes)
@@ -104,6 +119,8 @@ class Watch:
     _notes: list[str] = field(default_factory=list)
     _next_look: float = 0.0
     _looks: int = 0
+    _stepping_since: float | None = None
+    _paces: dict[int, Looks] = field(default_factory=dict)
 
     def events(self) -> Iterator[Event]:
         """What happens to the job, until it has ended."""
@@ -121,6 +138,7 @@ class Watch:
                     self._stall, self._looks = None, 0
                     self._notes.append(f"the job stood still for {quiet:.1f} s and went on by itself")
                     yield Recovered(quiet)
+                yield from self._pace(ranks, now, stepped=stepped)
             elif self._stall is not None and self.nodes.deserted():
                 yield Deserted()
             elif ranks and quiet >= max(self._next_look, self.rhythm.patience()):
@@ -129,6 +147,21 @@ class Watch:
         yield Ended(
             code, self.nodes.at_the_end(self._at_the_end(code), code, self._stall if self.killed_by_us else None)
         )
+
+    def _pace(self, ranks: tuple[RankProcess, ...], now: float, *, stepped: bool) -> Iterator[Event]:
+        """Now and then, whether a job that gets on crawls."""
+        if not stepped:
+            return
+        if self._stepping_since is None:
+            self._stepping_since = now
+        if now - self._stepping_since >= self.pace_after:
+            self.pace_after *= 4
+            found = crawling(ranks, socket.gethostname())
+            if found is not None:
+                self._paces = {
+                    facts.rank: fact for facts in found.ranks for fact in facts.facts if isinstance(fact, Looks)
+                }
+                yield Crawling(found)
 
     def look_again(self) -> float:
         """Ask for another look at the same pause, as the last one explained nothing; returns in how many seconds."""
@@ -208,7 +241,8 @@ class Watch:
                 record = _kept_record(agent)
                 seen = (*seen, record) if record is not None else seen
             ending = (exits[agent.rank],) if agent.rank in exits else ()
-            told = (agent.steps(), agent.calls(), agent.pace())
+            looks = (self._paces[agent.rank],) if agent.rank in self._paces else ()
+            told = (agent.steps(), agent.calls(), agent.pace(), *looks)
             facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
         source = source_of(_frames(facts))
         size = JobSize(ranks=max(agent.header.world_size for agent in ranks)) if ranks else None

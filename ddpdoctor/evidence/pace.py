@@ -1,4 +1,4 @@
-"""When one rank asked for its batches, got them and began its training forwards."""
+"""How a rank goes about its iterations: when they began, and where it was seen meanwhile."""
 
 from __future__ import annotations
 
@@ -21,4 +21,16 @@ class Pace:
     forward: Frame | None = None
 
 
-KINDS = (Pace,)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """Where one rank was at looks at odd moments while the job ran: the user's lines, the most frequent first.
+
+    It was at `places[i]` at `times[i]` of the looks, `of` in all; looks at which it waited for its peers are in `of` only.
+    """
+
+    of: int
+    places: tuple[Frame, ...] = ()
+    times: tuple[int, ...] = ()
+
+
+KINDS = (Pace, Looks)
