@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ddpdoctor.analysis.program_settings import Overwritten, overwritten
 from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
 
 _SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task"}
@@ -34,15 +35,24 @@ class Setting:
     line: int
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A Python program that a script starts, and the variables that it overwrites."""
+
+    path: str
+    overwrites: tuple[Overwritten, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchScript:
-    """One script. `batch` is True where it is one for sbatch."""
+    """One script, with the programs that it starts. `batch` is True where it is one for sbatch."""
 
     path: str
     batch: bool
     options: tuple[Setting, ...]
     variables: tuple[Setting, ...]
     lines: tuple[Line, ...]
+    programs: tuple[Program, ...] = ()
 
     def option(self, name: str) -> Setting | None:
         """The last `#SBATCH` option of this name."""
@@ -53,6 +63,13 @@ class LaunchScript:
         for line in self.lines:
             if match := re.search(pattern, line.text):
                 yield line, match
+
+    def overwritten(self, *names: str) -> Iterator[tuple[Program, Overwritten]]:
+        """What its programs do to these variables."""
+        for program in self.programs:
+            for each in program.overwrites:
+                if each.name in names:
+                    yield program, each
 
     @property
     def torchrun(self) -> Line | None:
@@ -77,10 +94,13 @@ class LaunchScripts:
 
 def derive(files: ScriptFiles) -> LaunchScripts:
     """Every script, read."""
-    return LaunchScripts(scripts=tuple(_read(file) for file in files.files))
+    programs: dict[str, list[Program]] = {}
+    for program in files.programs:
+        programs.setdefault(program.started_by, []).append(Program(program.path, overwritten(program.text)))
+    return LaunchScripts(scripts=tuple(_read(file, tuple(programs.get(file.path, ()))) for file in files.files))
 
 
-def _read(file: ScriptFile) -> LaunchScript:
+def _read(file: ScriptFile, programs: tuple[Program, ...]) -> LaunchScript:
     lines = tuple(_logical_lines(file.text))
     options = tuple(_options(file.text))
     return LaunchScript(
@@ -93,6 +113,7 @@ def _read(file: ScriptFile) -> LaunchScript:
             for match in _ASSIGNMENT.finditer(line.text)
         ),
         lines=lines,
+        programs=programs,
     )
 
 

@@ -28,6 +28,13 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             if setting.name == "MASTER_PORT" and setting.value.isdecimal()
         ]
         named += [(match[1], line.number) for line, match in script.found(_GIVEN)]
+        for program, each in script.overwritten("MASTER_PORT"):
+            if each.value.isdecimal():
+                yield RULE.finding(
+                    f"the program sets MASTER_PORT to {each.value}, and the nodes of {script.path} may be shared",
+                    where=[Where(rank=None, file=program.path, line=each.line, function="")],
+                    port=int(each.value),
+                )
         for port, line in named:
             yield RULE.finding(
                 f"port {port} is fixed in a script whose nodes may be shared",

@@ -16,6 +16,7 @@ RULE = Rule(
 )
 _LOOPBACK = r"(localhost|127\.\d+\.\d+\.\d+|::1)"
 _GIVEN = rf"--(?:master[-_]addr|rdzv[-_]endpoint)[=\s]+[\"']?{_LOOPBACK}"
+_BEGINNINGS = ("localhost", "127.", "::1")
 
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
@@ -26,13 +27,21 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         named = [
             (f"MASTER_ADDR={setting.value}", setting.line)
             for setting in script.variables
-            if setting.name == "MASTER_ADDR" and setting.value.startswith(("localhost", "127.", "::1"))
+            if setting.name == "MASTER_ADDR" and setting.value.startswith(_BEGINNINGS)
         ]
         named += [(match[0], line.number) for line, match in script.found(_GIVEN)]
         named += [
             ("--standalone", line.number)
             for line, _ in script.found(r"(?:torchrun|distributed\.run)\b.*--standalone\b")
         ]
+        for program, each in script.overwritten("MASTER_ADDR"):
+            if each.value.startswith(_BEGINNINGS):
+                yield RULE.finding(
+                    f"the program sets MASTER_ADDR to {each.value}, and {script.path} starts it on {script.nodes} nodes: each of "
+                    "them looks for the others in itself",
+                    where=[Where(rank=None, file=program.path, line=each.line, function="")],
+                    nodes=script.nodes,
+                )
         for said, line in named:
             yield RULE.finding(
                 f"{said} in a script for {script.nodes} nodes: each of them looks for the others in itself",

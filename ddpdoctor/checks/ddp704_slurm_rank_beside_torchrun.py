@@ -30,3 +30,10 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                     f"{setting.name}={setting.value} counts the tasks of Slurm; torchrun in line {torchrun.number} counts ranks",
                     where=[Where(rank=None, file=script.path, line=setting.line, function="")],
                 )
+        for program, each in script.overwritten(*_RANKS):
+            if "SLURM_" in each.value:
+                yield RULE.finding(
+                    f"the program sets {each.name} to {each.value}, which counts the tasks of Slurm; torchrun in line "
+                    f"{torchrun.number} of {script.path} counts ranks",
+                    where=[Where(rank=None, file=program.path, line=each.line, function="")],
+                )

@@ -1,19 +1,24 @@
-"""Read launch scripts: the files that are named, and those in directories that are named."""
+"""Read launch scripts: the files that are named, those in directories that are named, and the Python programs in them."""
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ddpdoctor.errors import UsageError
-from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
+from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 MOST_BYTES = 1 << 20  # no launch script is that long
+_PROGRAM = re.compile(r"(?<![\w./$}-])[\w./-]+\.py\b")
 
 
 def read_scripts(paths: Sequence[Path]) -> ScriptFiles:
-    """The scripts at `paths`; in directories those named like shell or batch scripts, below hidden folders none.
+    """The scripts at `paths` with the programs that they start.
+
+    In directories those named like shell or batch scripts, below hidden folders none.
 
     Raises:
         UsageError: a path does not exist or is no readable text, or there is no script in the directories.
@@ -24,7 +29,18 @@ def read_scripts(paths: Sequence[Path]) -> ScriptFiles:
             f"no launch script in {', '.join(map(str, paths))}",
             hint=f"name the file itself; found are {', '.join(SUFFIXES)}",
         )
-    return ScriptFiles(files=tuple(_read(file) for file in files))
+    scripts = tuple(_read(file) for file in files)
+    return ScriptFiles(files=scripts, programs=tuple(program for script in scripts for program in _programs(script)))
+
+
+def _programs(script: ScriptFile) -> Iterator[ProgramFile]:
+    """The Python files that a script names, from its own folder or from here; what is not at hand is left out."""
+    for name in dict.fromkeys(_PROGRAM.findall(script.text)):
+        for file in (Path(script.path).parent / name, Path(name)):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if file.is_file() and file.stat().st_size <= MOST_BYTES:
+                    yield ProgramFile(path=str(file), text=file.read_text(encoding="utf-8"), started_by=script.path)
+                    break
 
 
 def _below(folder: Path) -> Iterator[Path]:

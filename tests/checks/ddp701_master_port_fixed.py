@@ -1,7 +1,7 @@
 """A batch script with a fixed port, and those that share no node or derive it."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
+from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
 from ddpdoctor.render.launch_scripts import Job, slurm, torchrun
 from tests.checks import Sick
 
@@ -14,7 +14,19 @@ def script(text: str) -> Evidence:
 
 FIXED = slurm(JOB).replace("$((20000 + SLURM_JOB_ID % 10000))", "29500")
 
+
+def program(text: str, script_text: str) -> Evidence:
+    """A script, and the program `train.py` that it starts."""
+    train = ProgramFile(path="train.py", text=text, started_by="job.sh")
+    files = ScriptFiles(files=(ScriptFile(path="job.sh", text=script_text),), programs=(train,))
+    return Evidence(job=(files,), launched=False)
+
+
 SICK = (
+    Sick(
+        evidence=program('import os\n\nos.environ["MASTER_PORT"] = "29500"\n', slurm(JOB)),
+        says="the program sets MASTER_PORT to 29500, and the nodes of job.sh may be shared",
+    ),
     Sick(evidence=script(FIXED), says="port 29500 is fixed in a script whose nodes may be shared"),
     Sick(
         evidence=script(slurm(JOB).replace('--master-port "$MASTER_PORT"', "--master-port=29400")),
@@ -22,6 +34,7 @@ SICK = (
     ),
 )
 HEALTHY = (
+    program('import os\n\nos.environ["MASTER_PORT"] = "29500"\n', torchrun(JOB)),
     script(slurm(JOB)),
     script(FIXED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --exclusive")),
     script(torchrun(JOB)),

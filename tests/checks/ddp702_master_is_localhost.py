@@ -1,7 +1,7 @@
 """Several nodes that look for each other in themselves, and one node that may."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
+from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
 from ddpdoctor.render.launch_scripts import Job, slurm
 from tests.checks import Sick
 
@@ -12,7 +12,21 @@ def script(text: str) -> Evidence:
     return Evidence(job=(ScriptFiles(files=(ScriptFile(path="job.sh", text=text),)),), launched=False)
 
 
+def program(text: str, script_text: str) -> Evidence:
+    """A script, and the program `train.py` that it starts."""
+    train = ProgramFile(path="train.py", text=text, started_by="job.sh")
+    files = ScriptFiles(files=(ScriptFile(path="job.sh", text=script_text),), programs=(train,))
+    return Evidence(job=(files,), launched=False)
+
+
+MEANS_ITSELF = "import os\n\n\ndef setup():\n    os.environ.update(MASTER_ADDR='localhost')\n"
+
 SICK = (
+    Sick(
+        evidence=program(MEANS_ITSELF, slurm(JOB)),
+        says="the program sets MASTER_ADDR to localhost, and job.sh starts it on 2 nodes: each of them looks for the others "
+        "in itself",
+    ),
     Sick(
         evidence=script("MASTER_ADDR=localhost\ntorchrun --nnodes 2 \\\n  --nproc-per-node 8 train.py\n"),
         says="MASTER_ADDR=localhost in a script for 2 nodes: each of them looks for the others in itself",
@@ -26,6 +40,11 @@ SICK = (
     ),
 )
 HEALTHY = (
+    program(
+        MEANS_ITSELF,
+        "torchrun --standalone --nproc-per-node 8 train.py\n",
+    ),
+    program("import os\n\nif debug:\n    os.environ['MASTER_ADDR'] = 'localhost'\n", slurm(JOB)),
     script(slurm(JOB)),
     script("MASTER_ADDR=localhost\ntorchrun --standalone --nproc-per-node 8 train.py\n"),
     script("# MASTER_ADDR=localhost will not do\ntorchrun --nnodes 2 --master-addr gpu01 train.py\n"),

@@ -1,7 +1,7 @@
 """RANK from Slurm beside torchrun, and without it."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
+from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
 from ddpdoctor.render.launch_scripts import Job, slurm
 from tests.checks import Sick
 
@@ -12,13 +12,29 @@ def script(text: str) -> Evidence:
     return Evidence(job=(ScriptFiles(files=(ScriptFile(path="job.sh", text=text),)),), launched=False)
 
 
+def program(text: str, script_text: str) -> Evidence:
+    """A script, and the program `train.py` that it starts."""
+    train = ProgramFile(path="train.py", text=text, started_by="job.sh")
+    files = ScriptFiles(files=(ScriptFile(path="job.sh", text=script_text),), programs=(train,))
+    return Evidence(job=(files,), launched=False)
+
+
+TAKES_PROCID = 'import os\n\nos.environ["RANK"] = os.environ["SLURM_PROCID"]\n'
+
 SICK = (
+    Sick(
+        evidence=program(TAKES_PROCID, slurm(JOB)),
+        says="the program sets RANK to os.environ['SLURM_PROCID'], which counts the tasks of Slurm; torchrun in line 28 of "
+        "job.sh counts ranks",
+    ),
     Sick(
         evidence=script(slurm(JOB).replace("export OMP", "export RANK=$SLURM_PROCID\nexport OMP")),
         says="RANK=$SLURM_PROCID counts the tasks of Slurm; torchrun in line 29 counts ranks",
     ),
 )
 HEALTHY = (
+    program(TAKES_PROCID, "#SBATCH --ntasks-per-node=8\nsrun python train.py\n"),
+    program(TAKES_PROCID.replace('["RANK"] =', '.setdefault("RANK",').replace("]\n", "])\n"), slurm(JOB)),
     script(slurm(JOB)),
     script("#SBATCH --ntasks-per-node=8\nsrun bash -c 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS python train.py'\n"),
 )

@@ -59,3 +59,16 @@ def test_what_is_no_script_is_refused(
 def test_a_directory_without_scripts_is_bad_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["lint", str(tmp_path)]) == 2
     assert f"no launch script in {tmp_path}" in capfd.readouterr().err
+
+
+def test_the_program_that_a_script_starts_is_judged_with_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "src").mkdir()
+    program = tmp_path / "src" / "train.py"
+    program.write_text(
+        'import os\n\nos.environ["MASTER_ADDR"] = "127.0.0.1"\nos.environ.setdefault("MASTER_PORT", "29500")\n'
+    )
+    script = tmp_path / "job.sh"
+    script.write_text("torchrun --nnodes 2 --nproc-per-node 8 --master-addr node0 src/train.py\n")
+    assert cli.run(["lint", str(script), "--format", "json", "--fail-on", "warn"]) == 1
+    (finding,) = json.loads(capfd.readouterr().out)["findings"]
+    assert (finding["code"], finding["where"][0]["file"], finding["where"][0]["line"]) == ("DDP702", str(program), 3)

@@ -1,0 +1,82 @@
+"""The environment variables that a Python program overwrites on its way, whatever its launcher gave it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """One variable with the expression that it gets, and the line."""
+
+    name: str
+    value: str
+    line: int
+
+
+def overwritten(text: str) -> tuple[Overwritten, ...]:
+    """Every `os.environ["NAME"] = ...` that always happens; none for `setdefault`, nor under a condition or a handler.
+
+    A program that does not parse overwrites nothing that we know of.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(_in(tree.body))
+
+
+def _in(body: list[ast.stmt]) -> Iterator[Overwritten]:
+    for statement in body:
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if (name := _variable(target)) is not None:
+                    yield Overwritten(name, _value(statement.value), statement.lineno)
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            yield from _update(statement.value)
+        elif isinstance(statement, ast.If):
+            if _is_main(statement.test):
+                yield from _in(statement.body)
+        elif isinstance(statement, ast.FunctionDef | ast.With | ast.Try):
+            yield from _in(statement.body)
+
+
+def _variable(target: ast.expr) -> str | None:
+    """The name in `os.environ["NAME"]` or `environ["NAME"]`."""
+    if (
+        isinstance(target, ast.Subscript)
+        and _is_environ(target.value)
+        and isinstance(target.slice, ast.Constant)
+        and isinstance(target.slice.value, str)
+    ):
+        return target.slice.value
+    return None
+
+
+def _update(call: ast.Call) -> Iterator[Overwritten]:
+    """The names in `os.environ.update(NAME=...)` and `os.environ.update({"NAME": ...})`."""
+    if not (isinstance(call.func, ast.Attribute) and call.func.attr == "update" and _is_environ(call.func.value)):
+        return
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            yield Overwritten(keyword.arg, _value(keyword.value), keyword.value.lineno)
+    for given in call.args:
+        if isinstance(given, ast.Dict):
+            for key, value in zip(given.keys, given.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    yield Overwritten(key.value, _value(value), key.lineno)
+
+
+def _is_environ(node: ast.expr) -> bool:
+    return ast.unparse(node) in {"os.environ", "environ"}
+
+
+def _is_main(test: ast.expr) -> bool:
+    return ast.unparse(test).replace('"', "'") == "__name__ == '__main__'"
+
+
+def _value(node: ast.expr) -> str:
+    """The text of a literal, else the expression as it stands."""
+    return str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
