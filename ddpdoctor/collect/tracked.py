@@ -119,7 +119,7 @@ def _undecided(script: Path, nproc: int | None, *, ranks: Sequence[int], stalled
     if nproc is not None and ranks and len(ranks) < nproc:
         absent = sorted(set(range(nproc)) - set(ranks))
         said.append(
-            f"only {len(ranks)} of {nproc} ranks joined the process group; missing: {', '.join(map(str, absent))}"
+            f"only {len(ranks)} of {nproc} ranks are known to have joined; missing: {', '.join(map(str, absent))}"
         )
     return said
 

@@ -22,6 +22,7 @@ network = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Drop
 model = DistributedDataParallel(network)
 average = copy.deepcopy(model.module)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cpu", enabled=False)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5)
 sampler = DistributedSampler(data, seed=1)
 loader = DataLoader(data, batch_size=4, sampler=sampler)
@@ -37,7 +38,8 @@ for epoch in range(2):
         loss = nn.functional.cross_entropy(model(noisy), labels)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         schedule.step()
         optimizer.zero_grad()
         with torch.no_grad():

@@ -155,7 +155,8 @@ def _follow_backward(steps: Any, journal: Journal) -> None:  # noqa: ANN401
 
 def _left_out(scaler: Any, optimizer: Any) -> bool:  # noqa: ANN401
     """Whether the scaler, just asked to step, found gradients that are not finite; not asked of a GPU, which would wait."""
-    state = scaler._per_optimizer_states.get(id(optimizer), {})  # noqa: SLF001
+    states = getattr(scaler, "_per_optimizer_states", {})  # a scaler that is switched off has none
+    state = states.get(id(optimizer), {})
     return any(not tensor.is_cuda and bool(tensor.item()) for tensor in state.get("found_inf_per_device", {}).values())
 
 
