@@ -51,7 +51,8 @@ def bench(plan: dict[str, Any], device: torch.device) -> None:
     clock = clock_offset(ranks, control)
     for count in SMALL_COUNTS:
         check(collective, count, device, control)
-    sizes = plan["sizes"] or DEFAULT_SIZES[dist.get_backend()]
+    wanted = plan["sizes"] or DEFAULT_SIZES[dist.get_backend()]
+    sizes = [*{collective.count(size): size for size in wanted}.values()]  # two sizes of one count are one measurement
     for done, size in enumerate(sizes):
         if size > cap:
             report({"event": "left_out", "size_bytes": size, "why": f"the ranks have memory for {cap} bytes"})

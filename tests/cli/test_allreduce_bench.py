@@ -35,11 +35,11 @@ def bench(
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """One run over four sizes, one of them zero and one odd, with everything that it can write."""
+    """One run over five sizes, one of them zero and one odd, with everything that it can write."""
     folder = tmp_path_factory.mktemp("bench")
     arguments = [
         "--sizes",
-        "0,1K,4095,1M",
+        "0,1K,4093,4095,1M",  # 4093 and 4095 bytes are as many whole elements
         "--iters",
         "10",
         "--save",

@@ -84,8 +84,15 @@ def test_the_case_holds_what_a_host_is(alone) -> None:
 
 def test_markdown_is_a_bug_report_in_itself(tmp_path: Path) -> None:
     report = tmp_path / "report.md"
-    ended = env("--format", "markdown", "--output", str(report), NCCL_DEBUG="WARN")
+    secrets = {
+        "HF_TOKEN": "hunter2hunter2",
+        "TORCH_HUB_TOKEN": "hunter2hunter2",
+        "TORCH_HOME": "https://me:hunter2@host/x",
+    }
+    ended = env("--format", "markdown", "--output", str(report), NCCL_DEBUG="WARN", **secrets)
     assert ended.returncode == 0
+    assert "hunter2" not in report.read_text()
+    assert "| TORCH_HOME | https://me:&lt;redacted>@host/x |" in report.read_text()
     for row in ("| python |", "| torch |", "| torch git |", "| kernel |", "| memory |", "| NCCL_DEBUG | WARN |"):
         assert row in report.read_text()
     assert "checks ran" in ended.stdout
