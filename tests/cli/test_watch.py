@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,6 +137,20 @@ def test_when_we_are_killed_the_job_goes_on_or_ends_as_asked(with_us: bool, tmp_
         for child in theirs:
             if child.is_running():
                 child.kill()
+
+
+def test_nothing_of_ours_is_left_where_we_are_killed_and_the_job_has_ended(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        mark = tmp_path / "mark"
+        process = subprocess.Popen(
+            [*WATCH, "--", "sh", "-c", f"touch {mark}; sleep 3"],
+            env={**os.environ, "TMPDIR": place, "XDG_RUNTIME_DIR": ""}, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert until(mark.exists)
+        process.kill()
+        process.wait(timeout=30)
+        assert list(Path(place).iterdir())
+        assert until(lambda: not list(Path(place).iterdir()))
 
 
 @pytest.fixture
