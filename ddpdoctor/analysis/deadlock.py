@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -47,16 +47,21 @@ def _cycle(timeline: Timeline) -> dict[int, Made]:
         for rank, made in group.open.items():
             if rank not in waits or made.created_ns < waits[rank][1].created_ns:
                 waits[rank] = (group, made)
-    edges = {rank: {*_awaited(rank, group, made, waits)} for rank, (group, made) in waits.items()}
+    elsewhere = {
+        id(group): [rank for rank, (other, _) in waits.items() if other is not group]
+        for group in timeline.groups
+        if group.open
+    }
+    edges = {rank: {*_awaited(group, made, elsewhere[id(group)])} for rank, (group, made) in waits.items()}
     on_cycle = {rank for rank in edges if rank in _reachable(rank, edges)}
     return {rank: waits[rank][1] for rank in sorted(on_cycle)}
 
 
-def _awaited(
-    rank: int, group: GroupTimeline, made: Made, waits: Mapping[int, tuple[GroupTimeline, Made]]
-) -> Iterator[int]:
-    for other in group.members if group.lane.told else waits:
-        if other != rank and other in waits and group.reached(other) < made.seq and waits[other][0] is not group:
+def _awaited(group: GroupTimeline, made: Made, elsewhere: Sequence[int]) -> Iterator[int]:
+    """The ranks that this call waits for and that wait `elsewhere`, in another group."""
+    members = {*group.members} if elsewhere and group.lane.told else None
+    for other in elsewhere:
+        if (members is None or other in members) and group.reached(other) < made.seq:
             yield other
 
 

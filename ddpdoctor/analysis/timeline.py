@@ -86,10 +86,11 @@ class Clash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTimeline:
-    """One process group. `last` is each rank's last call; `recorded` the members whose recorder we have.
+    """One process group. `last` is each rank's last call, `recorded` the members whose recorder we have.
 
-    `clashes` holds the first disagreement of each kind. `open` are the calls that their ranks had not finished, the
-    oldest of each rank. `behind` are the recorded members that have not made the last call that others made.
+    `top` is the highest number that any rank has reached. `clashes` holds the first disagreement of each kind. `open`
+    are the calls that their ranks had not finished, the oldest of each rank. `behind` are the recorded members that have
+    not made the last call that others made.
     """
 
     name: str
@@ -97,15 +98,11 @@ class GroupTimeline:
     members: tuple[int, ...]
     recorded: tuple[int, ...]
     last: Mapping[int, Made]
+    top: int
     clashes: Mapping[Disagreement, Clash]
     open: Mapping[int, Made]
     behind: tuple[int, ...]
     lane: Lane
-
-    @property
-    def top(self) -> int:
-        """The highest sequence number that any rank has reached."""
-        return max((made.seq for made in self.last.values()), default=0)
 
     def reached(self, rank: int) -> int:
         """The sequence number of this rank's last call, 0 where it made none."""
@@ -138,7 +135,8 @@ class Timeline:
 def derive(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> Timeline:
     """The timeline of the ranks whose flight recorders there are."""
     made = [group for entry in calls or () for group in entry.value.new_groups]
-    told = {rank for entry in records for group in entry.value.groups for rank in group.ranks or ()}
+    lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
+    told = {rank for ranks in lists.values() for rank in ranks}
     everybody = tuple(sorted(told | {*records.ranks}))
     members = {group.name: group.ranks for group in made if group.name is not None}
     lanes, book = lanes_of(records, everybody, members)
@@ -162,6 +160,7 @@ def _group(lane: Lane, archive: Archive) -> GroupTimeline:
         members=lane.members,
         recorded=recorded,
         last=last,
+        top=top,
         clashes={clash.kind: clash for clash in _clashes(lane, archive, name)},
         open=dict(_open(lane, archive, name)),
         behind=tuple(rank for rank in recorded if rank not in last or last[rank].seq < top),

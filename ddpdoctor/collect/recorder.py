@@ -236,8 +236,15 @@ def _groups(
 
 def _members(told: object) -> tuple[int, ...] | None:
     ranks = told.get("ranks") if isinstance(told, Mapping) else None
-    if isinstance(ranks, str) and len(ranks) <= MAX_RANKS_TEXT:
-        ranks = ast.literal_eval(ranks)
+    if isinstance(ranks, str):
+        return _listed(ranks) if len(ranks) <= MAX_RANKS_TEXT else None
+    return _integers(ranks) or None if isinstance(ranks, list | tuple) else None
+
+
+@lru_cache(maxsize=SHARED)
+def _listed(text: str) -> tuple[int, ...] | None:
+    """The ranks in `[0, 1, 2]`: every rank of a job writes the same text, so that reading it costs the square of their number."""
+    ranks = ast.literal_eval(text)
     if isinstance(ranks, str):  # some writers quote the list twice
         ranks = ast.literal_eval(ranks)
     return _integers(ranks) or None if isinstance(ranks, list | tuple) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ _NOT_THE_USERS = re.compile(
 )
 
 
+@lru_cache(maxsize=1 << 14)  # thousands of ranks run the same files
 def is_users(file: str) -> bool:
     """Whether `file` is code of the user's own: not torch, not the standard library, not an installed package."""
     return bool(file) and not _NOT_THE_USERS.search(file.replace("\\", "/"))

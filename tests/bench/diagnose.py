@@ -21,7 +21,7 @@ ENTRIES, FRAMES, STACKS = 2_000, 12, 30
 UNPICKLE = (
     "import pickle, sys, pathlib\nfor file in sorted(pathlib.Path(sys.argv[1]).iterdir()): pickle.load(file.open('rb'))"
 )
-TORCHFRTRACE_UP_TO = 128  # ranks: beyond, it takes longer than anybody waits
+TORCHFRTRACE_UP_TO = 512  # ranks: beyond, it takes longer than anybody waits
 
 
 def write_dumps(folder: Path, ranks: int) -> None:
