@@ -48,10 +48,9 @@ def main(arguments: list[str]) -> int:
                 if mark and not said.endswith(b"done\n"):
                     pid = said.split(b"\n")[0]
                     end(int(pid) if pid.isdigit() else 0, mark, grace_seconds=GRACE_SECONDS)
-    if not said.endswith(b"done\n"):
-        shutil.rmtree(
-            Path(arguments[0]).parent, ignore_errors=True
-        )  # ddpdoctor was killed, and the job has ended since
+    killed = control not in waiting and not said.endswith(b"done\n")
+    if killed:  # ddpdoctor, which still needs its directory otherwise; the job has ended since
+        shutil.rmtree(Path(arguments[0]).parent, ignore_errors=True)
     return 0
 
 
