@@ -42,7 +42,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
     for seen in steps:
         before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
         if before and not any(one.step for one in seen.values()):
-            return _replicas(by_rank, starts, values=before, stepped=False, lines=lines_at(seen))
+            return _replicas(by_rank, starts, values=before, stepped=False)
         after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
         found = (
             *compare_tables(after),

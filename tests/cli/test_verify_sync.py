@@ -121,7 +121,7 @@ def test_the_known_good_job_gets_silence() -> None:
 
 
 AGENT = Path(__file__).parents[1] / "agent"
-HEALTHY = [AGENT / "good_habits.py", AGENT.parent / "ward" / "healthy" / "joins_uneven_inputs.py"]
+HEALTHY = [AGENT / "good_habits.py", AGENT / "uneven_with_join.py"]
 
 
 @pytest.mark.slow
