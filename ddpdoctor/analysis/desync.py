@@ -17,13 +17,8 @@ from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.source import SourceCode
 
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
-
-
-_SEEN_FROM_THE_WRONG_SIDE = {
-    Relation.WITHIN,
-    Relation.UNCONDITIONAL,
-    Relation.AHEAD,
-}  # where the other side is the one to name
+# where the other side is the one to name
+_SEEN_FROM_THE_WRONG_SIDE = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 
 
 class Cause(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
-from ddpdoctor.analysis.iterations import Iterations
+from ddpdoctor.analysis.iterations import Iterations, OutOfStep
 from ddpdoctor.analysis.wording import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
@@ -26,12 +26,7 @@ def check(desyncs: Desyncs, iterations: Iterations | None) -> Iterator[Finding]:
     """
     parted = iterations.out_of_step if iterations is not None else None
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.LACKING)):
-        if (
-            parted is not None
-            and desync.shift is None
-            and not desync.group.name
-            and max(parted.seq.values()) < desync.seq
-        ):
+        if parted is not None and _had_parted(parted, desync):
             continue
         everyone = (*desync.odd, *desync.usual)
         yield RULE.finding(
@@ -43,6 +38,11 @@ def check(desyncs: Desyncs, iterations: Iterations | None) -> Iterator[Finding]:
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
         )
+
+
+def _had_parted(parted: OutOfStep, desync: Desync) -> bool:
+    """Whether the iterations, which are counted against the default group, parted before the calls came apart."""
+    return not desync.group.name and desync.shift is None and max(parted.seq.values()) < desync.seq
 
 
 def _said(desync: Desync) -> str:

@@ -46,11 +46,8 @@ def check(
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
             steps={str(rank): made_steps[rank] for rank in sorted(made_steps)},
         )
-    if (
-        failures is not None
-        and not left
-        and not (desyncs is not None and any(desync.ended for desync in desyncs.found))
-    ):
+    told = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
+    if failures is not None and not told:
         yield from _by_exits(failures, made_steps)
 
 
