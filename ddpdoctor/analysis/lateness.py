@@ -17,7 +17,6 @@ from ddpdoctor.analysis.timeline import DEFAULT_GROUP
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.pace import Pace
 from ddpdoctor.evidence.recorder import FlightRecord
-from ddpdoctor.model import SkipCheck
 
 LEAST_ROUNDS = 20  # fewer are warm-up and chance
 Times = NDArray[np.int64]
@@ -50,20 +49,13 @@ class Lateness:
 
 
 def derive(records: PerRank[FlightRecord], paces: PerRank[Pace] | None) -> Lateness:
-    """The latest rank of each host.
-
-    Raises:
-        SkipCheck: no host has two ranks whose recorders share enough calls.
-    """
+    """The latest rank of each host; of a host whose ranks did not meet often enough there is nothing to say."""
     by_host: dict[str, dict[int, FlightRecord]] = {}
     for entry in records:
         by_host.setdefault(entry.host, {})[entry.rank] = entry.value
     marks = {entry.rank: entry.value for entry in paces or ()}
     found = (_latest(host, ranks, marks) for host, ranks in by_host.items() if host and len(ranks) > 1)
-    hosts = tuple(late for late in found if late is not None)
-    if not hosts:
-        raise SkipCheck(f"no host has two ranks whose recorders hold {LEAST_ROUNDS} rounds of the same collectives")
-    return Lateness(hosts=hosts)
+    return Lateness(hosts=tuple(late for late in found if late is not None))
 
 
 def _latest(host: str, records: dict[int, FlightRecord], paces: dict[int, Pace]) -> Late | None:

@@ -9,7 +9,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.pace import Looks, Pace
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where
+from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
     code="DDP601",
@@ -29,12 +29,13 @@ LEAST_SECONDS = 0.002  # a round: below, a busy machine's scheduler decides who 
 def check(
     lateness: Lateness, paces: PerRank[Pace] | None, looks: PerRank[Looks] | None, stall: Stall | None
 ) -> Iterator[Finding]:
-    """One finding for each host on which the same rank is last nearly always and for long."""
-    if stall is not None:
-        raise SkipCheck("the job stands still: why it does comes first")
+    """One finding for each host on which the same rank is last nearly always and for long.
+
+    Of a job that stands still nothing is said: why it does comes first.
+    """
     forwards = {entry.rank: entry.value.forward for entry in paces or ()}
     seen = {entry.rank: entry.value for entry in looks or ()}
-    for late in lateness.hosts:
+    for late in lateness.hosts if stall is None else ():
         if late.last_in >= MOST_OFTEN * late.rounds and late.share >= LEAST_SHARE and late.seconds >= LEAST_SECONDS:
             yield RULE.finding(
                 f"rank {late.rank} comes to {late.last_in} of {late.rounds} meetings {late.seconds * 1e3:.0f} ms after the last "

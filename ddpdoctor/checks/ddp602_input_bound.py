@@ -8,7 +8,7 @@ from statistics import median
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.pace import Pace
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where
+from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
     code="DDP602",
@@ -25,14 +25,13 @@ LEAST_SECONDS = 5.0  # of iterations: a job that lasts no longer need not be fas
 
 
 def check(paces: PerRank[Pace], stall: Stall | None) -> Iterator[Finding]:
-    """One finding with the ranks that wait for data during most of their iterations."""
-    if stall is not None:
-        raise SkipCheck("the job stands still: why it does comes first")
+    """One finding with the ranks that wait for data during most of their iterations.
+
+    Of a job that stands still nothing is said: why it does comes first.
+    """
     shares = {entry.rank: share for entry in paces if (share := _waiting(entry.value)) is not None}
-    if not shares:
-        raise SkipCheck(f"no rank drew {LEAST_BATCHES} batches from a DataLoader in {LEAST_SECONDS:g} s or more")
     bound = [rank for rank, share in shares.items() if share >= LEAST_SHARE]
-    if bound:
+    if bound and stall is None:
         share = median(shares[rank] for rank in bound)
         yield RULE.finding(
             f"{100 * share:.0f} % of the time of training goes into waiting for batches",
