@@ -43,10 +43,12 @@ def save(path: Path, state: Mapping[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())  # the rename must not reach the disk before the content
         temporary.replace(path)
-    except (OSError, RuntimeError) as error:  # torch turns a full disk into a RuntimeError
+    except (OSError, RuntimeError) as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise BadInput(f"cannot write the checkpoint {path}: {error}") from None
+        # torch makes a riddle of a full disk: "unexpected pos 4864 vs 4784", a RuntimeError in the context of the OSError
+        reason = error.__context__ if isinstance(error.__context__, OSError) else error
+        raise BadInput(f"cannot write the checkpoint {path}: {reason}") from None
 
 
 def clear_leftovers(folder: Path) -> None:
@@ -65,7 +67,7 @@ def read(path: Path, job: Mapping[str, Any]) -> dict[str, Any]:
     try:
         state: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001 - a damaged file raises almost anything
-        first = str(error).strip().split("\n")[0]
+        first = str(error).strip().split("\n")[0].split(". ")[0]
         raise BadInput(f"{path} ({path.stat().st_size} bytes) is not a checkpoint of this job: {first}") from None
     theirs = state.get("job") if isinstance(state, dict) else None
     if not isinstance(theirs, dict):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - everybody's name for it
 from torch.utils.data import TensorDataset
-from train import DIGITS, load
+from train import DIGITS, load, name_of
 
 PADDING = 4  # pixels by which a CIFAR image may be shifted, as everywhere since He et al. 2016
 
@@ -19,7 +19,7 @@ PADDING = 4  # pixels by which a CIFAR image may be shifted, as everywhere since
 class Pictures:
     """Images of bytes of shape (n, channels, height, width) with labels, and what normalises them.
 
-    `name` says what they are: `digits`, `mnist`, `cifar10`, `cifar10 (12,000 of it)`, `generated mnist`.
+    `name` says what they are: `digits`, `mnist`, `the files in DIR`, `cifar10`, `cifar10 (12,000 of it)`, `generated mnist`.
     """
 
     name: str
@@ -69,8 +69,8 @@ def open_pictures(dataset: str, folder: Path | None, *, generated: bool, seed: i
         if generated:
             return Pictures(name="generated mnist", **_generated((28, 28), seed), **normal)  # type: ignore[arg-type]
         place = folder or DIGITS
-        name = "digits" if place == DIGITS else "mnist"
-        return Pictures(name=name, training=load(place, "train"), test=load(place, "t10k"), **normal)  # type: ignore[arg-type]
+        training, test = load(place, "train"), load(place, "t10k")
+        return Pictures(name=name_of(place, training), training=training, test=test, **normal)  # type: ignore[arg-type]
     normal = {"mean": (0.4914, 0.4822, 0.4465), "deviation": (0.2470, 0.2435, 0.2616), "shifts": True}
     if generated or folder is None:
         return Pictures(name="generated cifar10", **_generated((3, 32, 32), seed), **normal)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ options), seeding.py, pictures.py, cifar10.py, networks.py, records.py.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
@@ -35,7 +36,7 @@ from stopping import Stopping
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
-from train import BadInput, digests, evaluate, join, refuse, together
+from train import BadInput, digests, evaluate, exit_code, join, together
 from wrapping import hidden_communication, send_buffers, settle_buckets, wrap
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -46,11 +47,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     device = join(options.backend)
     try:  # whatever happens below, the process group is left in order
-        Job(options.checked(dist.get_world_size()), device).run()
-    except (BadInput, BadOption) as error:
-        refuse(error, options.json_lines)
+        code = exit_code(lambda: train(options, device), options.json_lines)
     finally:
         dist.destroy_process_group()
+    sys.exit(code)
+
+
+def train(options: Options, device: torch.device) -> None:
+    """The job, if this many ranks can follow the options."""
+    try:
+        options.checked(dist.get_world_size())
+    except BadOption as error:
+        raise BadInput(str(error)) from None
+    Job(options, device).run()
 
 
 class Job:
@@ -61,6 +70,7 @@ class Job:
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.each = options.samples_a_step(self.world_size) // self.world_size
         self.dtype = DTYPES[options.dtype]
+        self.peak = options.lr or peak_rate(options.model, self.each * self.world_size)
         together(lambda: fetch(options))
         self.pictures = together(lambda: pictures_of(options))
         self.steps = options.epochs * len(self._shares(0))
@@ -79,6 +89,7 @@ class Job:
         options = self.options
         done = self.position.total
         records = Records(self.steps, options.json_lines, done=done, tensorboard=options.tensorboard, plot=options.plot)
+        together(records.open)
         with closing(records):
             seconds = 0.0
             tested: Tested | None = None
@@ -177,9 +188,8 @@ class Job:
 
     def _stepper(self) -> Stepper:
         options = self.options
-        peak = options.lr or peak_rate(options.model, self.each * self.world_size)
         optimizer = torch.optim.SGD(
-            self.model.parameters(), lr=peak, momentum=0.9, nesterov=True, weight_decay=options.weight_decay
+            self.model.parameters(), lr=self.peak, momentum=0.9, nesterov=True, weight_decay=options.weight_decay
         )
         warmup = max(1, int(options.warmup_epochs * self.steps / options.epochs))
         return Stepper(
@@ -207,7 +217,7 @@ class Job:
         self.position.total = kept[2]
 
     def _identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree with."""
+        """What a checkpoint must agree with: it holds the rate itself, and would silently overrule another one."""
         return {
             "dataset": self.pictures.name,
             "model": self.options.model,
@@ -215,6 +225,9 @@ class Job:
             "dtype": self.options.dtype,
             "world_size": self.world_size,
             "batch_size": self.each * self.world_size,
+            "uneven": self.options.uneven,
+            "lr": self.peak,
+            "weight_decay": self.options.weight_decay,
             "epochs": self.options.epochs,
             "seed": self.options.seed,
         }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import NoReturn
 
 MISTAKES = {
     "loss-summed": "the loss is summed over the batch instead of averaged",
@@ -78,7 +80,7 @@ class Options:
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
     """The options on the command line."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="recipe.py",
         description="Train with everything that a production job has; the simple path is train.py.",
         allow_abbrev=False,
@@ -126,8 +128,9 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     ddp.add_argument("--hook", choices=("none", "fp16", "bf16", "powersgd"), default="none", help="bf16 needs NCCL")
     ddp.add_argument("--static-graph", action="store_true")
     ddp.add_argument(
-        "--bucket-view", action="store_true", help="gradient_as_bucket_view: no second copy of the gradients"
-    )
+        "--bucket-view", action=argparse.BooleanOptionalAction, default=True,
+        help="gradient_as_bucket_view: gradients live in DDP's buckets instead of being copied into them and back",
+    )  # fmt: skip
     ddp.add_argument("--bucket-mb", type=float, default=25.0, help="bucket_cap_mb")
     ddp.add_argument("--find-unused", action="store_true", help="find_unused_parameters")
     keeping = parser.add_argument_group("checkpoints and records")
@@ -150,6 +153,15 @@ def main(arguments: Sequence[str]) -> None:
         parse(arguments[1:]).checked(int(arguments[0]))
     except BadOption as error:
         sys.stderr.write(f"recipe.py: error: {error}\n")
+        sys.exit(2)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses once, not once a rank."""
+
+    def error(self, message: str) -> NoReturn:
+        if os.environ.get("RANK", "0") == "0":
+            super().error(message)
         sys.exit(2)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +17,24 @@ class Records(Progress):
     def __init__(self, steps: int, log: Path | None, *, done: int, tensorboard: Path | None, plot: Path | None) -> None:
         super().__init__(steps, log, done=done)
         self._plot = plot if self._speaks else None
+        self._tensorboard = tensorboard if self._speaks else None
         self._curve: list[tuple[float, float, float]] = []
         self._board: Any = None
-        if tensorboard is not None and self._speaks:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                raise BadInput("--tensorboard needs the package tensorboard: pip install tensorboard") from None
-            self._board = SummaryWriter(str(tensorboard))
+
+    def open(self) -> None:
+        """Make sure, before any training, that everything asked for can be written.
+
+        Raises:
+            BadInput: a package is missing or a place cannot be written.
+        """
+        super().open()
+        if self._tensorboard is not None:
+            self._board = board(self._tensorboard)
+        if self._plot is not None:
+            if importlib.util.find_spec("matplotlib") is None:
+                raise BadInput("--plot needs the package matplotlib: pip install 'ddpdoctor[plot]'")
+            if not os.access(self._plot.parent, os.W_OK):
+                raise BadInput(f"cannot write {self._plot}: {self._plot.parent} is no directory that can be written to")
 
     def step(self, epoch: int, loss: Tensor, seen: int) -> None:
         """One step more."""
@@ -47,10 +59,8 @@ class Records(Progress):
             self._draw(self._plot)
 
     def _draw(self, path: Path) -> None:
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise BadInput("--plot needs the package matplotlib: pip install 'ddpdoctor[plot]'") from None
+        from matplotlib.figure import Figure
+
         figure = Figure(figsize=(7, 4), layout="constrained")
         epochs, accuracies, losses = zip(*self._curve, strict=True)
         left = figure.subplots()
@@ -63,3 +73,19 @@ class Records(Progress):
             figure.savefig(path)
         except (OSError, ValueError) as error:  # an ending that matplotlib does not know is a ValueError
             raise BadInput(f"cannot write {path}: {error}") from None
+
+
+def board(folder: Path) -> Any:  # noqa: ANN401 - torch does not type its SummaryWriter
+    """What writes scalars for TensorBoard into `folder`.
+
+    Raises:
+        BadInput: the package is not installed, or the folder cannot be written.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+
+        return SummaryWriter(str(folder))
+    except ImportError:
+        raise BadInput("--tensorboard needs the package tensorboard: pip install 'ddpdoctor[tensorboard]'") from None
+    except OSError as error:
+        raise BadInput(f"cannot write into --tensorboard {folder}: {error.strerror}") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import hashlib
 import json
 import math
@@ -20,7 +21,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +36,7 @@ T = TypeVar("T")
 DIGITS = Path(__file__).parent / "digits"  # 8,000 + 1,000 digits of MNIST; digits/README.md says where they are from
 # At 64 samples a step; it grows with the batch (Goyal et al. 2017, "Accurate, Large Minibatch SGD").
 LEARNING_RATE = 0.1
+MNIST_LABELS = 0xBA07E8EF  # the CRC-32 of MNIST's 60,000 training labels: other data in its format is not MNIST
 MOST_BYTES = 1 << 28  # far more than MNIST's 47 MB: a .gz of a few bytes must not fill the memory
 MEAN, DEVIATION = 0.1307, 0.3081  # of MNIST's training pixels, scaled to 0..1
 
@@ -58,16 +60,18 @@ class DigitNet(nn.Module):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, evaluate and report, as one rank of a job that torchrun started."""
-    options, others = parse(arguments)
-    if others:  # recipe.py has every option that is missing here
-        os.execv(sys.executable, [sys.executable, str(Path(__file__).with_name("recipe.py")), *sys.argv[1:]])  # noqa: S606
+    options, unknown = parse(arguments)
+    if unknown:  # recipe.py, where it stands beside this file, has all the options that are missing here
+        recipe = Path(__file__).with_name("recipe.py")
+        if not recipe.exists():
+            sys.exit(f"train.py has no option {unknown[0]}; `train.py --help` lists what it has")
+        os.execv(sys.executable, [sys.executable, str(recipe), *sys.argv[1:]])  # noqa: S606
     device = join(options.backend)
     try:  # whatever happens below, the process group is left in order
-        train(options, device)
-    except BadInput as error:
-        refuse(error, options.json_lines)
+        code = exit_code(lambda: train(options, device), options.json_lines)
     finally:
         dist.destroy_process_group()
+    sys.exit(code)
 
 
 def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
@@ -113,7 +117,11 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
     training, test = together(lambda: (load(options.data_dir, "train"), load(options.data_dir, "t10k")))
 
     torch.manual_seed(options.seed)  # the same initial weights on every rank; DDP sends rank 0's anyway
-    model = DistributedDataParallel(DigitNet().to(device), device_ids=[device.index] if device.type == "cuda" else None)
+    model = DistributedDataParallel(
+        DigitNet().to(device),
+        device_ids=[device.index] if device.type == "cuda" else None,
+        gradient_as_bucket_view=True,  # gradients live in DDP's buckets instead of being copied into them and back
+    )
     torch.manual_seed(options.seed + 1 + rank)  # from here on, other random numbers on every rank
 
     # The sampler gives each rank its own part; without it every rank trains on the same samples. Drawing whole batches
@@ -126,6 +134,7 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=options.epochs * len(loader))
 
     progress = Progress(options.epochs * len(loader), options.json_lines)
+    together(progress.open)
     seconds, seen = 0.0, 0
     for epoch in range(options.epochs):
         sampler.set_epoch(epoch)  # without this the order of epoch 0 is repeated for ever
@@ -146,7 +155,7 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
         progress.say("epoch", epoch=epoch + 1, accuracy=accuracy, test_loss=test_loss, seconds=seconds)
     progress.say(
         "end",
-        dataset="digits" if options.data_dir == DIGITS else "mnist",
+        dataset=name_of(options.data_dir, training),
         model="digitnet",
         accuracy=accuracy,
         test_loss=test_loss,
@@ -216,6 +225,14 @@ def load(folder: Path, part: str) -> TensorDataset:
     return TensorDataset(torch.from_numpy(images), torch.from_numpy(labels.astype(np.int64)))
 
 
+def name_of(folder: Path, training: TensorDataset) -> str:
+    """What the result calls the data: `digits` for the embedded ones, `mnist` for the whole of it, or where they are from."""
+    if folder == DIGITS:
+        return "digits"
+    labels = training.tensors[1].to(torch.uint8).numpy()
+    return "mnist" if zlib.crc32(labels.tobytes()) == MNIST_LABELS else f"the files in {folder}"
+
+
 def read_idx(folder: Path, name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """The array in an idx file, plain or .gz: two zero bytes, type 8, the number of dimensions, their sizes, the bytes."""
     path = next(
@@ -271,11 +288,23 @@ class BadInput(Exception):  # noqa: N818 - it is the user's mistake, not an erro
     """Something the user gave cannot be used; every rank raises it alike, rank 0 says it."""
 
 
-def refuse(error: Exception, log: Path | None) -> NoReturn:
-    """End this rank with exit code 2; rank 0 says why."""
+def exit_code(job: Callable[[], None], log: Path | None) -> int:
+    """0 once `job` has come to its end, 2 where it refuses its input; rank 0 says why.
+
+    Nothing of the job is left then, not even its model: where DDP's reducer is the last to let go of the process group, it
+    waits for gloo's threads while it holds Python's lock, and these may be waiting for that lock.
+    """
+    problem = None
+    try:
+        job()
+    except BadInput as error:
+        problem = str(error)  # the words alone: the error would hold on to the job
+    gc.collect()
+    if problem is None:
+        return 0
     with contextlib.suppress(BadInput):  # the log itself may be what cannot be written
-        Progress(0, log).say("refused", reason=str(error))
-    raise SystemExit(2) from None
+        Progress(0, log).say("refused", reason=problem)
+    return 2
 
 
 class Progress:
@@ -283,10 +312,18 @@ class Progress:
 
     def __init__(self, steps: int, log: Path | None, *, done: int = 0) -> None:
         self._speaks = dist.get_rank() == 0
-        self._steps, self._done = steps, done
+        self._steps, self._first, self._done = steps, done, done
         results = os.environ.get("DDPDOCTOR_RESULTS")  # where ddpdoctor listens, if it started this job
         self._logs = {path for path in (log, results and Path(results)) if path} if self._speaks else set()
         self._start = self._last = time.perf_counter()
+
+    def open(self) -> None:
+        """Make sure, before any training, that there will be a place for what is told.
+
+        Raises:
+            BadInput: a file cannot be written; the message says which and why.
+        """
+        self._append("")
 
     def step(self, epoch: int, loss: Tensor, seen: int) -> None:
         """One step more; said at most five times a second, since reading the loss waits for the GPU."""
@@ -301,7 +338,10 @@ class Progress:
         )
         if sys.stderr.isatty():
             bar = "#" * (30 * self._done // self._steps)
-            sys.stderr.write(f"\r[{bar:<30}] epoch {epoch + 1}, loss {loss.item():.3f}, {rate:,.0f} samples/s \x1b[K")
+            left = (self._steps - self._done) * (now - self._start) / (self._done - self._first)
+            sys.stderr.write(
+                f"\r[{bar:<30}] epoch {epoch + 1}, loss {loss.item():.3f}, {rate:,.0f} samples/s, {left:,.0f} s left\x1b[K"
+            )
 
     def say(self, event: str, **facts: Any) -> None:  # noqa: ANN401 - whatever JSON holds
         """Print an event with its facts, and log it."""
@@ -312,11 +352,13 @@ class Progress:
             self._write(event, **facts)
 
     def _write(self, event: str, **facts: Any) -> None:  # noqa: ANN401
-        line = json.dumps({"event": event, **facts}) + "\n"
+        self._append(json.dumps({"event": event, **facts}) + "\n")
+
+    def _append(self, text: str) -> None:
         try:
             for path in self._logs:
                 with path.open("a", encoding="utf-8") as file:
-                    file.write(line)
+                    file.write(text)
         except OSError as error:
             raise BadInput(f"cannot write {path}: {error.strerror}") from None
 

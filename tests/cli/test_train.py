@@ -90,18 +90,21 @@ def test_nothing_is_left_behind(number: signal.Signals) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    started: list[psutil.Process] = []
-    while len(started) < 4 and time.monotonic() < deadline:  # the warden, the launcher and two ranks
-        started = family(us.pid)
-        time.sleep(0.05)
-    assert len(started) >= 4
+    try:
+        deadline = time.monotonic() + 60
+        started: list[psutil.Process] = []
+        while len(started) < 4 and time.monotonic() < deadline:  # the warden, the launcher and two ranks
+            started = family(us.pid)
+            time.sleep(0.05)
+        assert len(started) >= 4
 
-    us.send_signal(number)
+        us.send_signal(number)
 
-    _, said = us.communicate(timeout=30)
-    _, alive = psutil.wait_procs(started, timeout=30)
-    assert not alive
-    if number is signal.SIGINT:
-        assert us.returncode == 130
-        assert said == "ddpdoctor: interrupted\n"
+        _, said = us.communicate(timeout=30)
+        _, alive = psutil.wait_procs(started, timeout=30)
+        assert not alive
+        if number is signal.SIGINT:
+            assert us.returncode == 130
+            assert said == "ddpdoctor: interrupted\n"
+    finally:
+        us.kill()

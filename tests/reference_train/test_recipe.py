@@ -35,7 +35,7 @@ def train(log: Path, *arguments: str, ranks: int = 2) -> dict[str, Any]:
     [
         ["--uneven", "join", "--batch-size", "2000"],
         ["--uneven", "weigh", "--accumulate", "4", "--clip-grad", "1"],
-        ["--amp", "bf16", "--hook", "fp16", "--static-graph", "--bucket-view"],
+        ["--amp", "bf16", "--hook", "fp16", "--static-graph", "--no-bucket-view"],
         ["--dataset", "cifar10", "--norm", "group", "--workers", "2", "--find-unused", "--accumulate", "2"],
         ["--dataset", "cifar10", "--model", "resnet18", "--batch-size", "8", "--hook", "powersgd", "--bucket-mb", "1"],
         ["--dtype", "float64", "--patience", "1"],

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import train
-from train import DIGITS, BadInput, load, read_idx
+from train import DIGITS, BadInput, load, name_of, read_idx
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 110
@@ -127,6 +127,20 @@ def test_images_and_labels_of_different_number_are_refused(tmp_path: Path) -> No
     write_idx(tmp_path / "t10k-labels-idx1-ubyte", (3,), b"\x01\x02\x03")
     with pytest.raises(BadInput, match="holds 1000 t10k images but 3 labels"):
         load(tmp_path, "t10k")
+
+
+def test_other_data_in_mnists_format_is_not_called_mnist(tmp_path: Path) -> None:
+    write_idx(tmp_path / "train-images-idx3-ubyte", (2, 28, 28), bytes(2 * 28 * 28))
+    write_idx(tmp_path / "train-labels-idx1-ubyte", (2,), b"\x01\x02")
+    assert name_of(tmp_path, load(tmp_path, "train")) == f"the files in {tmp_path}"
+
+
+def test_a_copy_without_its_neighbours_refuses_what_it_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train, "__file__", str(tmp_path / "train.py"))
+    with pytest.raises(SystemExit, match=r"train\.py has no option --dataset; `train\.py --help`"):
+        train.main(["--dataset", "cifar10"])
 
 
 def test_without_a_launcher_it_says_how_to_start_it(monkeypatch: pytest.MonkeyPatch) -> None:
