@@ -72,23 +72,26 @@ def receive(options: argparse.Namespace, end: float) -> None:
 
 
 def deliver(options: argparse.Namespace, end: float) -> None:
-    """Every other rank: hand in one's files as soon as rank 0 listens, and stay until it has reported."""
-    while True:
+    """Every other rank: hand in one's files as soon as rank 0 listens, and stay until it has reported.
+
+    The deadline counts while nobody serves the store: rank 0's part of the job may take longer than ours.
+    """
+    handed_in = False
+    while not handed_in:
         try:
             store = meet(options, serve=False)
+            end = time.monotonic() + options.deadline
             store.wait([LISTENING])
             hand_in(store, options.rank, options.folder)
-            break
-        except DistError:  # the job's own store is still there and ends with rank 0, or there is none yet
+            handed_in = True
+        except DistError:  # noqa: PERF203 - rank 0 does not listen yet, or the job's own store has ended with it
             if time.monotonic() > end:
                 raise
             time.sleep(POLL_SECONDS)
-    store.set_timeout(timedelta(seconds=max(0.01, end - time.monotonic()) + TURN_SECONDS))
-    try:
+    store.set_timeout(timedelta(seconds=options.deadline))
+    with contextlib.suppress(DistError):  # rank 0 has all it needs
         store.wait([LEAVE])
         store.add("left", 1)
-    except DistError:
-        return  # rank 0 has all it needs
 
 
 def meet(options: argparse.Namespace, *, serve: bool) -> Store:

@@ -101,3 +101,22 @@ def test_a_rank_that_never_comes_costs_the_deadline_and_hides_nobody_else(journa
         thread.join(60)
         assert not thread.is_alive()
     assert [path.name for path in first.folder.iterdir()] == ["2-9.sync.jsonl"]
+
+
+def test_a_rank_waits_for_rank_0_as_long_as_its_job_runs_and_no_longer_than_the_deadline_after(
+    journals, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(journals, "TURN_SECONDS", 0.3)
+    job: TCPStore | None = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    second = options(tmp_path, job.port, 1, hosted=False, deadline=1)
+    raised = threading.Event()
+
+    def deliver() -> None:
+        with pytest.raises(journals.DistError):
+            journals.deliver(second, time.monotonic() + 1)
+        raised.set()
+
+    started(deliver)
+    assert not raised.wait(3)
+    del job
+    assert raised.wait(30)
