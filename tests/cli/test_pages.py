@@ -18,22 +18,14 @@ ON_ITS_OWN = re.compile(r"\n## Reproduce it\n\n```\n(.*?--select (DDP\d+).*?)\n`
 BLOCKS = {
     match[2]: match[1] for page in sorted(PAGES.glob("DDP[12]*.md")) if (match := ON_ITS_OWN.search(page.read_text()))
 }
-ROOT_ONLY = {code for code, block in BLOCKS.items() if "unshare" in block}
 SYSTEMD_ONLY = {code for code, block in BLOCKS.items() if "systemd-run" in block}
-SEVERAL_RANKS = {code for code, block in BLOCKS.items() if "torchrun" in block or "&" in block}
 
 
-def marked(code: str) -> object:
-    marks = []
-    if code in SEVERAL_RANKS:
-        marks.append(pytest.mark.slow)
-    if code in ROOT_ONLY:
-        marks.append(pytest.mark.skipif(os.geteuid() != 0, reason="the page says: as root"))
-    return pytest.param(code, marks=marks)
-
-
-@pytest.mark.parametrize("code", [marked(code) for code in BLOCKS if code not in SYSTEMD_ONLY])
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [code for code in BLOCKS if code not in SYSTEMD_ONLY])
 def test_the_page_reproduces_its_finding(code: str, tmp_path: Path) -> None:
+    if "unshare" in BLOCKS[code] and os.geteuid() != 0:
+        pytest.skip("the page says: as root")
     here = {name: value for name, value in os.environ.items() if not re.match(r"(RANK|WORLD|LOCAL|MASTER|SLURM)", name)}
     ended = subprocess.run(
         ["bash", "-c", BLOCKS[code]],
