@@ -43,6 +43,7 @@ def main() -> int:
     options = _options()
     start = time.monotonic()
     until, join_until = start + options.deadline, start + JOIN_SHARE * options.deadline
+    _end_at(options.deadline + LEAVE_SECONDS)
     facts = [
         fact for fact in (*environment.collect(World()), *network.collect(World())) if not isinstance(fact, Missing)
     ]
@@ -88,7 +89,7 @@ def main() -> int:
         threading.Thread(target=messages.pulse, args=(options.node, stop), daemon=True).start()
         try:
             if not introduce(messages, me):
-                return 1
+                return 0  # another process is this node; node 0 names both
             if options.node == 0:
                 gathered = lead(messages, me, key, expected=options.nodes, join_until=join_until, until=until)
                 say("Links", asdict(gathered.links))
@@ -173,6 +174,13 @@ def say(kind: str, value: Any) -> None:  # noqa: ANN401 - anything JSON can hold
 def say_probe(probe: MasterProbe) -> None:
     """How far this node came to the master."""
     say("MasterProbe", asdict(probe))
+
+
+def _end_at(seconds: float) -> None:
+    """End this process then, whatever it waits for: a store whose link broke may never answer."""
+    timer = threading.Timer(seconds, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
 
 
 def _wait_until_others_left(messages: Messages, others: int) -> None:

@@ -14,7 +14,7 @@ RULE = Rule(
     summary="the chosen interface is loopback or a container bridge, on a job with several hosts",
     severity=Severity.FAIL,
     remedy="choose the interface that leads to the other hosts: `ip route get ADDRESS-OF-ANOTHER-HOST` names it",
-    explains=("DDP212", "DDP214"),
+    explains=("DDP212", "DDP214", "DDP215"),
 )
 
 INSIDE = ("docker", "br-", "virbr", "veth", "cni", "cbr", "podman", "lxc", "lxd", "flannel", "cali")

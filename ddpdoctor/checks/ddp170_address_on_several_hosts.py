@@ -16,7 +16,7 @@ RULE = Rule(
     severity=Severity.WARN,
     remedy="keep the libraries off that interface: `export NCCL_SOCKET_IFNAME=^docker,lo,br-` and GLOO_SOCKET_IFNAME=INTERFACE"
     " that leads to the other hosts",
-    explains=("DDP212", "DDP214"),
+    explains=("DDP212", "DDP214", "DDP215"),
 )
 
 

@@ -113,6 +113,8 @@ def _undecided(place: Place, said: dict[str, Any], ended: Ended) -> tuple[str, .
     if place.node == 0 and said.get("MasterProbe", {}).get("outcome") == "joined":
         why = "the deadline passed" if ended.timed_out else f"its process ended with code {ended.code}"
         return (f"the links could not be measured: {why}; {_last_words(ended)}",)
+    if place.node > 0 and said.get("MasterProbe", {}).get("outcome") == "joined" and ended.code != 0:
+        return ("this node did not hear the end: it came too late, or lost node 0 in the middle",)
     return ()
 
 

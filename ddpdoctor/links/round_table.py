@@ -88,7 +88,7 @@ def _take_turns(
 def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_until: float, until: float) -> Gathered:
     """Wait for the nodes, set the rounds, take part in them, and gather everybody's links."""
     start = time.monotonic()
-    present, again = _wait_for_nodes(messages, expected, join_until)
+    present = _wait_for_nodes(messages, expected, join_until)
     everyone = {node.node: (node.address, node.port) for node in present}
     messages.say("plan", {"nodes": sorted(everyone), "where": everyone})
     planner = Planner(everyone)
@@ -106,6 +106,7 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
                 lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard]
         _report(planner, found, pairs)
     messages.say(f"round/{planner.rounds + 1}", [])
+    again = _claims(messages, expected, turn=2)
     return Gathered(
         nodes=tuple(present),
         ranks=RankSet(
@@ -131,24 +132,25 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
     )
 
 
-def _wait_for_nodes(messages: Messages, expected: int, until: float) -> tuple[list[Self], list[Self]]:
-    """The nodes that came, and those that claim the number of another.
+def _wait_for_nodes(messages: Messages, expected: int, until: float) -> list[Self]:
+    """The nodes that came, without those that claim the number of another.
 
     Where as many came as should and two of them claim one number, that leaves one number to nobody, unless a node was
     started twice: it gets a moment more.
     """
-    present: dict[int, Self] = {}
-    again: dict[int, Self] = {}
+    present: list[Self] = []
     while len(present) < expected and time.monotonic() < until:
-        if len(present) + len(again) >= expected:
+        present = _claims(messages, expected, turn=1)
+        if len(present) + len(_claims(messages, expected, turn=2)) >= expected:
             until = min(until, time.monotonic() + LATE_SECONDS)
-        for turn, into in ((1, present), (2, again)):
-            for number in set(range(expected)) - into.keys():
-                said = messages.hear(f"node/{number}/{turn}", until=0.0)
-                if said is not None:
-                    into[number] = msgspec.convert(said, Self)
         time.sleep(POLL_SECONDS)
-    return [present[number] for number in sorted(present)], [again[number] for number in sorted(again)]
+    return present
+
+
+def _claims(messages: Messages, expected: int, *, turn: int) -> list[Self]:
+    """Who said, as the first or second, to be a node, by number."""
+    said = (messages.hear(f"node/{number}/{turn}", until=0.0) for number in range(expected))
+    return [msgspec.convert(each, Self) for each in said if each is not None]
 
 
 def _gather_round(messages: Messages, pairs: list[Pair], number: int, until: float) -> dict[Pair, Link]:
