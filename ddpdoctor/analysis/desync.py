@@ -100,7 +100,7 @@ def _of_group(
             return
     gone = finished & {*group.members}
     waiting = {rank: made for rank, made in group.open.items() if rank not in gone}
-    if not waiting and 2 * len(lost) < len(group.members):  # a few called once more, and their peers had all gone
+    if not waiting and 2 * len(gone) > len(group.members):  # a few called once more, and most of their peers had gone
         waiting = {rank: group.last[rank] for rank in lost if rank in group.last}
     short = {rank for rank in gone if group.reached(rank) < max((made.seq for made in waiting.values()), default=0)}
     if short and waiting:
@@ -146,6 +146,8 @@ def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: Sourc
     if shift is not None:
         return _shifted(group, timeline, code, clash, odd, usual, shift, tied=sides.tied)
     cause = _cause(comparison, clash.made[odd[0]], clash.made[usual[0]])
+    if cause is Cause.LEFT and _stays(timeline, group, clash, odd[0], usual[0]):
+        cause = Cause.EXTRA
     return Desync(
         cause=cause,
         group=group,
@@ -156,6 +158,14 @@ def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: Sourc
         made=clash.made,
         comparison=comparison,
     )
+
+
+def _stays(timeline: Timeline, group: GroupTimeline, clash: Clash, odd: int, usual: int) -> bool:
+    """Whether both were at one place just before, and it is the odd rank that is there still: it turns once more."""
+    mine, theirs = (timeline.made(group, rank, clash.seq - 1) for rank in (odd, usual))
+    if mine is None or theirs is None or not mine.stack or mine.stack != theirs.stack:
+        return False
+    return clash.made[odd].stack == mine.stack != clash.made[usual].stack
 
 
 def _shifted(

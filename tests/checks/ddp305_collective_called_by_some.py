@@ -14,6 +14,7 @@ CODE = (
     CodePlace(file=TRAIN, line=95, function="train_step"),
 )
 EXTRA = waits(Did("broadcast", line=88))
+EVALUATED = Did("all_gather", line=95)
 END = waits(Did("barrier", line=95))
 SLIPPED = Did("all_reduce", line=88)
 LAST = waits(Did("all_reduce", line=61))
@@ -49,6 +50,13 @@ SICK = (
             [STEP, END], [STEP], [STEP], [STEP], facts={rank: (RankExit(exit_code=0),) for rank in (1, 2, 3)}
         ),
         says="rank 0 called barrier #2 that ranks 1-3 never call: they ended with exit code 0",
+        ranks=(0,),
+    ),
+    Sick(  # once more round an evaluation that comes behind the loop of each epoch
+        evidence=flights(
+            [STEP, EVALUATED, waits(EVALUATED)], [STEP, EVALUATED, LAST], [STEP, EVALUATED, LAST], code=CODE
+        ),
+        says="rank 0 called all_gather #3 that ranks 1-2 never call",
         ranks=(0,),
     ),
     Sick(

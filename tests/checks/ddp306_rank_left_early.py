@@ -3,6 +3,7 @@
 from ddpdoctor.evidence.ranks import RankExit, StepCount
 from ddpdoctor.evidence.source import CodePlace, Loop
 from tests.checks import Sick
+from tests.endings import LOST_PEER
 from tests.flights import STEP, TRAIN, Did, flights, waits
 
 LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
@@ -11,6 +12,7 @@ CODE = (
     CodePlace(file=TRAIN, line=95, function="train_step"),
 )
 NEXT = waits(STEP)
+ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 END = waits(Did("barrier", line=95))
 
 SICK = (
@@ -45,6 +47,17 @@ SICK = (
         evidence=flights([STEP, NEXT], None, [STEP, NEXT], facts={1: (RankExit(exit_code=0),)}),
         says="rank 1 ended with exit code 0 while ranks 0,2 wait in all_reduce #2",
         ranks=(1,),
+    ),
+    Sick(  # one rank alone lost it before the launcher ended the others
+        evidence=flights(
+            [STEP],
+            [STEP, STEP],
+            None,
+            None,
+            facts={0: (RankExit(exit_code=0),), 1: (LOST_PEER,), 2: (ENDED,), 3: (ENDED,)},
+        ),
+        says="rank 0 ended with exit code 0, and rank 1 lost it in the middle of a collective",
+        ranks=(0,),
     ),
 )
 HEALTHY = (
