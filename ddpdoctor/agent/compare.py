@@ -18,6 +18,7 @@ from ddpdoctor.agent.inside.mesh import is_meshed, local_part
 from ddpdoctor.agent.meshed import compare_meshed
 from ddpdoctor.agent.tree import locate
 from ddpdoctor.agent.wire import Wire
+from ddpdoctor.agent.within import Within
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.replicas import Aspect, Replicas, Role, Side, StructureDifference, ValueDifference
 
@@ -36,11 +37,15 @@ class _Prints:
 
 
 def compare(
-    model: nn.Module, optimizer: Optimizer | None = None, group: dist.ProcessGroup | None = None
+    model: nn.Module,
+    optimizer: Optimizer | None = None,
+    group: dist.ProcessGroup | None = None,
+    tolerance: float = 0.0,
 ) -> tuple[Replicas, Wire]:
     """The comparison over the ranks of `group`, the same on each of them; they must all call this.
 
-    One exchange of 56 bytes a rank where the replicas agree, and one of 24 bytes a tensor where some lie on a mesh.
+    One exchange of 56 bytes a rank where the replicas agree, and one of 24 bytes a tensor where some lie on a mesh. Tensors
+    that differ by no more than `tolerance` are counted; those on a mesh are compared bit by bit.
 
     Raises:
         PeerFailedError: a rank could not read its tensors; raised on every rank.
@@ -52,10 +57,11 @@ def compare(
     stepped, words = bool(words[:, 1].any()), words[:, 2:]
     structure: tuple[StructureDifference, ...] = ()
     values: tuple[ValueDifference, ...] = ()
+    within = Within(tolerance)
     if bool((words != words[0]).any()):
         tables = wire.objects(_listing(prints))
         structure = _structure(wire.ranks, tables)
-        values = _values(prints, tables, wire)
+        values = _values(prints, tables, wire, within)
     meshed = [item for item in prints.items if is_meshed(item.tensor) and not item.tied_to]
     sharded = 0
     if meshed and not structure:
@@ -71,6 +77,9 @@ def compare(
             stepped=stepped,
             structure=structure,
             values=values,
+            tolerance=tolerance,
+            within=within.count,
+            largest=within.largest,
         ),
         wire,
     )
@@ -131,7 +140,7 @@ def _structure(ranks: Sequence[int], tables: Sequence[list[Any]]) -> tuple[Struc
     return tuple(found)
 
 
-def _values(prints: _Prints, tables: Sequence[list[Any]], wire: Wire) -> tuple[ValueDifference, ...]:
+def _values(prints: _Prints, tables: Sequence[list[Any]], wire: Wire, within: Within) -> tuple[ValueDifference, ...]:
     """The tensors of one structure everywhere whose bytes differ, the first of each role located to the element."""
     mine = {(item.role, item.name): item for item in prints.items}
     rows = [{(row[0], row[1]): row for row in table} for table in tables]
@@ -143,7 +152,7 @@ def _values(prints: _Prints, tables: Sequence[list[Any]], wire: Wire) -> tuple[V
         if first[3] or any(other is None or other[2] != first[2] or other[3] for other in others):
             continue
         sides = vote({rank: other[4] for rank, other in zip(wire.ranks, others, strict=True) if other}).sides
-        if len(sides) == 1:
+        if len(sides) == 1 or (within.tolerance and within.admits(mine[key].tensor, sides, wire)):
             continue
         if role in located:
             found.append(ValueDifference(role=role, name=name, sides=tuple(Side(ranks=side) for side in sides)))

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from ddpdoctor.agent.compare import compare
 from ddpdoctor.agent.wire import PeerFailedError
+from ddpdoctor.analysis.replica_words import tolerance_sentence
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, RankFacts
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 CODES = ("DDP501", "DDP502", "DDP503", "DDP507", "DDP508")
 
 
-def verify_sync(model: nn.Module, optimizer: Optimizer | None = None, group: dist.ProcessGroup | None = None) -> Report:
+def verify_sync(
+    model: nn.Module,
+    optimizer: Optimizer | None = None,
+    group: dist.ProcessGroup | None = None,
+    *,
+    tolerance: float = 0.0,
+) -> Report:
     """Whether all ranks of `group` hold the same model and optimizer state, bit by bit; the same report on every rank.
 
     Every rank must call it, at the same place of its program. Structure is compared before values (names, order, dtype,
@@ -32,18 +39,30 @@ def verify_sync(model: nn.Module, optimizer: Optimizer | None = None, group: dis
     pass over the bytes and one exchange of 56 bytes a rank, and with a mesh one more of 24 bytes a tensor. A rank that
     cannot read its tensors makes the report undecided on every rank; it never leaves the others waiting.
 
+    With a `tolerance`, tensors in which no element differs by more are no findings but counted in the report's notes.
+
     Raises:
-        UsageError: no process group has been initialised.
+        UsageError: no process group has been initialised, or the tolerance is negative or no number.
     """
-    return diagnose(evidence(model, optimizer, group), select=CODES)
+    return diagnose(evidence(model, optimizer, group, tolerance=tolerance), select=CODES)
 
 
-def evidence(model: nn.Module, optimizer: Optimizer | None = None, group: dist.ProcessGroup | None = None) -> Evidence:
+def evidence(
+    model: nn.Module,
+    optimizer: Optimizer | None = None,
+    group: dist.ProcessGroup | None = None,
+    *,
+    tolerance: float = 0.0,
+) -> Evidence:
     """What `verify_sync` judges.
 
     Raises:
-        UsageError: no process group has been initialised.
+        UsageError: no process group has been initialised, or the tolerance is negative or no number.
     """
+    if not tolerance >= 0:
+        raise UsageError(
+            f"verify_sync(tolerance={tolerance})", hint="give the largest difference that is no finding: 1e-6"
+        )
     if not (dist.is_available() and dist.is_initialized()):
         raise UsageError(
             "verify_sync was called before torch.distributed.init_process_group",
@@ -51,10 +70,11 @@ def evidence(model: nn.Module, optimizer: Optimizer | None = None, group: dist.P
         )
     here = RankFacts(rank=dist.get_rank(), host=socket.gethostname(), facts=())
     try:
-        replicas, _ = compare(model, optimizer, group)
+        replicas, _ = compare(model, optimizer, group, tolerance)
     except PeerFailedError as error:
         return Evidence(ranks=(here,), undecided=(f"the replicas could not be compared: {error}",))
-    return Evidence(ranks=(here,), job=(replicas,), notes=_skipped(replicas))
+    counted = (tolerance_sentence(tolerance, replicas.within, replicas.largest),) if tolerance else ()
+    return Evidence(ranks=(here,), job=(replicas,), notes=(*counted, *_skipped(replicas)))
 
 
 def _skipped(replicas: Replicas) -> tuple[str, ...]:

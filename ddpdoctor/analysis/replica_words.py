@@ -60,6 +60,12 @@ def sides_sentence(sides: Sequence[Side]) -> str:
     return " and ".join([", ".join(spoken[:-1]), spoken[-1]] if len(spoken) > 1 else spoken)
 
 
+def tolerance_sentence(tolerance: float, within: int, largest: float) -> str:
+    """`tensors that differ by no more than the tolerance of 1e-06: 3, by 2e-07 at most`."""
+    at_most = f", by {largest:.3g} at most" if within else ""
+    return f"tensors that differ by no more than the tolerance of {tolerance:g}: {within}{at_most}"
+
+
 def minority(sides: Sequence[Side]) -> Vote:
     """Who is odd."""
     return vote_of([side.ranks for side in sides])

@@ -11,6 +11,7 @@ import torch
 from ddpdoctor.agent.spread import spread_of
 from ddpdoctor.checkpoints.listing import Listing, Row, listing, row_major
 from ddpdoctor.checkpoints.opening import open_checkpoint
+from ddpdoctor.checkpoints.owners import owned, owners
 from ddpdoctor.checkpoints.ranks import by_rank
 from ddpdoctor.checkpoints.remarks import remarks
 from ddpdoctor.checkpoints.sides import sides_of
@@ -73,12 +74,14 @@ def _compared(tables: Listings, files: Mapping[int, Path], tolerance: float) -> 
     ]
     structure, same = _structure(tables, keys)
     values, within, largest = _values(tables, files, same, tolerance)
+    known = owners(first)
     tensors = [row for row in first.rows.values() if row.shape is not None]
     return Checkpoints(
         files=tuple((rank, str(path)) for rank, path in files.items()),
         tensors=len(tensors), bytes=sum(row.bytes for row in tensors),
         compared={role: sum(key[0] == role for key in same) for role in ROLES},
-        structure=(*structure, *_order(tables)), values=tuple(values),
+        structure=(*(replace(one, name=owned(one.name, known)) for one in structure), *_order(tables)),
+        values=tuple(replace(one, name=owned(one.name, known)) for one in values),
         tolerance=tolerance, within=within, largest=largest,
     )  # fmt: skip
 

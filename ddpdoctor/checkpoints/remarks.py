@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ddpdoctor.analysis.replica_words import sides_sentence
+from ddpdoctor.analysis.replica_words import sides_sentence, tolerance_sentence
 from ddpdoctor.checkpoints.listing import Key, Listing
 from ddpdoctor.checkpoints.sides import sides_of
 from ddpdoctor.evidence.checkpoints import Checkpoints
@@ -39,8 +39,7 @@ def remarks(tables: Mapping[int, Listing], files: Mapping[int, Path], compared: 
     if differing:
         yield f"also different, beside model and optimizer: {_some([_entry(tables, key) for key in differing])}"
     if compared.tolerance:
-        largest = f", by {compared.largest:.3g} at most" if compared.within else ""
-        yield f"tensors that differ by no more than the tolerance of {compared.tolerance:g}: {compared.within}{largest}"
+        yield tolerance_sentence(compared.tolerance, compared.within, compared.largest)
 
 
 def _names(tables: Mapping[int, Listing], part: str) -> list[Key]:

@@ -75,6 +75,12 @@ def verify_sync(
     """
     if target and is_checkpoint(Path(target[0])):
         _compare_checkpoints(target, options, tolerance)
+    if tolerance:
+        raise UsageError(
+            f"--tolerance {tolerance:g} was given without checkpoints: ranks that run are compared by fingerprints, which are "
+            "equal or not",
+            hint="leave it out, compare checkpoints, or call ddpdoctor.verify_sync(model, tolerance=...) in your code",
+        )
     if target:
         _refuse_script_before_checkpoints(target, nproc)
         if replay and nproc is None:

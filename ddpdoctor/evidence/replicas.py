@@ -64,7 +64,8 @@ class Replicas:
     `tensors` and `bytes` count what was compared, `sharded` what has no replica. `in_forward` tells a comparison inside
     the model's forward from one outside, where buffers are free to differ. `step` is the optimizer step at which they
     were compared, counted from 0, and `steps` how many there were; None where nobody counted. `lines` are the user's: of the
-    wrap where the replicas part before any step, else of the step or of the forward.
+    wrap where the replicas part before any step, else of the step or of the forward. `within` counts
+    tensors that differ by no more than `tolerance` and are not in `values`; `largest` is the largest such difference.
     """
 
     ranks: tuple[int, ...]
@@ -79,6 +80,9 @@ class Replicas:
     structure: tuple[StructureDifference, ...] = ()
     values: tuple[ValueDifference, ...] = ()
     lines: Mapping[int, Line] = field(default_factory=dict)
+    tolerance: float = 0.0
+    within: int = 0
+    largest: float = 0.0
 
 
 KINDS = (Replicas,)

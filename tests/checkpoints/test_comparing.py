@@ -60,8 +60,18 @@ def test_optimizer_state_is_compared(tmp_path: Path) -> None:
     files = [write_pt(tmp_path / f"rank{rank}.pt", momentum=0.5 * (rank == 2)) for rank in range(3)]
     (finding,), _ = judged(*files)
     assert finding.ranks == (2,)
-    assert finding.message.startswith("optimizer.state[5].exp_avg[3] is ")
+    assert finding.message.startswith("2.bias: optimizer.state[5].exp_avg[3] is ")
     assert finding.severity is Severity.FAIL
+
+
+def test_state_of_an_unknown_parameter_keeps_its_number(tmp_path: Path) -> None:
+    """The optimizer has one of two parameters: the number alone does not tell which."""
+    for rank in range(2):
+        state = {"state": {0: {"exp_avg": torch.full((2,), float(rank))}}, "param_groups": [{"lr": 0.1, "params": [0]}]}
+        model = {"a": torch.zeros(2), "b": torch.zeros(2)}
+        torch.save({"model": model, "optimizer": state}, tmp_path / f"rank{rank}.pt")
+    (finding,), _ = judged(tmp_path / "rank0.pt", tmp_path / "rank1.pt")
+    assert finding.message.startswith("optimizer.state[0].exp_avg[0] is 0 on rank 0 and 1 on rank 1")
 
 
 def test_a_learning_rate_that_differs_is_told_with_its_values(tmp_path: Path) -> None:
@@ -135,7 +145,7 @@ def test_what_arithmetic_cannot_tell_apart_is_called_that(tmp_path: Path, kind: 
 def test_differences_within_the_tolerance_are_counted_and_not_reported(tmp_path: Path) -> None:
     files = [write_pt(tmp_path / f"rank{rank}.pt", bump=1e-5 * rank, momentum=0.1 * rank) for rank in range(2)]
     (finding,), notes = judged(*files, tolerance=1e-4)
-    assert finding.message.startswith("optimizer.state[5].exp_avg[3]")
+    assert finding.message.startswith("2.bias: optimizer.state[5].exp_avg[3]")
     assert "no more than the tolerance of 0.0001: 1, by 1e-05 at most" in notes
     assert judged(*files, tolerance=0.2)[0] == []
 

@@ -41,6 +41,7 @@ WRONG = {
     ("rank0.pt", "train.py"): "train.py is not a checkpoint",
     ("rank0.pt", "rank1.pt", "--tolerance", "1e-6"): "options come first",
     ("--tolerance", "-1", "rank0.pt", "rank1.pt"): "--tolerance",
+    ("--tolerance", "1e-6", "--nproc", "2", "train.py"): "without checkpoints",
     ("train.py", "rank0.pt", "rank1.pt"): "to compare checkpoints, leave the script out",
 }
 

@@ -102,7 +102,7 @@ def test_a_replay_finds_the_step_and_the_cause_that_a_window_hides() -> None:
     finding = report["findings"][0]
     assert exit_code == 1, stderr
     assert (finding["code"], finding["ranks"], finding["measured"]["step"]) == ("DDP509", [1], 6)
-    assert any("the first run left steps 5 to 8 open" in note for note in report["notes"]), report["notes"]
+    assert any("the first run left steps 4 to 7 open" in note for note in report["notes"]), report["notes"]
 
 
 def test_a_replay_under_a_launcher_is_a_usage_error(tmp_path: Path) -> None:
