@@ -15,7 +15,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="build the model by the same code on every rank (no set order, no rank branch); freeze and cast "
     "before the wrap",
-    explains=("DDP502", "DDP503", "DDP504", "DDP507", "DDP508", "DDP509"),
+    explains=("DDP502", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508", "DDP509"),
 )
 
 
