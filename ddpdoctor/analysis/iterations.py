@@ -10,6 +10,9 @@ from ddpdoctor.analysis.timeline import DEFAULT_GROUP
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.recorder import FlightRecord
+
+JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call that `Join` makes or answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +59,13 @@ class Iterations:
     other_forward: OtherForward | None = None
 
 
-def derive(calls: PerRank[CollectiveCalls]) -> Iterations:
-    """Where the ranks' iterations parted, by the marks that their agents made."""
+def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | None) -> Iterations:
+    """Where the ranks' iterations parted, by the marks that their agents made.
+
+    Under `Join` they may: a rank that has no more data answers the calls of the others without iterations of its own.
+    """
+    if any(frame.file.endswith(JOIN) for entry in records or () for frame in entry.value.frames):
+        return Iterations(None)
     began: dict[int, dict[int, int]] = {}
     for entry in calls:
         for mark in entry.value.steps:

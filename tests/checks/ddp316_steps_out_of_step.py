@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
+from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import CodePlace, Loop
 from tests.checks import Sick, ranks
 from tests.endings import LOST_PEER, WRONG_SIZE, ended
@@ -68,7 +69,17 @@ SICK = (
         also=("DDP302",),
     ),
 )
+WITH_JOIN = FlightRecord(
+    version="2.10",
+    groups=(),
+    calls=(),
+    frames=(
+        Frame(file="/venv/lib/python3.11/site-packages/torch/distributed/algorithms/join.py", line=9, function="f"),
+    ),
+)
+
 HEALTHY = (
+    ranks((marks(0, 2, 4), WITH_JOIN), (marks(0, 2, 6), WITH_JOIN)),  # a rank without data answers the others' calls
     ranks(forwards(25, 31), forwards(25, 25)),
     ranks(marks(0, 2, 4), marks(0, 2, 4, 6)),
     ranks(replace(marks(0, 2, 4), calls=(METRIC,)), marks(0, 2, 4, 5, 7)),  # fewer batches, and a sum behind the loop

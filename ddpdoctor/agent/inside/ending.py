@@ -93,7 +93,7 @@ def _keep_native_crash(rank: Rank) -> None:
     import faulthandler
 
     if not faulthandler.is_enabled():
-        faulthandler.enable(open(rank.path("crash"), "w", encoding="utf-8"))  # noqa: SIM115 - for life
+        faulthandler.enable(os.open(rank.path("crash"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))  # for life
 
 
 def record_children(rank: Rank) -> None:
