@@ -12,6 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +145,16 @@ class Hosts:
         self._left_running.append(process)
         return process
 
+    def net_command(
+        self, number: int, *, node_rank: int | None = None, master: str = "node0", deadline: int = 60
+    ) -> list[str]:
+        """`ddpdoctor net` as one types it on a host without a launcher."""
+        return [
+            sys.executable, "-m", "ddpdoctor", "net", "--nnodes", str(self.count),
+            "--node-rank", str(number if node_rank is None else node_rank),
+            "--master-addr", master, "--master-port", str(PORT), "--deadline", str(deadline), "--format", "json",
+        ]  # fmt: skip
+
     def net(
         self,
         *,
@@ -151,33 +163,46 @@ class Hosts:
         node_rank: dict[int, int] | None = None,
         env: dict[int, dict[str, str]] | None = None,
         deadline: int = 60,
-        extra: tuple[str, ...] = (),
     ) -> dict[int, Said]:
-        """`ddpdoctor net` on every host (or `only` some), as one types it without a launcher."""
+        """`ddpdoctor net` on every host (or `only` some)."""
         processes = {
             number: self.start(
-                number, sys.executable, "-m", "ddpdoctor", "net", "--nnodes", str(self.count),
-                "--node-rank", str((node_rank or {}).get(number, number)),
-                "--master-addr", (master or {}).get(number, "node0"), "--master-port", str(PORT),
-                "--deadline", str(deadline), "--format", "json", *extra, env=(env or {}).get(number),
+                number,
+                *self.net_command(
+                    number,
+                    node_rank=(node_rank or {}).get(number),
+                    master=(master or {}).get(number, "node0"),
+                    deadline=deadline,
+                ),
+                env=(env or {}).get(number),
             )
             for number in (range(self.count) if only is None else only)
-        }  # fmt: skip
-        return {number: _said(process, deadline + 60) for number, process in processes.items()}
+        }
+        return {number: said_by(process, deadline + 60) for number, process in processes.items()}
+
+    def net_while(self, happens: Callable[[], object], *, on: int, deadline: int = 60) -> dict[int, Said]:
+        """`ddpdoctor net` on every host; it `happens` once host `on` has joined and before the last host comes."""
+        command = {number: self.net_command(number, deadline=deadline) for number in range(self.count)}
+        first = {number: self.start(number, *command[number]) for number in (0, on)}
+        wait_for(lambda: "LISTEN" in self.on(on, "ss", "-ltn").partition("\n")[2])
+        time.sleep(1.0)  # from its listener to its word that it is there, two messages to the store
+        happens()
+        later = {number: self.start(number, *command[number]) for number in range(self.count) if number not in first}
+        return {number: said_by(process, deadline + 60) for number, process in sorted((first | later).items())}
 
     def torchrun(
-        self, *command: str, timeout: int = 240, env: dict[str, str] | None = None, nproc: int = 1
+        self, *command: str, timeout: int = 240, env: dict[int, dict[str, str]] | None = None, nproc: int = 1
     ) -> dict[int, Said]:
         """Torchrun on every host, with the same command."""
         processes = {
             number: self.start(
                 number, sys.executable, "-m", "torch.distributed.run", "--nnodes", str(self.count),
-                "--node-rank", str(number), "--nproc-per-node", str(nproc), "--master-addr", "node0", "--master-port", str(PORT),
-                *command, env=env,
+                "--node-rank", str(number), "--nproc-per-node", str(nproc), "--master-addr", "node0",
+                "--master-port", str(PORT), *command, env=(env or {}).get(number),
             )
             for number in range(self.count)
         }  # fmt: skip
-        return {number: _said(process, timeout) for number, process in processes.items()}
+        return {number: said_by(process, timeout) for number, process in processes.items()}
 
     def __exit__(self, *_: object) -> None:
         for process in self._left_running:
@@ -200,6 +225,14 @@ class Hosts:
             Path("/etc/netns").rmdir()
 
 
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until it comes to pass."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.05)
+
+
 def _clean_environ() -> dict[str, str]:
     launchers = (
         "RANK",
@@ -217,7 +250,8 @@ def _clean_environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
 
 
-def _said(process: subprocess.Popen, timeout: int) -> Said:
+def said_by(process: subprocess.Popen, timeout: int) -> Said:
+    """What a started command said, once it has ended."""
     stdout, stderr = process.communicate(timeout=timeout)
     return Said(code=process.returncode, stdout=stdout, stderr=stderr)
 

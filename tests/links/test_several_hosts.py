@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.links.namespaces import PORT, Hosts, Said, why_not
+from tests.links.namespaces import PORT, Hosts, Said, wait_for, why_not
 
 pytestmark = [
     pytest.mark.root,
@@ -17,6 +18,8 @@ pytestmark = [
 ]
 
 SYN = ("-p", "tcp", "--syn")
+DROP = ("-j", "DROP")
+RESET = ("-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +30,15 @@ def three() -> Iterator[Hosts]:
 
 @pytest.fixture
 def hosts(request: pytest.FixtureRequest) -> Iterator[Hosts]:
-    """Three or five hosts, as they were made once the test is over."""
+    """The hosts, as they were made once the test is over."""
     made: Hosts = request.getfixturevalue(request.param)
     yield made
     for number in range(made.count):
-        made.on(number, "iptables", "-F")
-        made.names(number)
+        made.restore(number)
 
 
-BOTH = [pytest.param("three", id="3")]
+THREE = pytest.mark.parametrize("hosts", [pytest.param("three", id="3")], indirect=True)
+SLOW_THREE = pytest.mark.parametrize("hosts", [pytest.param("three", id="3", marks=pytest.mark.slow)], indirect=True)
 
 
 def culprits(said: Said) -> dict[str, list[int]]:
@@ -47,21 +50,37 @@ def culprits(said: Said) -> dict[str, list[int]]:
     }
 
 
+def layers(said: Said) -> dict[str, str]:
+    """The verdict of each layer."""
+    return {layer["name"]: layer["verdict"] for layer in said.report["measured"]["layers"]}
+
+
 def quiet(said: dict[int, Said], *numbers: int) -> bool:
     """Whether these hosts left the word to node 0, or ended by themselves."""
     return all(not said[number].stdout.strip() for number in numbers)
 
 
-@pytest.mark.parametrize("hosts", BOTH, indirect=True)
+def admit(hosts: Hosts, number: int, *otherwise: str) -> None:
+    """A firewall on a host that lets MASTER_PORT in, and does `otherwise` to new connections to other ports."""
+    hosts.on(number, "iptables", "-A", "INPUT", "-i", "eth0", *SYN, "!", "--dport", str(PORT), *otherwise)
+
+
+@THREE
 def test_healthy_hosts_get_silence_and_a_whole_matrix(hosts: Hosts) -> None:
     said = hosts.net()
 
     assert culprits(said[0]) == {}, said[0].stdout
     assert [each.code for each in said.values()] == [0] * hosts.count
     assert quiet(said, *range(1, hosts.count))
+    directions = said[0].report["measured"]["links"]["directions"]
+    assert {each["outcome"] for each in directions} == {"ok"}
+    assert len(directions) == hosts.count * (hosts.count - 1)
+    verdicts = layers(said[0])
+    assert verdicts.pop("NCCL") == "skipped"
+    assert set(verdicts.values()) == {"ok"}
 
 
-@pytest.mark.parametrize("hosts", BOTH, indirect=True)
+@THREE
 def test_a_hostname_that_means_loopback(hosts: Hosts) -> None:
     hosts.names(1, node1="127.0.1.1")
     said = hosts.net()
@@ -69,30 +88,48 @@ def test_a_hostname_that_means_loopback(hosts: Hosts) -> None:
     assert said[0].code == 1
 
 
-@pytest.mark.parametrize("hosts", BOTH, indirect=True)
+@SLOW_THREE
 def test_a_direction_that_is_dropped(hosts: Hosts) -> None:
-    hosts.on(2, "iptables", "-A", "INPUT", "-s", hosts.address(1), *SYN, "-j", "DROP")
+    hosts.on(2, "iptables", "-A", "INPUT", "-s", hosts.address(1), *SYN, *DROP)
     said = hosts.net(deadline=100)
     assert culprits(said[0]) == {"DDP212": [1, 2]}, said[0].stdout
     assert "node1 to node2" in said[0].report["findings"][0]["message"]
     assert "in this direction only" in said[0].report["findings"][0]["message"]
+    verdicts = layers(said[0])
+    assert verdicts["connections between nodes"] == "failed"
+    assert verdicts["gloo, all nodes"] == "skipped"
 
 
-@pytest.mark.parametrize("hosts", BOTH, indirect=True)
-def test_names_ports_and_absent_hosts(hosts: Hosts) -> None:
-    """Node 1 does not know the master's name, node 2 was never started; an HTTP server sits on the port later."""
-    said = hosts.net(only=(0, 1), master={1: "no-such-host"}, deadline=12)
+@THREE
+def test_names_addresses_and_absent_hosts(hosts: Hosts) -> None:
+    """Node 1 does not know the master's name, the last node takes another host for it."""
+    last = hosts.count - 1
+    said = hosts.net(master={1: "no-such-host", last: "node1"}, deadline=12)
 
     assert culprits(said[1]) == {"DDP201": [1]}, said[1].stdout
-    assert culprits(said[0]) == {"DDP205": [*range(1, hosts.count)]}, said[0].stdout
-    assert (said[0].code, said[1].code) == (3, 1)
+    assert culprits(said[last]) == {"DDP203": [last]}, said[last].stdout
+    assert culprits(said[0]) == {"DDP205": [1, last]}, said[0].stdout
+    assert (said[0].code, said[1].code, said[last].code) == (3, 1, 1)
+    assert "nothing listens there" in said[last].report["findings"][0]["message"]
 
 
-@pytest.mark.parametrize("hosts", BOTH, indirect=True)
+@THREE
+def test_a_host_that_is_down_and_an_agent_that_was_never_started(hosts: Hosts) -> None:
+    """The last host has no link. All but it and host 1 were started: with three hosts, host 0 alone remains."""
+    last = hosts.count - 1
+    hosts.on(last, "ip", "link", "set", "eth0", "down")
+    said = hosts.net(only=(0, *range(2, hosts.count)), deadline=12)
+    assert culprits(said[0]) == {"DDP205": [1, last]}, said[0].stdout
+    assert culprits(said[last]) == {"DDP204": [last]}, said[last].stdout
+    assert (said[0].code, said[last].code) == (3, 1)
+    assert said[0].report["undecided"] == [f"2 of {hosts.count} nodes did not come"]
+
+
+@SLOW_THREE
 def test_a_port_held_by_a_web_server(hosts: Hosts) -> None:
     server = hosts.start(0, sys.executable, "-m", "http.server", str(PORT))
     try:
-        _wait_for(lambda: f":{PORT}" in hosts.on(0, "ss", "-ltn"))
+        wait_for(lambda: f":{PORT}" in hosts.on(0, "ss", "-ltn"))
         said = hosts.net(only=(0, 1), deadline=12)
     finally:
         server.kill()
@@ -104,14 +141,44 @@ def test_a_port_held_by_a_web_server(hosts: Hosts) -> None:
     assert "HTTP" in said[1].report["findings"][0]["message"]
 
 
+@SLOW_THREE
+def test_hosts_that_speak_ipv6_only(hosts: Hosts) -> None:
+    for number in range(hosts.count):
+        hosts.on(number, "ip", "addr", "del", f"{hosts.address(number)}/24", "dev", "eth0")
+        hosts.on(number, "ip", "addr", "add", f"fd77::{number + 1}/64", "dev", "eth0", "nodad")
+        hosts.names(number, **{f"node{other}": f"fd77::{other + 1}" for other in range(hosts.count)})
+    try:
+        said = hosts.net()
+    finally:
+        for number in range(hosts.count):
+            hosts.on(number, "ip", "addr", "del", f"fd77::{number + 1}/64", "dev", "eth0")
+            hosts.on(number, "ip", "addr", "add", f"{hosts.address(number)}/24", "dev", "eth0")
+    assert culprits(said[0]) == {}, said[0].stdout
+    assert said[0].report["measured"]["links"]["nodes"][1]["address"] == "fd77::2"
+
+
+@SLOW_THREE
+def test_a_link_that_goes_down_in_the_middle(hosts: Hosts) -> None:
+    """And a process that dies there: both fell silent after they had joined."""
+    said = hosts.net_while(lambda: hosts.on(2, "ip", "link", "set", "eth0", "down"), on=2, deadline=40)
+    assert culprits(said[0]).get("DDP214") == [2], said[0].stdout
+    assert set(culprits(said[0])) == {"DDP214"}
+
+
+@SLOW_THREE
+def test_a_probe_that_is_killed_in_the_middle(hosts: Hosts) -> None:
+    said = hosts.net_while(lambda: [os.kill(pid, signal.SIGKILL) for pid in hosts.pids(2)], on=2, deadline=60)
+    assert culprits(said[0]) == {"DDP214": [2]}, said[0].stdout
+    assert "fell silent" in said[0].report["findings"][0]["message"]
+
+
 def test_nothing_is_left_behind(three: Hosts) -> None:
     for number in range(three.count):
         assert three.pids(number) == []
         assert "LISTEN" not in three.on(number, "ss", "-ltn").partition("\n")[2]
 
 
-def _wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.05)
+def _docker_bridge(hosts: Hosts, number: int) -> None:
+    hosts.on(number, "ip", "link", "add", "docker0", "type", "bridge")
+    hosts.on(number, "ip", "addr", "add", "172.17.0.1/16", "dev", "docker0")
+    hosts.on(number, "ip", "link", "set", "docker0", "up")
