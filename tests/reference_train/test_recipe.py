@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.reference_train import forked
 from tests.reference_train.launching import ended, kill, start_ranks
 
 
@@ -20,10 +21,11 @@ def events(log: Path, name: str) -> list[dict[str, Any]]:
 
 def train(log: Path, *arguments: str, ranks: int = 2) -> dict[str, Any]:
     """The last event of a run that ends well."""
-    for code, _, said in ended(
-        start_ranks("recipe.py", "--json-lines", str(log), *arguments, ranks=ranks), seconds=200
-    ):
-        assert code == 0, said
+    started = forked.fork_ranks("recipe", "--json-lines", str(log), *arguments, ranks=ranks)
+    try:
+        assert [forked.exit_code(rank, seconds=200) for rank in started] == [0] * ranks
+    finally:
+        forked.kill(started)
     (end,) = events(log, "end")
     return end
 
