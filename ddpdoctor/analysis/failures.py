@@ -155,8 +155,8 @@ def _failed(failure: Failure) -> bool:
 def _failure(rank: int | None, ended: RankExit) -> Failure:
     errors = [*chain(ended.error)]
     own = [error for error in errors if echo(_words(error)) is None]
-    telling = next((error for error in own if known_cause(_words(error))), _own(own) or next(iter(errors), None))
-    code = known_cause(_words(telling)) if telling is not None else None
+    telling = next((error for error in own if _told_by(error)), _own(own) or next(iter(errors), None))
+    code = _told_by(telling) if telling is not None else None
     words = _words(telling) if telling is not None else ""
     if code is None and not own:
         words = next((line for line in ended.tail if known_cause(line)), words)
@@ -170,6 +170,14 @@ def _failure(rank: int | None, ended: RankExit) -> Failure:
         words=words,
         echo=echo(words) if not own and code is None and words else None,
     )
+
+
+def _told_by(error: RankError) -> str | None:
+    """The code that an exception's words belong to, where it was raised in a place that fits them."""
+    code = known_cause(_words(error))
+    if code == "DDP417" and error.stack and not any("/multiprocessing/" in frame.file for frame in error.stack):
+        return None  # something else was pickled than the start of a process
+    return code
 
 
 def _own(errors: Sequence[RankError]) -> RankError | None:

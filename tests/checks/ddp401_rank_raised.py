@@ -8,6 +8,11 @@ INNER = RankError(type="ValueError", message="bad sample 9", stack=(PLACE,))
 OUTER = RankError(type="ValueError", message="Caught ValueError in DataLoader worker process 0.", cause=INNER)
 
 SICK = (
+    Sick(  # gathered as an object; no process was to be started
+        evidence=ended(raised("Can't pickle local object 'main.<locals>.<lambda>'", "AttributeError"), LOST_PEER),
+        says="rank 0 raised AttributeError: Can't pickle local object 'main.<locals>.<lambda>'",
+        ranks=(0,),
+    ),
     Sick(
         evidence=ended(LOST_PEER, raised("'label 17'", "KeyError"), LOST_PEER),
         says="rank 1 raised KeyError: 'label 17'",
