@@ -19,7 +19,7 @@ pytestmark = [
 
 SYN = ("-p", "tcp", "--syn")
 DROP = ("-j", "DROP")
-RESET = ("-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset")
+RESET = ("-j", "REJECT", "--reject-with", "tcp-reset")
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +139,34 @@ def test_a_port_held_by_a_web_server(hosts: Hosts) -> None:
     assert f"http.server {PORT}" in said[0].report["findings"][0]["message"]
     assert culprits(said[1]) == {"DDP216": [1]}, said[1].stdout
     assert "HTTP" in said[1].report["findings"][0]["message"]
+
+
+@THREE
+def test_two_nodes_with_one_node_rank(hosts: Hosts) -> None:
+    said = hosts.net(node_rank={2: 1}, deadline=40)
+    assert culprits(said[0]) == {"DDP206": [1]}, said[0].stdout
+    (finding,) = [each for each in said[0].report["findings"] if each["code"] == "DDP206"]
+    assert sorted(finding["hosts"]) == ["node1", "node2"]
+
+
+@SLOW_THREE
+def test_an_interface_variable_in_the_syntax_of_nccl(hosts: Hosts) -> None:
+    said = hosts.net(env={1: {"GLOO_SOCKET_IFNAME": "^lo"}})
+    assert culprits(said[0]) == {"DDP211": [1]}, said[0].stdout
+    assert said[0].report["findings"][0]["remedy"] == "export GLOO_SOCKET_IFNAME=eth0"
+
+
+@THREE
+def test_a_bridge_that_all_hosts_have(hosts: Hosts) -> None:
+    """As docker makes one, with one address everywhere; the hosts' own names mean it."""
+    for number in range(hosts.count):
+        _docker_bridge(hosts, number)
+        hosts.names(number, **{f"node{number}": "172.17.0.1"})
+    said = hosts.net(master={0: hosts.address(0)})
+    headlines = culprits(said[0])
+    assert list(headlines) == ["DDP170"], said[0].stdout
+    (finding,) = [each for each in said[0].report["findings"] if each["code"] == "DDP170"]
+    assert finding["hosts"] == [f"node{number}" for number in range(hosts.count)]
 
 
 @SLOW_THREE
