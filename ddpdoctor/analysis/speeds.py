@@ -8,6 +8,7 @@ from statistics import median, median_high
 from ddpdoctor.evidence.links import Link
 
 SLOW = 0.4  # of the median; TCP streams of one healthy job differ by a third, those of busy hosts by a half
+ONE_STREAM_BYTES_PER_SECOND = 1.25e9  # 10 Gbit/s: what is faster than that tells of the processors, not of the link
 LATE = 10.0  # times the median: racks and zones of one healthy cluster differ by a few times
 LATE_SECONDS = 0.5e-3  # and this much above it: what a busy host adds to the best of five round trips
 
@@ -24,8 +25,8 @@ def median_latency(links: Iterable[Link]) -> float | None:
 
 
 def is_slow(link: Link, speed: float) -> bool:
-    """Whether a measured stream is far below the usual one."""
-    return link.bytes_per_second is not None and link.bytes_per_second < SLOW * speed
+    """Whether a measured stream is far below the usual one, and slow enough to be the link's doing."""
+    return link.bytes_per_second is not None and link.bytes_per_second < min(SLOW * speed, ONE_STREAM_BYTES_PER_SECOND)
 
 
 def is_late(link: Link, latency: float) -> bool:

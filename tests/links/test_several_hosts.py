@@ -200,6 +200,26 @@ def test_a_probe_that_is_killed_in_the_middle(hosts: Hosts) -> None:
     assert "fell silent" in said[0].report["findings"][0]["message"]
 
 
+@SLOW_THREE
+def test_torchrun_starts_it_as_it_starts_the_job(hosts: Hosts) -> None:
+    """Two ranks a node, one of which works; healthy first, then a host whose name means loopback."""
+    command = ("-m", "ddpdoctor", "net", "--format", "json")
+    said = hosts.torchrun(*command, nproc=2)
+    assert [each.code for each in said.values()] == [0] * hosts.count, said[0].stderr
+    assert culprits(said[0]) == {}
+    assert quiet(said, *range(1, hosts.count))
+
+    hosts.names(1, node1="127.0.1.1")
+    said = hosts.torchrun(*command, nproc=2)
+    assert culprits(said[0]) == {"DDP209": [1]}, said[0].stdout
+
+
+@SLOW_THREE
+def test_env_under_torchrun_names_the_variable_that_one_host_sets(hosts: Hosts) -> None:
+    said = hosts.torchrun("-m", "ddpdoctor", "env", "--format", "json", env={1: {"NCCL_ALGO": "Tree"}})
+    assert culprits(said[0]).get("DDP118") == [1], said[0].stdout
+
+
 def test_nothing_is_left_behind(three: Hosts) -> None:
     for number in range(three.count):
         assert three.pids(number) == []
