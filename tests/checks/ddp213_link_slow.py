@@ -44,7 +44,7 @@ SICK = (
 HEALTHY = (
     job(matrix(3)),
     job(matrix(3, speed=lambda a, b: 2.3e9 if (a, b) == (0, 2) else 6e9)),  # a busy processor halts one stream
-    job(matrix(4, latency=lambda a, b: 400e-6 if 3 in (a, b) else 50e-6)),
+    job(matrix(4, latency=lambda a, b: 1.5e-3 if 3 in (a, b) else 50e-6)),
     job(matrix(4, latency=lambda a, b: 5e-3 if 3 in (a, b) else 1e-3)),
     job(matrix(4, speed=lambda a, b: HEALTHY_BYTES_PER_SECOND / (1 + (a + b) % 2))),
     job(matrix(3, speed=lambda a, b: TENTH, speed_mbit=100_000)),
