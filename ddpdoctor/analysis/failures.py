@@ -9,6 +9,7 @@ from ddpdoctor.analysis.known_errors import Echo, echo, known_cause
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.joblog import JobLog
+from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
@@ -129,8 +130,11 @@ def spoken(error: RankError) -> str:
     return f"{error.type}: {first}" if first else error.type
 
 
-def derive(exits: PerRank[RankExit] | None, log: JobLog | None) -> Failures:
+def derive(exits: PerRank[RankExit] | None, log: JobLog | None, stall: Stall | None = None) -> Failures:
     """What is known of how the job's ranks failed.
+
+    What stands in the log of a job that hung until all of its ranks were ended has ended none of them: a thread, or an
+    error that was caught.
 
     Raises:
         SkipCheck: nobody saw a rank end, and there is no log.
@@ -138,7 +142,8 @@ def derive(exits: PerRank[RankExit] | None, log: JobLog | None) -> Failures:
     if exits is None and log is None:
         raise SkipCheck("no RankExit and no JobLog: nobody saw a rank end, and there is no log")
     found = [_failure(entry.rank, entry.value) for entry in exits or () if entry.value.exit_code != 0]
-    if log is not None:
+    hung = stall is not None and exits is not None and all(entry.value.ended_by_launcher for entry in exits)
+    if log is not None and not hung:
         found += [_failure(None, RankExit(exit_code=None, error=error, tail=())) for error in log.errors]
         found += _told_by_lines(log, found)
     return Failures(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.callsites import Relation
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
 from ddpdoctor.analysis.iterations import Iterations, OutOfStep
 from ddpdoctor.analysis.wording import condition_note, names, unplaced, verb, witnesses
@@ -41,8 +42,9 @@ def check(desyncs: Desyncs, iterations: Iterations | None) -> Iterator[Finding]:
 
 
 def _had_parted(parted: OutOfStep, desync: Desync) -> bool:
-    """Whether the iterations, which are counted against the default group, parted before the calls came apart."""
-    return not desync.group.name and desync.shift is None and max(parted.seq.values()) < desync.seq
+    """Whether iterations parted before, and all that the calls show is that one side has come to the end of its loop."""
+    at_the_end = desync.comparison.relation is Relation.WITHIN and not desync.group.name and desync.shift is None
+    return at_the_end and max(parted.seq.values()) < desync.seq
 
 
 def _said(desync: Desync) -> str:

@@ -1,6 +1,6 @@
 """A call under `if rank == 0`, one turn too many, a call that slipped in and was paired wrongly; a healthy pair of branches."""
 
-from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop
 from tests.checks import Sick
 from tests.endings import LOST_PEER
@@ -18,6 +18,11 @@ EVALUATED = Did("all_gather", line=95)
 END = waits(Did("barrier", line=95))
 SLIPPED = Did("all_reduce", line=88)
 LAST = waits(Did("all_reduce", line=61))
+
+
+def in_step(*seq: int) -> CollectiveCalls:
+    return CollectiveCalls(steps=tuple(StepMark(iteration=number, seq=made) for number, made in enumerate(seq)))
+
 
 SICK = (
     Sick(
@@ -51,6 +56,18 @@ SICK = (
         ),
         says="rank 0 called barrier #2 that ranks 1-3 never call: they ended with exit code 0",
         ranks=(0,),
+    ),
+    Sick(  # it had called so before, which put its iterations out of step
+        evidence=flights(
+            [STEP, STEP, STEP, EXTRA],
+            [STEP, STEP, STEP, LAST],
+            [STEP, STEP, STEP, LAST],
+            code=CODE,
+            facts={0: (in_step(0, 2),), 1: (in_step(0, 1),), 2: (in_step(0, 1),)},
+        ),
+        says="rank 0 called broadcast #4 that ranks 1-2 never call",
+        ranks=(0,),
+        also=("DDP316",),
     ),
     Sick(  # once more round an evaluation that comes behind the loop of each epoch
         evidence=flights(

@@ -1,5 +1,7 @@
 """One rank sleeps, waits for a lock, a file, a server or a subprocess, or computes; healthy: all wait, or all compute."""
 
+from ddpdoctor.evidence.joblog import JobLog
+from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, SourceCode
 from tests.checks import Sick
 from tests.flights import STEP, flights, waits
@@ -11,6 +13,8 @@ SUBPROCESS = stack(
     (f"{STDLIB}/subprocess.py", 1209, "wait"), (f"{STDLIB}/subprocess.py", 413, "run"), user=(70, "save")
 )
 LOCK = stack((f"{STDLIB}/threading.py", 327, "wait"), (f"{STDLIB}/threading.py", 622, "wait"), user=(70, "save"))
+ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
+DIED = RankError(type="OSError", message="shard-00035.tar is truncated")
 
 SICK = (
     Sick(
@@ -33,6 +37,11 @@ SICK = (
         evidence=standstill(rank(OWN_LINE, system_call="read", waits_on="a pipe"), rank(), facts=(READS,)),
         says="rank 0 in validate (train.py:88) waits for a pipe (read); rank 1 waits for it in backward for 6.1 s",
         ranks=(0,),
+    ),
+    Sick(  # a thread of it died; the job hung until it was ended
+        evidence=standstill((*rank(), ENDED), (*rank(LOCK), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)),
+        says="rank 1 in save (train.py:70) waits for a lock; rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
     ),
     Sick(
         evidence=standstill(rank(), rank(SUBPROCESS, system_call="wait4"), seconds=None),
