@@ -55,7 +55,7 @@ def _by_counts(parted: OutOfStep, timeline: Timeline | None) -> Finding:
     apart: Mapping[int, Made] = {}
     if timeline is not None:
         waits = {rank: made for rank in seq if (made := timeline.waiting(rank)) is not None}
-        apart = waits or _came_apart(timeline, sides.odd, sides.usual, parted.equal)
+        apart = waits or _came_apart(timeline, (*sides.odd, *sides.usual), parted.equal)
     return RULE.finding(
         f"iteration {parted.iteration} did not begin after equally many collectives: {said}",
         ranks=sides.odd,
@@ -86,15 +86,13 @@ def _by_lines(parted: OtherForward) -> Finding:
     )
 
 
-def _came_apart(timeline: Timeline, odd: Sequence[int], usual: Sequence[int], equal: int) -> Mapping[int, Made]:
-    """The first calls after number `equal` that an odd rank made from another line than its peers; none where none did."""
+def _came_apart(timeline: Timeline, ranks: Sequence[int], equal: int) -> Mapping[int, Made]:
+    """The first calls after number `equal` that these ranks made from different lines; none where they never did."""
     for group in timeline.groups:
         if group.name:
             continue  # iterations are counted against the default group
         for seq in range(equal + 1, group.top + 1):
-            made = {rank: call for rank in (*odd, *usual) if (call := timeline.made(group, rank, seq)) is not None}
-            if {made[rank].stack for rank in odd if rank in made} - {
-                made[rank].stack for rank in usual if rank in made
-            }:
+            made = {rank: call for rank in ranks if (call := timeline.made(group, rank, seq)) is not None}
+            if len({call.stack for call in made.values()}) > 1:
                 return made
     return {}

@@ -48,3 +48,5 @@ def test_ranks_out_of_step_in_a_job_that_ended_well_came_apart_at_the_first_line
     first = next(finding for finding in report.findings if finding.code == "DDP316")
     assert first.ranks == (0,)
     assert [(where.rank, where.line) for where in first.where] == [(0, 88), (1, 61), (2, 61)]
+    tied = diagnose(flights(validates, trains, facts={0: facts[0], 1: facts[1]}))
+    assert [(where.rank, where.line) for where in tied.findings[0].where] == [(0, 88), (1, 61)]
