@@ -211,25 +211,6 @@ def test_a_hang_that_nothing_explains_is_looked_at_thrice_and_called_undecided(s
     assert not processes_with(str(script))
 
 
-WITHOUT_PY_SPY = """
-import sys
-from ddpdoctor.cli import run
-from ddpdoctor.collect import stacks
-stacks.shutil.which = lambda *_args, **_named: None
-sys.exit(run(sys.argv[1:]))
-"""
-
-
-@pytest.mark.slow
-def test_without_py_spy_the_ranks_own_server_tells_the_line(script: Path) -> None:
-    watching = ("watch", "--stall-after", "2", "--kill-on-hang", "--", *TORCHRUN, str(script), "600")
-    ended = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PY_SPY, *watching], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert ended.returncode == 1
-    assert "DDP307 rank-stuck-outside-collective: rank 1 in fetch (job.py:8) sleeps" in ended.stderr
-
-
 def test_a_job_that_goes_on_is_said_to_have_recovered(script: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.json"
     ended = watch("--stall-after", "2", "--format", "json", "-o", str(output), "--", *TORCHRUN, str(script), "9")
