@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.links.namespaces import PORT, Hosts, Said, wait_for, why_not
+from tests.links.namespaces import PORT, Hosts, Said, said_by, wait_for, why_not
 
 pytestmark = [
     pytest.mark.root,
@@ -141,12 +142,32 @@ def test_a_port_held_by_a_web_server(hosts: Hosts) -> None:
     assert "HTTP" in said[1].report["findings"][0]["message"]
 
 
+@SLOW_THREE
+def test_a_firewall_that_resets_what_is_not_for_the_master_port(hosts: Hosts) -> None:
+    admit(hosts, 1, *RESET)
+    said = hosts.net()
+    assert culprits(said[0]) == {"DDP215": [1]}, said[0].stdout
+    assert "refused" in said[0].report["findings"][0]["message"]
+
+
 @THREE
 def test_two_nodes_with_one_node_rank(hosts: Hosts) -> None:
     said = hosts.net(node_rank={2: 1}, deadline=40)
     assert culprits(said[0]) == {"DDP206": [1]}, said[0].stdout
     (finding,) = [each for each in said[0].report["findings"] if each["code"] == "DDP206"]
     assert sorted(finding["hosts"]) == ["node1", "node2"]
+
+
+@SLOW_THREE
+def test_a_probe_that_was_started_twice_on_one_host(hosts: Hosts) -> None:
+    first = [hosts.start(number, *hosts.net_command(number)) for number in (0, 1, 1)]
+    wait_for(lambda: hosts.on(1, "ss", "-ltn").count("LISTEN") == 2)
+    time.sleep(1.0)  # from a listener to its word that it is there
+    later = [hosts.start(number, *hosts.net_command(number)) for number in range(2, hosts.count)]
+    said = [said_by(process, 120) for process in (*first, *later)]
+    assert [each.code for each in said] == [1] + [0] * hosts.count
+    assert culprits(said[0]) == {"DDP206": [1]}, said[0].stdout
+    assert said[0].report["measured"]["links"]["missing"] == []
 
 
 @SLOW_THREE
@@ -191,6 +212,7 @@ def test_a_link_that_goes_down_in_the_middle(hosts: Hosts) -> None:
     said = hosts.net_while(lambda: hosts.on(2, "ip", "link", "set", "eth0", "down"), on=2, deadline=40)
     assert culprits(said[0]).get("DDP214") == [2], said[0].stdout
     assert set(culprits(said[0])) == {"DDP214"}
+    assert (said[0].code, said[2].code) == (1, 3)
 
 
 @SLOW_THREE
