@@ -34,11 +34,20 @@ def test_the_benchmark_joins_the_tasks_of_srun(slurm: Slurm) -> None:
     assert "5 counts compared on fresh buffers, 3 of them odd, 0 included: 0 wrong" in ended.stdout
 
 
+def test_net_talks_between_the_tasks_of_srun(slurm: Slurm) -> None:
+    ended = slurm.run("srun", "-N4", "ddpdoctor", "net", "--format", "json", "--select", "DDP2")
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    report = json.loads(ended.stdout)
+    assert len(report["measured"]["links"]["directions"]) == 12
+    verdicts = {layer["name"]: layer["verdict"] for layer in report["measured"]["layers"]}
+    assert verdicts["gloo, all nodes"] == "ok"
+
+
 def test_training_joins_the_tasks_of_srun(slurm: Slurm) -> None:
-    ended = slurm.run("srun", "-N2", "ddpdoctor", "train", "--epochs", "1", "--format", "json", "--select", "DDP524")
+    ended = slurm.run("srun", "-N4", "ddpdoctor", "train", "--epochs", "1", "--format", "json", "--select", "DDP524")
     assert ended.returncode == 0, ended.stderr
     training = json.loads(ended.stdout)["measured"]["training"]
-    assert (training["world_size"], len(set(training["weights"]))) == (2, 1)
+    assert (training["world_size"], len(set(training["weights"]))) == (4, 1)
 
 
 def test_replicas_are_compared_over_the_tasks_of_srun(slurm: Slurm) -> None:
