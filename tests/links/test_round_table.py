@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from typing_extensions import Self as Started
@@ -125,8 +126,15 @@ def test_a_node_started_twice_hides_none_that_comes_a_moment_later() -> None:
 def test_a_node_that_falls_silent_is_lost_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Node 2 hangs in its first conversation, and its pulse stops."""
     talk = round_table.talk
+
+    def hangs(me: int, *rest: Any) -> Link:
+        if me != 2:
+            return talk(me, *rest)
+        time.sleep(SECONDS)
+        raise SystemExit  # ends this thread without a word, long after the test
+
     monkeypatch.setattr(Messages, "pulse", lambda self, node, stop: None if node == 2 else _pulse(self, node, stop))
-    monkeypatch.setattr(round_table, "talk", lambda me, *rest: time.sleep(SECONDS) if me == 2 else talk(me, *rest))
+    monkeypatch.setattr(round_table, "talk", hangs)
     gathered = Job(4, (0, 1, 2, 3)).run()
     assert gathered.links.lost == (2,)
     assert {(0, 1), (1, 0), (0, 3), (3, 0), (1, 3), (3, 1)} <= ends(gathered)
