@@ -1,7 +1,7 @@
 """Diagnose PyTorch DistributedDataParallel jobs: the rank, the line, the cause and the cure.
 
-`verify_sync` compares the replicas from inside a job's ranks; it and torch are imported when it is first used.
-`notebook_launch` runs a function of a notebook on several ranks.
+`verify_sync` compares the replicas from inside a job's ranks, `track` follows a block of their training; they and torch are
+imported when they are first used. `notebook_launch` runs a function of a notebook on several ranks.
 """
 
 from __future__ import annotations
@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ddpdoctor.agent.verify import verify_sync as verify_sync
+    from ddpdoctor.collect.tracked_block import track as track
     from ddpdoctor.launch.notebook import notebook_launch as notebook_launch
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "notebook_launch", "verify_sync"]
+__all__ = ["__version__", "notebook_launch", "track", "verify_sync"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - what stands in the module that has it
-    """`verify_sync` and `notebook_launch`: imported when they are asked for."""
+    """`verify_sync`, `track` and `notebook_launch`: imported when they are asked for."""
     if name == "verify_sync":
         from ddpdoctor.agent.verify import verify_sync
 
         return verify_sync
+    if name == "track":
+        from ddpdoctor.collect.tracked_block import track
+
+        return track
     if name == "notebook_launch":
         from ddpdoctor.launch.notebook import notebook_launch
 

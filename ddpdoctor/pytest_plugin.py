@@ -1,15 +1,20 @@
-"""For pytest: `--ddpdoctor-env` judges the machine before the tests run, `assert_in_sync` compares replicas inside one.
+"""For pytest: `--ddpdoctor-env` judges the machine before the tests run, fixtures compare replicas inside a test.
 
-Both are off unless asked for. Under a launcher (`torchrun --nproc-per-node 2 -m pytest ...`) every rank runs the test:
+All are off unless asked for. Under a launcher (`torchrun --nproc-per-node 2 -m pytest ...`) every rank runs the test:
 
     def test_my_training_step(assert_in_sync):
         model, optimizer = train_three_steps()
         assert_in_sync(model, optimizer)
+
+    def test_every_step(assert_training_in_sync):
+        with assert_training_in_sync():
+            train_three_steps()
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -57,6 +62,26 @@ def assert_in_sync() -> Callable[..., None]:
             pytest.fail(text.render(report), pytrace=False)
 
     return check
+
+
+@pytest.fixture
+def assert_training_in_sync() -> Callable[..., AbstractContextManager[None]]:
+    """A context `(*models, every=1)` around training; the test fails on every rank where replicas part or a cause shows.
+
+    `models` are those wrapped before the context; every rank must enter it. The failure is ddpdoctor's report: step, cause,
+    tensor, ranks and line.
+    """
+
+    @contextmanager
+    def followed(*models: Any, every: int = 1) -> Iterator[None]:  # noqa: ANN401 - torch's own types
+        from ddpdoctor import track
+
+        with track(*models, every=every) as tracked:
+            yield
+        if tracked.report.exit_code(Severity.FAIL) != 0:
+            pytest.fail(text.render(tracked.report), pytrace=False)
+
+    return followed
 
 
 def _env() -> Report | None:

@@ -31,6 +31,30 @@ def test_out_of_sync(assert_in_sync):
 """
 
 
+TRAINING = """
+import pytest, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+@pytest.fixture(autouse=True, scope="session")
+def group(tmp_path_factory):
+    store = tmp_path_factory.mktemp("group") / "store"
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+def test_training(assert_training_in_sync):
+    with assert_training_in_sync():
+        model = DistributedDataParallel(torch.nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+
+def test_nothing(assert_training_in_sync):
+    with assert_training_in_sync():
+        pass
+"""
+
+
 def run(*command: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", *command],
@@ -52,6 +76,13 @@ def test_replicas_that_differ_fail_the_test_with_tensor_and_ranks(tmp_path: Path
     assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr
     assert "weights-differ" in ended.stdout
     assert "bias[1]" in ended.stdout
+
+
+def test_training_without_a_step_fails_with_the_report_and_sound_training_passes(tmp_path: Path) -> None:
+    (tmp_path / "test_training.py").write_text(TRAINING)
+    ended = run("pytest", "-q", "-p", "no:cacheprovider", "test_training.py", cwd=tmp_path)
+    assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "undecided: no optimizer made a step in the tracked block" in ended.stdout
 
 
 @pytest.mark.parametrize("judged", [False, True], ids=["not asked", "asked"])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ddpdoctor.agent import given_up, job_environment
 from ddpdoctor.collect.gathered import gathered, hand_in
+from ddpdoctor.collect.script_asides import how_it_ended, not_written, wrapped_twice
 from ddpdoctor.collect.tracks import read_tracks
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
@@ -66,26 +67,38 @@ def track_script(
             stack.enter_context(gathered(launch, directory, signals, deadline_seconds=stall_after))
         expected = nproc if launch is None else launch.world_size
         yield Tracked(
-            evidence=_evidence(script, arguments, directory, expected, stall_after if stalled else None), code=code
+            evidence=_evidence(script, arguments, directory, expected, code, stall_after if stalled else None),
+            code=code,
         )
 
 
 def _evidence(
-    script: Path, arguments: Sequence[str], directory: Path, expected: int | None, stalled_after: float | None
+    script: Path,
+    arguments: Sequence[str],
+    directory: Path,
+    expected: int | None,
+    code: int,
+    stalled_after: float | None,
 ) -> Evidence:
     """What the agents wrote into `directory`, and what is missing of it."""
     ranks = read_tracks(directory)
-    undecided = list(_undecided(script, expected, ranks=[facts.rank for facts in ranks], stalled_after=stalled_after))
+    undecided = list(not_written(directory, directory.parents[1]))
+    undecided += list(_undecided(script, expected, ranks=[facts.rank for facts in ranks], stalled_after=stalled_after))
     tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
     missing = [] if ranks else [Missing(kind="Track", reason=f"no rank of {script.name} joined a process group")]
     if not ranks and stalled_after is None:
         undecided.append(f"no rank of {script.name} joined a process group, so there was nothing to compare")
     elif ranks and not any(track.steps or track.start for track in tracks):
         undecided.append(f"{script.name} wrapped no model in DistributedDataParallel and stepped no optimizer")
+    ended = how_it_ended(script, code) if stalled_after is None else ()
     return Evidence(
-        ranks=ranks, notes=(*given_up(directory), *_windows(tracks)), undecided=tuple(undecided), missing=tuple(missing),
-        about_job=True, meta={"command": shlex.join([str(script), *arguments])},
-    )  # fmt: skip
+        ranks=ranks,
+        notes=(*given_up(directory), *wrapped_twice(directory), *_windows(tracks), *ended),
+        undecided=tuple(undecided),
+        missing=tuple(missing),
+        about_job=True,
+        meta={"command": shlex.join([str(script), *arguments])},
+    )
 
 
 def _run(

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from .rank import Rank
 
 F = TypeVar("F", bound=Callable[..., None])
-OURS = str(Path(__file__).parents[1])
+OURS = str(Path(__file__).parents[2])
 
 
 class Journal:
@@ -32,6 +32,12 @@ class Journal:
             self._file = open(self.rank.path("sync.jsonl"), "a", encoding="utf-8")  # noqa: SIM115 - open for life
         self._file.write(json.dumps({"event": event, **entry}) + "\n")
         self._file.flush()
+
+    def close(self) -> None:
+        """Write nothing from here on."""
+        self.alive = False
+        if self._file is not None:
+            self._file.close()
 
     def observing(self, function: F) -> F:
         """`function`, made harmless: it never raises, is not compiled, and does nothing outside the rank or once we gave up."""

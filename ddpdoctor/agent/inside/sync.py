@@ -33,6 +33,31 @@ def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every
 
 def joined(rank: Rank) -> None:
     """Install the hooks, and see to it that the last words are written when the process ends."""
+    atexit.register(follow(rank, int(os.environ.get(EVERY) or 0)).close)
+
+
+class Following:
+    """The tracker of one rank, at work."""
+
+    def __init__(self, journal: Journal, steps: Any) -> None:  # noqa: ANN401 - Steps; torch is not imported here
+        self._journal = journal
+        self._steps = steps
+
+    def wrapped_before(self, ddp: Any) -> None:  # noqa: ANN401 - a DistributedDataParallel
+        """Follow a model that was wrapped before the tracker was there."""
+        from .training import structure_listing
+
+        self._journal.observing(lambda: self._journal.write("wrapping", structure=structure_listing(ddp.module)))()
+        self._journal.observing(self._steps.wrapped)(ddp)
+
+    def close(self) -> None:
+        """Write the last words; nothing is written after them."""
+        self._journal.observing(self._steps.close)()
+        self._journal.close()
+
+
+def follow(rank: Rank, every: int) -> Following:
+    """Install the hooks of a tracker that looks at every `every` steps (0: as time allows)."""
     from torch.nn.parallel import DistributedDataParallel
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -40,7 +65,7 @@ def joined(rank: Rank) -> None:
 
     journal = Journal(rank)
     batches = Batches(journal)
-    steps = Steps(journal, batches, every=int(os.environ.get(EVERY) or 0), collectives=lambda: _called)
+    steps = Steps(journal, batches, every=every, collectives=lambda: _called)
     observe = journal.observing
     observe(steps.begin)()
     batches.install()
@@ -53,7 +78,7 @@ def joined(rank: Rank) -> None:
     after = observe(lambda optimizer, _args, _kwargs: steps.after_step(optimizer))
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
-    atexit.register(observe(steps.close))
+    return Following(journal, steps)
 
 
 def _follow_handles(journal: Journal, steps: Any) -> None:  # noqa: ANN401

@@ -1,0 +1,41 @@
+"""What is said of a followed script beside its replicas."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.collect.script_asides import how_it_ended, not_written, wrapped_twice
+
+
+def test_a_script_that_failed_is_told_with_its_exit_code() -> None:
+    assert how_it_ended(Path("jobs/train.py"), 0) == ()
+    (note,) = how_it_ended(Path("jobs/train.py"), 7)
+    assert note.startswith("train.py ended with exit code 7; judged is what its ranks did before")
+
+
+@pytest.mark.parametrize(("free", "said"), [(3, 1), (1 << 20, 0)])
+def test_a_full_disk_is_told_and_one_with_space_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, said: int
+) -> None:
+    real = os.statvfs(tmp_path)
+    fields = list(real)
+    fields[1], fields[4] = 4096, free  # f_frsize, f_bavail
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(fields))
+    reasons = not_written(tmp_path / "ranks", tmp_path)
+    assert len(reasons) == said
+    assert all(f"{tmp_path} is full" in reason for reason in reasons)
+
+
+def test_a_second_wrap_is_told_once_with_its_line(tmp_path: Path) -> None:
+    for rank in range(2):
+        events = [{"event": "rank"}, {"event": "wrapped-twice", "line": ["train.py", 16, "<module>"]}]
+        text = "\n".join(json.dumps(event) for event in events)
+        (tmp_path / f"{rank}.sync.jsonl").write_text(f'{text}\n{{"event": "wrapped-twice", "li')
+    (note,) = wrapped_twice(tmp_path)
+    assert note.startswith(
+        "train.py:16 in <module> puts a model under DistributedDataParallel that is under it already"
+    )
