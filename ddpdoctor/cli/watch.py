@@ -79,6 +79,7 @@ def _run(
     command: list[str], options: ReportOptions, stall_after: float | None, kill_on_hang: bool, debug: DistributedDebug
 ) -> int:
     from ddpdoctor.agent import DIRECTORY, job_environment
+    from ddpdoctor.collect.job_evidence import JobEvidence
     from ddpdoctor.collect.other_nodes import OtherNodes
     from ddpdoctor.collect.stall import Rhythm
     from ddpdoctor.collect.watching import Crawling, Deserted, Ended, Recovered, Stalled, Waiting, Watch
@@ -93,9 +94,8 @@ def _run(
         }
         mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
         with observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job:
-            watching = Watch(
-                job=job, directory=Path(folder), rhythm=Rhythm(given=stall_after), environment=_known(), nodes=nodes
-            )
+            known = JobEvidence(job=job, directory=Path(folder), environment=_environment())
+            watching = Watch(known=known, rhythm=Rhythm(given=stall_after), nodes=nodes)
             for event in watching.events():
                 match event:
                     case Stalled(evidence=evidence, last=last):
@@ -105,10 +105,10 @@ def _run(
                         if not explained and not last:
                             speaker.say(f"looking again in {watching.look_again():.0f} s")
                         elif kill_on_hang:
-                            watching.killed_by_us = True
+                            known.killed_by_us = True
                             job.end()
                     case Deserted() if kill_on_hang:
-                        watching.killed_by_us = True
+                        known.killed_by_us = True
                         job.end()
                     case Waiting(text=text):
                         speaker.say(f"note: {text}")
@@ -122,9 +122,9 @@ def _run(
                         report = speaker.report(evidence)
                         if not nodes.speaks:
                             return code if code >= 0 else 128 - code
-                        if watching.killed_by_us:
+                        if known.killed_by_us:
                             speaker.say(_last_word(report))
-                        if watching.killed_by_us and not _explained(report):
+                        if known.killed_by_us and not _explained(report):
                             return 3
                         found = report.exit_code(options.fail_on) == 1
                         return 1 if found else code if code >= 0 else 128 - code
@@ -162,7 +162,7 @@ def _debug_environment(debug: DistributedDebug) -> dict[str, str]:
     return {"TORCH_DISTRIBUTED_DEBUG": debug.value.upper()}
 
 
-def _known() -> tuple[Environment, ...]:
+def _environment() -> tuple[Environment, ...]:
     """The one variable that a crash of this job may come from; the others are `ddpdoctor env`'s business."""
     value = os.environ.get("TORCH_DISTRIBUTED_DEBUG", "")
     return (Environment(variables={"TORCH_DISTRIBUTED_DEBUG": value}),) if value.upper() == "DETAIL" else ()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ddpdoctor.agent import DIRECTORY, job_environment
+from ddpdoctor.collect.job_evidence import JobEvidence
 from ddpdoctor.collect.stall import Rhythm
 from ddpdoctor.collect.watching import Crawling, Watch
 from ddpdoctor.engine import diagnose
@@ -25,7 +26,8 @@ def test_the_line_of_a_slow_rank_is_named_while_the_job_runs() -> None:
         mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
         with observe([*TORCHRUN, str(fault), *options], environ=environ, mark=mark, tail=tail, die_with_us=True) as job:
             try:
-                watching = Watch(job=job, directory=Path(folder), rhythm=Rhythm(given=60), pace_after=8.0)
+                known = JobEvidence(job=job, directory=Path(folder))
+                watching = Watch(known=known, rhythm=Rhythm(given=60), pace_after=8.0)
                 event = next(watching.events())
             finally:
                 job.end()
