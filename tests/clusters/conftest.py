@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +16,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from ddpdoctor.launch.program import end, start_guarded
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")
@@ -69,16 +70,17 @@ def slurm() -> Iterator[Slurm]:
     if missing := [program for program in PROGRAMS if shutil.which(program) is None]:
         pytest.skip(f"{', '.join(missing)} not installed: apt-get install slurm-wlm munge")
     folder = Path(f"/run/slurm-test-{os.getpid()}")
-    daemons: list[subprocess.Popen[bytes]] = []
+    daemons: list[subprocess.Popen[str]] = []
+    env: dict[str, str] = {}
     try:
         env = configure(folder)
         daemons.append(munge(folder))
-        daemons.append(subprocess.Popen(["slurmctld", "-D", "-c"], env=env))
-        daemons += [subprocess.Popen(["slurmd", "-D", "-N", f"n{node}"], env=env) for node in range(1, NODES + 1)]
+        daemons.append(start_guarded(["slurmctld", "-D", "-c"], env=env))
+        daemons += [start_guarded(["slurmd", "-D", "-N", f"n{node}"], env=env) for node in range(1, NODES + 1)]
         wait_until_idle(env, folder)
         yield Slurm(env)
     finally:
-        take_down(daemons)
+        take_down(daemons, env)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -111,7 +113,7 @@ def own_address() -> str:
     return addresses[0] if addresses else "127.0.0.1"
 
 
-def munge(folder: Path) -> subprocess.Popen[bytes]:
+def munge(folder: Path) -> subprocess.Popen[str]:
     place = folder / "munge"
     place.mkdir(mode=0o755)
     (place / "key").write_bytes(os.urandom(1024))
@@ -122,7 +124,7 @@ def munge(folder: Path) -> subprocess.Popen[bytes]:
             ("key-file", "key"), ("socket", "socket"), ("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed"),
         )
     ]  # fmt: skip
-    daemon = subprocess.Popen(["munged", "--foreground", "--force", *files])
+    daemon = start_guarded(["munged", "--foreground", "--force", *files])
     until(lambda: (place / "socket").exists(), "munged has no socket")
     return daemon
 
@@ -152,16 +154,12 @@ def free_ports(number: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def take_down(daemons: list[subprocess.Popen[bytes]]) -> None:
-    """End the daemons and the steps that they started, the last started first."""
-    steps = [step for daemon in daemons for step in psutil.Process(daemon.pid).children(recursive=True)]
+def take_down(daemons: list[subprocess.Popen[str]], env: dict[str, str]) -> None:
+    """Cancel what still runs, then end the daemons, the last started first, with all that they started.
+
+    Their warden does the second even where this process is killed.
+    """
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(["scancel", "--me"], env=env, capture_output=True, timeout=30, check=False)
     for daemon in reversed(daemons):
-        daemon.send_signal(signal.SIGTERM)
-    _, stubborn = psutil.wait_procs([psutil.Process(daemon.pid) for daemon in daemons], timeout=30)
-    for process in stubborn:
-        process.kill()
-    for daemon in daemons:
-        daemon.wait()
-    for step in steps:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            step.kill()
+        end(daemon)

@@ -35,3 +35,23 @@ def test_the_benchmark_joins_both_ranks() -> None:
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("all_reduce over gloo, 2 ranks") == 1
     assert "0 wrong" in ended.stdout
+
+
+def test_net_is_the_work_of_one_rank_of_the_host() -> None:
+    ended = mpirun("net", "--format", "json")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count('"schema"') == 1
+    assert json.loads(ended.stdout)["measured"]["links"]["expected"] == 1
+
+
+def test_replicas_are_compared_over_both_ranks() -> None:
+    ended = mpirun("verify-sync")
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    assert "no findings" in ended.stdout
+
+
+def test_training_joins_both_ranks() -> None:
+    ended = mpirun("train", "--epochs", "1", "--format", "json", "--select", "DDP524")
+    assert ended.returncode == 0, ended.stderr
+    training = json.loads(ended.stdout)["measured"]["training"]
+    assert (training["world_size"], len(set(training["weights"]))) == (2, 1)
