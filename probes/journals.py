@@ -39,7 +39,7 @@ def main() -> int:
     )
     parser.add_argument("--gathered", type=Path, required=True, help="rank 0 creates this file when it has them all")
     parser.add_argument(
-        "--reported", type=Path, required=True, help="rank 0 waits for this file, and lets the others leave"
+        "--reported", type=Path, required=True, help="rank 0 waits for this file, with its exit code; the others get it"
     )
     options = parser.parse_args()
     end = time.monotonic() + options.deadline
@@ -65,14 +65,14 @@ def receive(options: argparse.Namespace, end: float) -> None:
     options.gathered.touch()
     while not options.reported.exists() and time.monotonic() < end + TURN_SECONDS:
         time.sleep(POLL_SECONDS)
-    store.set(LEAVE, "")
+    store.set(LEAVE, options.reported.read_text() if options.reported.exists() else "")
     gone = time.monotonic() + TURN_SECONDS
-    while not options.hosted and store.add("left", 0) < options.world_size - 1 and time.monotonic() < gone:
+    while store.add("left", 0) < options.world_size - 1 and time.monotonic() < gone:
         time.sleep(POLL_SECONDS)
 
 
 def deliver(options: argparse.Namespace, end: float) -> None:
-    """Every other rank: hand in one's files as soon as rank 0 listens, and stay until it has reported.
+    """Every other rank: hand in one's files as soon as rank 0 listens, stay until it has reported, and note its exit code.
 
     The deadline counts while nobody serves the store: rank 0's part of the job may take longer than ours.
     """
@@ -91,6 +91,7 @@ def deliver(options: argparse.Namespace, end: float) -> None:
     store.set_timeout(timedelta(seconds=options.deadline))
     with contextlib.suppress(DistError):  # rank 0 has all it needs
         store.wait([LEAVE])
+        options.reported.write_bytes(store.get(LEAVE))
         store.add("left", 1)
 
 

@@ -46,7 +46,7 @@ def test_rank_0_names_the_sick_rank_of_the_other_node(tmp_path: Path) -> None:
     finding = json.loads(report.read_text())["findings"][0]
     assert (finding["code"], finding["ranks"], finding["measured"]["step"]) == ("DDP517", [3], 3)
     assert sum(out.count("DDP517 non-finite-on-some-ranks") for _, out, _ in ended) == 1
-    assert any(code for code, _, _ in ended)
+    assert [code for code, _, _ in ended] == [1, 1]  # a torchrun on which no rank failed would wait for minutes
     assert not [path for node in "ab" for path in (tmp_path / node).glob("ddpdoctor-*")]
 
 
