@@ -23,7 +23,7 @@ CELLS = (
         dist.init_process_group("gloo")
         total = torch.tensor([float(start + dist.get_rank())])
         dist.all_reduce(total)
-        print("rank", dist.get_rank(), "is done", flush=True)
+        print(f"rank {dist.get_rank()} is done", flush=True)
         dist.destroy_process_group()
         return scaled(total.item())
 
