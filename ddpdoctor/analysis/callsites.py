@@ -56,26 +56,39 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
         return _by_lines(here, there, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
     found = _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
     if found.relation in _ORDER_ONLY:
-        found = _by_rank_tests(one[depth:], other[depth:], code, here) or found
+        found = _by_rank_tests(one[depth:], other[depth:], code) or found
     if found.loop is not None and not _comes_again(one[:depth], known, code):
         return _before_the_loop(found, here, there)
-    if (
-        found.relation is Relation.CONDITIONAL
-    ):  # of several conditions the one that tells ranks apart is the one to show
-        told = _rank_test(one[depth:], code)
-        return found if told is None else Comparison(Relation.CONDITIONAL, condition=told[0], frame=told[1])
-    return found
+    return _with_telling_condition(found, one[depth:], other[depth:], code)
 
 
-def _by_rank_tests(
-    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, here: Frame
-) -> Comparison | None:
+def _with_telling_condition(
+    found: Comparison, one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None
+) -> Comparison:
+    """Of several conditions the one that tells ranks apart is the one to show, or else the one next to the call."""
+    if found.relation not in (Relation.CONDITIONAL, Relation.UNCONDITIONAL):
+        return found
+    under = one if found.relation is Relation.CONDITIONAL else other
+    told = _rank_test(under, code) or _innermost(under[1:], code)
+    return found if told is None else Comparison(found.relation, condition=told[0], frame=told[1])
+
+
+def _innermost(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """The last condition above `frames`, and the frame that stands under it."""
+    for frame in reversed(frames):
+        place = code.at(frame.file, frame.line) if code is not None else None
+        if place is not None and place.conditions:
+            return place.conditions[-1], frame
+    return None
+
+
+def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:
     """The order of two statements tells less than a test of the rank above one of the calls, or deeper in it."""
     mine, theirs = _rank_test(one, code), _rank_test(other, code)
     if mine is not None and theirs is None:
         return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
     if theirs is not None and mine is None:
-        return Comparison(Relation.UNCONDITIONAL, condition=theirs[0], frame=here)
+        return Comparison(Relation.UNCONDITIONAL, condition=theirs[0], frame=theirs[1])
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ddpdoctor.analysis.callsites import Comparison, spoken
+from ddpdoctor.analysis.callsites import Comparison, Relation, spoken
 from ddpdoctor.analysis.timeline import Made
 from ddpdoctor.model import Where, group_ranks
 
@@ -59,10 +59,11 @@ def unplaced(made: Mapping[int, Made], ranks: Iterable[int]) -> list[str]:
 
 
 def condition_note(comparison: Comparison) -> str:
-    """`inside `if rank == 0` (train.py:85)`, or nothing where no condition tells the ranks apart."""
+    """`inside `if rank == 0` (train.py:85)`, or that the others are; nothing where no condition tells the ranks apart."""
     if comparison.condition is None or comparison.frame is None:
         return ""
-    return spoken(comparison.condition, comparison.frame.file)
+    note = spoken(comparison.condition, comparison.frame.file)
+    return f"the others are {note}" if comparison.relation is Relation.UNCONDITIONAL else note
 
 
 def _by_name(made: Mapping[int, Made], ranks: Iterable[int]) -> dict[str, list[int]]:

@@ -146,11 +146,6 @@ def _track(
     from ddpdoctor.collect.tracked import Tracked, track_script
 
     machine_readable = options.format is not Format.TEXT and options.output is None
-    if replay and nproc is None:
-        raise UsageError(
-            "--replay starts the script a second time, and a launcher starts it here",
-            hint="run it again with --every 1, or give --nproc N without a launcher",
-        )
 
     def run(every: int) -> AbstractContextManager[Tracked]:
         return track_script(

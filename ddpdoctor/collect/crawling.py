@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ddpdoctor.analysis.doing import WAITS_FOR_PEERS
 from ddpdoctor.analysis.telling import told_by_stack
@@ -27,7 +27,7 @@ LOOKS = 12  # at a rank that was found to be slow; each pauses it for some milli
 LOOK_SECONDS = 0.15  # between two of them, and out of step with any loop by what py-spy takes
 
 
-def crawling(ranks: Iterable[RankProcess], host: str) -> Evidence | None:
+def crawling(ranks: Sequence[RankProcess], host: str) -> Evidence | None:
     """What is known of the pace of these ranks if that is slow, with looks at the slowest; None where nothing is wrong."""
     facts = tuple(
         RankFacts(rank=agent.rank, host=host, facts=(*([record] if record is not None else []), agent.pace()))

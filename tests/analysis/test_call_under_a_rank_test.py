@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.analysis.callsites import Relation, compare
+from ddpdoctor.analysis.wording import condition_note
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.evidence.frames import Frame
 
@@ -51,3 +52,27 @@ def test_two_calls_of_one_step_without_such_a_test_tell_nothing(tmp_path: Path) 
     one, other = stack(path, (9, "fit")), stack(path, (7, "fit"))
 
     assert compare(one, other, source_of([*one, *other])).relation is Relation.ELSEWHERE
+
+
+BEST = """\
+class Trainer:
+    def save_if_best(self, loss):
+        if loss < self.best:
+            barrier()
+
+    def fit(self, steps):
+        for step in range(steps):
+            train(step)
+            if step % 20 == 19:
+                self.save_if_best(loss)
+"""
+
+
+def test_the_condition_next_to_the_call_is_shown_and_of_the_ranks_that_are_under_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(BEST)
+    passes_by, saves = stack(path, (8, "fit")), stack(path, (10, "fit"), (4, "save_if_best"))
+    code = source_of([*passes_by, *saves])
+
+    assert condition_note(compare(saves, passes_by, code)) == "inside `if loss < self.best` (train.py:3)"
+    assert condition_note(compare(passes_by, saves, code)) == "the others are inside `if loss < self.best` (train.py:3)"
