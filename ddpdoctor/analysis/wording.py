@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ddpdoctor.analysis.callsites import Comparison, Relation, spoken
-from ddpdoctor.analysis.timeline import Made
+from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Made
 from ddpdoctor.model import Where, group_ranks
 
 MINUTES_FROM = 120.0  # seconds above which nobody reads seconds
@@ -56,6 +56,13 @@ def unplaced(made: Mapping[int, Made], ranks: Iterable[int]) -> list[str]:
         if rank in made and made[rank].place is None:
             groups.setdefault(made[rank].name, []).append(made[rank])
     return [f"{group_ranks([one.rank for one in group])}: {_note(group, '')}" for group in groups.values()]
+
+
+def aftermath(group: GroupTimeline, clash: Clash) -> str:
+    """`, and so in 3 later calls, and nothing complained`: what became of a clash that all ranks came past."""
+    again = f", and so in {clash.more} later calls" if clash.more else ""
+    silent = ", and nothing complained" if all(made.seq > clash.seq for made in group.last.values()) else ""
+    return again + silent
 
 
 def condition_note(comparison: Comparison) -> str:

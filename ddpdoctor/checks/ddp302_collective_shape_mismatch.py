@@ -13,7 +13,7 @@ from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.signatures import signatures_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Timeline
-from ddpdoctor.analysis.wording import unplaced, witnesses
+from ddpdoctor.analysis.wording import aftermath, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -95,10 +95,8 @@ def _finding(group: GroupTimeline, clash: Clash) -> Finding:
     (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
     name = clash.made[its[0]].name
     rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
-    silent = ", and nothing complained" if all(made.seq > clash.seq for made in group.last.values()) else ""
-    again = f", and so in {clash.more} later calls" if clash.more else ""
     return RULE.finding(
-        f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{again}{silent}",
+        f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{aftermath(group, clash)}",
         ranks=sides.odd,
         where=witnesses(clash.made, (*sides.odd, *sides.usual)),
         details=unplaced(clash.made, (*sides.odd, *sides.usual)),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.agreement import Disagreement, dtypes
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.timeline import Timeline
-from ddpdoctor.analysis.wording import unplaced, witnesses
+from ddpdoctor.analysis.wording import aftermath, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -33,10 +33,8 @@ def check(timeline: Timeline) -> Iterator[Finding]:
             by_dtype.setdefault(held[rank], []).append(rank)
         (first, its), *others = by_dtype.items()
         rest = " and ".join(f"{group_ranks(ranks)} {dtype}" for dtype, ranks in others)
-        silent = ", and nothing complained" if all(made.seq > clash.seq for made in group.last.values()) else ""
-        again = f", and so in {clash.more} later calls" if clash.more else ""
         yield RULE.finding(
-            f"{group_ranks(its)} gave {clash.made[its[0]].name} a tensor of {first}, {rest}{again}{silent}",
+            f"{group_ranks(its)} gave {clash.made[its[0]].name} a tensor of {first}, {rest}{aftermath(group, clash)}",
             ranks=sides.odd,
             where=witnesses(clash.made, (*sides.odd, *sides.usual)),
             details=unplaced(clash.made, (*sides.odd, *sides.usual)),
