@@ -24,6 +24,9 @@ MOST_OFTEN = 0.8  # of the rounds: ranks that take turns at being last have unev
 LEAST_SHARE = 0.1  # of the time of all other ranks
 OFTEN = 0.3  # of the looks: a line that holds a rank up is seen about as often as the share of the time that it takes
 LEAST_SECONDS = 0.002  # a round: below, a busy machine's scheduler decides who is last
+LEAST_LOST_SECONDS = (
+    0.5  # in all: of two processes that share a processor, one may be favoured for some tenths of a second
+)
 
 
 def check(
@@ -36,7 +39,7 @@ def check(
     forwards = {entry.rank: entry.value.forward for entry in paces or ()}
     seen = {entry.rank: entry.value for entry in looks or ()}
     for late in lateness.hosts if stall is None else ():
-        if late.last_in >= MOST_OFTEN * late.rounds and late.share >= LEAST_SHARE and late.seconds >= LEAST_SECONDS:
+        if _is_slow(late):
             yield RULE.finding(
                 f"rank {late.rank} comes to {late.last_in} of {late.rounds} meetings {late.seconds * 1e3:.0f} ms after the last "
                 f"of its peers, who spend {100 * late.share:.0f} % of their time waiting for it{_lost(late)}",
@@ -48,6 +51,15 @@ def check(
                 last_in=late.last_in,
                 phase=late.phase,
             )
+
+
+def _is_slow(late: Late) -> bool:
+    return (
+        late.last_in >= MOST_OFTEN * late.rounds
+        and late.share >= LEAST_SHARE
+        and late.seconds >= LEAST_SECONDS
+        and late.seconds * late.last_in >= LEAST_LOST_SECONDS
+    )
 
 
 def _where(late: Late, looks: Looks | None, forward: Frame | None) -> tuple[Where, ...]:

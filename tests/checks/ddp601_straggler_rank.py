@@ -1,4 +1,4 @@
-"""A slow rank among four and among two, in each part of a step; healthy: taking turns, one long pause, a little."""
+"""A slow rank among four and among two, in each part of a step; healthy: taking turns, one long pause, a little, briefly."""
 
 from tests.checks import Sick
 from tests.paces import steps, usual
@@ -11,15 +11,15 @@ SICK = (
         ranks=(2,),
     ),
     Sick(
-        evidence=steps(lambda step: {"forward": 5 + step % 3}, usual),
-        says="rank 0 comes to 39 of 39 meetings 6 ms after the last of its peers, who spend 22 % of their time waiting for it; "
-        "it loses 6 ms in its forward and backward",
+        evidence=steps(lambda step: {"forward": 13 + step % 3}, usual),
+        says="rank 0 comes to 39 of 39 meetings 14 ms after the last of its peers, who spend 40 % of their time waiting for it; "
+        "it loses 14 ms in its forward and backward",
         ranks=(0,),
     ),
     Sick(
-        evidence=steps(usual, lambda _: {"input": 9}, usual),
-        says="rank 1 comes to 39 of 39 meetings 9 ms after the last of its peers, who spend 30 % of their time waiting for it; "
-        "it loses 9 ms while it waits for its batch",
+        evidence=steps(usual, lambda _: {"input": 19}, usual),
+        says="rank 1 comes to 39 of 39 meetings 19 ms after the last of its peers, who spend 48 % of their time waiting for it; "
+        "it loses 19 ms while it waits for its batch",
         ranks=(1,),
     ),
 )
@@ -28,4 +28,5 @@ HEALTHY = (
     steps(*(lambda step, rank=rank: {"batch": 30 if step % 3 == rank else 0} for rank in range(3))),  # long samples
     steps(lambda step: {"batch": 20_000 if step == 20 else 0}, usual, usual),  # one evaluation
     steps(lambda _: {"forward": 1}, usual, usual),
+    steps(lambda _: {"forward": 9}, usual),  # for 0.4 s in all, as one of two that share a processor may be
 )
