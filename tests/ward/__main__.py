@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import collections
 import contextlib
-import itertools
 import sys
-import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 
 from tests.ward import scoreboard
-from tests.ward.cases import CASES, HEALTHY, Case, strangers
-from tests.ward.jobs import is_root, torchrun, watch
-from tests.ward.load import busy
+from tests.ward.cases import CASES, Case, strangers
+from tests.ward.jobs import is_root
+from tests.ward.repeats import repeat
 
 REPEATED = ("DDP305-log", "DDP307-sleep", "DDP401")
-HEALTHY_JOB = HEALTHY / "accumulates_with_no_sync.py"
-PATIENCE = 30.0  # before a healthy job under load may be called stuck; what ddpdoctor itself takes at the least
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,39 +23,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return repeat(cases, options.repeat, options.nproc, side_by_side=options.jobs)
     culprits = [options.nproc - 2] if options.culprit is None else options.culprit
     return scoreboard.run(cases, options.nproc, culprits, others=not options.only_ours, jobs=options.jobs)
-
-
-def repeat(cases: Iterable[Case], times: int, nproc: int, *, side_by_side: int) -> int:
-    """A healthy job and sick ones, again and again on a busy machine; counts false alarms and wrong names."""
-    rounds = [None, *cases]
-    said: collections.Counter[tuple[str, str]] = collections.Counter()
-
-    def once(number: int, case: Case | None) -> tuple[str, str]:
-        culprit = number % nproc
-        if case is None:
-            watched = watch(torchrun(HEALTHY_JOB, nproc), stall_after=PATIENCE)
-            alarms = [finding["message"] for finding in watched.report["findings"] if finding["severity"] != "info"]
-            if watched.ended.code != 0 and not alarms:
-                alarms = [f"exit code {watched.ended.code}"]
-            return "healthy", "; ".join(alarms) or "right"
-        watched = watch(torchrun(case.program, nproc, case.arguments(culprit)), culprit=culprit)
-        return case.name, "; ".join(case.wrongs(watched.report, culprit, nproc)) or "right"
-
-    begin = time.monotonic()
-    with busy(), ThreadPoolExecutor(side_by_side) as pool:
-        numbered = ((number, case) for number in range(times) for case in rounds)
-        for done, (name, verdict) in enumerate(pool.map(lambda pair: once(*pair), numbered), start=1):
-            said[name, verdict] += 1
-            if verdict != "right":
-                print(f"{name}: {verdict}", flush=True)
-            if sys.stderr.isatty():
-                print(f"\r{done} of {times * len(rounds)}", end="", file=sys.stderr)
-    print(f"{times} times each, {nproc} ranks, all cores busy, {time.monotonic() - begin:.0f} s")
-    for name, verdicts in itertools.groupby(sorted(said), key=lambda key: key[0]):
-        counts = {verdict: said[name, verdict] for _, verdict in verdicts}
-        right = counts.pop("right", 0)
-        print(f"{name:<24} right {right}, wrong {sum(counts.values())}")
-    return int(any(verdict != "right" for _, verdict in said))
 
 
 def _chosen(names: Sequence[str], *, with_strangers: bool) -> list[Case]:
