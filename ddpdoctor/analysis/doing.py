@@ -153,6 +153,11 @@ def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState |
 def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessState | None) -> tuple[Activity, str]:
     if process is not None and process.state in "Tt":
         return Activity.STOPPED, "stopped"
+    if stacks is not None and stacks.main is not None and not stacks.main.frames:
+        return (
+            Activity.EXITING,
+            "the interpreter's own end",
+        )  # no Python is left to run: it collects garbage, with the GIL
     in_the_kernel = process is not None and process.state == "D"  # that it may hold the GIL there too explains nothing
     if stacks is not None and stacks.gil_never_free and not in_the_kernel:
         return Activity.GIL, _function(thread)

@@ -14,7 +14,7 @@ RULE = Rule(
     summary="a rank raised an exception, and its peers lost it",
     severity=Severity.FAIL,
     remedy="fix the error at this line; what the other ranks print about closed connections and timeouts comes from it",
-    explains=("DDP305", "DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP408", "DDP418"),
+    explains=("DDP305", "DDP306", "DDP307", "DDP308", "DDP311", "DDP314", "DDP318", "DDP408", "DDP418"),
 )
 SHOWN_OTHERS = 3
 OF_A_WORKER = (

@@ -1,4 +1,4 @@
-"""A C function that keeps the GIL, with and without its name; healthy: a rank that computes in Python, briefly."""
+"""A C function that keeps the GIL, with and without its name; healthy: a rank whose interpreter ends."""
 
 from tests.checks import Sick
 from tests.standstills import rank, stack, standstill
@@ -19,4 +19,5 @@ SICK = (
         ranks=(0,),
     ),
 )
-HEALTHY = (standstill(rank(), rank()),)
+ENDS = rank((), holds_gil=True, gil_never_free=True, native=("gc_collect_main (libpython3.11.so.1.0)",))
+HEALTHY = (standstill(rank(), rank()), standstill(rank(), ENDS))

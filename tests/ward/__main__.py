@@ -31,13 +31,14 @@ def _chosen(names: Sequence[str], *, with_strangers: bool) -> list[Case]:
         unknown = set(names) - {case.name for case in known} - {case.code for case in known}
         if unknown:
             sys.exit(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(case.name for case in known)}")
-        known = [case for case in known if case.name in names or case.code in names]
+        exactly = {case.name for case in known}.intersection(names)
+        known = [case for case in known if case.name in exactly or case.code in set(names) - exactly]
     return [case for case in known if is_root() or not case.needs_root]
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.ward", description=__doc__)
-    parser.add_argument("cases", nargs="*", help="such as DDP305 or DDP307-lock; all by default")
+    parser.add_argument("cases", nargs="*", help="such as DDP305 (all of that code) or DDP307-lock; all by default")
     parser.add_argument("--nproc", type=int, default=4)
     parser.add_argument("--culprit", type=int, nargs="+", help="default: the last rank but one")
     parser.add_argument("--strangers", action="store_true", help="the jobs of tests/ward/strangers too")

@@ -16,6 +16,7 @@ from tests.ward.load import busy
 
 HEALTHY_JOB = HEALTHY / "accumulates_with_no_sync.py"
 PATIENCE = 30.0  # before a healthy job under load may be called stuck; what ddpdoctor itself takes at the least
+DEADLINE = 300.0  # of one job, which takes a tenth of it on a free machine
 RIGHT = "right"
 
 
@@ -50,12 +51,12 @@ def _once(number: int, case: Case | None, nproc: int) -> tuple[str, str, str]:
     """The job's name, what is wrong with what was said of it, and what stood on the screen; every rank has its turn."""
     culprit = number % nproc
     if case is None:
-        watched = watch(torchrun(HEALTHY_JOB, nproc), stall_after=PATIENCE)
+        watched = watch(torchrun(HEALTHY_JOB, nproc), stall_after=PATIENCE, deadline=DEADLINE)
         wrongs = [finding["message"] for finding in watched.report["findings"] if finding["severity"] != "info"]
         if watched.ended.code != 0 and not wrongs:
             wrongs = [f"exit code {watched.ended.code}"]
         return "healthy", "; ".join(wrongs) or RIGHT, watched.transcript
-    watched = watch(torchrun(case.program, nproc, case.arguments(culprit)), culprit=culprit)
+    watched = watch(torchrun(case.program, nproc, case.arguments(culprit)), culprit=culprit, deadline=DEADLINE)
     return case.name, "; ".join(case.wrongs(watched.report, culprit, nproc)) or RIGHT, watched.transcript
 
 
