@@ -8,6 +8,7 @@ from enum import Enum
 
 from ddpdoctor.analysis.agreement import Disagreement, shape
 from ddpdoctor.analysis.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.habit import came_as_always
 from ddpdoctor.analysis.known_errors import Echo, echo
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.shift import Shift, shift_of
@@ -146,7 +147,9 @@ def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: Sourc
     if shift is not None:
         return _shifted(group, timeline, code, clash, odd, usual, shift, tied=sides.tied)
     cause = _cause(comparison, clash.made[odd[0]], clash.made[usual[0]])
-    if cause is Cause.LEFT and _stays(timeline, group, clash, odd[0], usual[0]):
+    if cause is Cause.LEFT and (
+        _stays(timeline, group, clash, odd[0], usual[0]) or (sides.tied and _as_always(group, odd[0], clash.seq))
+    ):
         cause = Cause.EXTRA
     return Desync(
         cause=cause,
@@ -158,6 +161,12 @@ def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: Sourc
         made=clash.made,
         comparison=comparison,
     )
+
+
+def _as_always(group: GroupTimeline, rank: int, seq: int) -> bool:
+    """Whether this rank's loops have led to this call after as many others as before: it did not leave one early."""
+    track = group.lane.track(rank)
+    return track is not None and came_as_always(track, seq)
 
 
 def _stays(timeline: Timeline, group: GroupTimeline, clash: Clash, odd: int, usual: int) -> bool:

@@ -35,6 +35,15 @@ SICK = (
         says="rank 1 called broadcast #2 that rank 0 never calls; of two sides neither can be told right",
         ranks=(0, 1),
     ),
+    Sick(  # rank 0 came to it after two steps, as in the epoch before
+        evidence=flights(
+            [EVALUATED, STEP, STEP, EVALUATED, STEP, STEP, waits(EVALUATED)],
+            [EVALUATED, STEP, STEP, EVALUATED, STEP, STEP, LAST],
+            code=CODE,
+        ),
+        says="rank 0 called all_gather #7 that rank 1 never calls; of two sides neither can be told right",
+        ranks=(0, 1),
+    ),
     Sick(
         evidence=flights([STEP, EXTRA], [STEP, EXTRA], [STEP, LAST], code=CODE),
         says="rank 2 never called broadcast #2 that ranks 0-1 call: the next that it called was all_reduce #2",

@@ -14,6 +14,7 @@ CODE = (
 NEXT = waits(STEP)
 ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 END = waits(Did("barrier", line=95))
+EVALUATED = Did("all_gather", line=95)
 
 SICK = (
     Sick(
@@ -32,6 +33,15 @@ SICK = (
     Sick(
         evidence=flights([STEP, END], [STEP, NEXT], code=CODE),
         says="rank 0 left its loop and waits in barrier #2 while rank 1 waits in all_reduce #2",
+        ranks=(0,),
+    ),
+    Sick(  # after one step, and after two in the epoch before
+        evidence=flights(
+            [EVALUATED, STEP, STEP, EVALUATED, STEP, waits(EVALUATED)],
+            [EVALUATED, STEP, STEP, EVALUATED, STEP, NEXT],
+            code=CODE,
+        ),
+        says="rank 0 left its loop and waits in all_gather #6 while rank 1 waits in all_reduce #6",
         ranks=(0,),
     ),
     Sick(
