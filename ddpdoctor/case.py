@@ -27,6 +27,7 @@ from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 
 SCHEMA = "ddpdoctor.case/1"
 CASE_FILE = "case.json"
+CASES_OF_NODES = "node-with-rank-*.json"  # beside it, where several nodes share a directory
 MAX_CASE_BYTES = 2 << 30  # a 4,096-rank case without raw dumps is about 400 MB; beyond this it is not one of ours
 
 _SENSITIVE = r"[A-Za-z0-9_\-]*(?:token|secret|passwd|password|api[_-]?key|access[_-]?key|credential)[A-Za-z0-9_\-]*"

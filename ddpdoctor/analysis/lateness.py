@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from statistics import median
+from typing import TYPE_CHECKING
 
 from ddpdoctor.analysis.timeline import DEFAULT_GROUP
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.pace import Pace
 from ddpdoctor.evidence.recorder import FlightRecord
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Times = NDArray[np.int64]
+
 LEAST_ROUNDS = 20  # fewer are warm-up and chance
-Times = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,8 @@ def _latest(host: str, records: dict[int, FlightRecord], paces: dict[int, Pace])
     ranks = sorted(made)
     if len(common) < LEAST_ROUNDS:
         return None
+    import numpy as np  # a tenth of a second, which most reports need not wait for
+
     times = np.array([[made[rank][seq] for seq in common] for rank in ranks], dtype=np.int64)
     met = times[:, :-1].max(axis=0)  # when the last rank had made the call before
     first = 1 + np.flatnonzero(times[:, 1:].min(axis=0) >= met)  # the first calls of rounds
@@ -111,7 +117,7 @@ def _phase(
     spent = {rank: _spent(paces[rank], arrived[number], released) for number, rank in enumerate(ranks) if rank in paces}
     own = spent.pop(ranks[who], {})
     lost = {
-        phase: seconds - float(np.median([peer[phase] for peer in spent.values()]))
+        phase: seconds - median(peer[phase] for peer in spent.values())
         for phase, seconds in own.items()
         if spent and all(phase in peer for peer in spent.values())
     }
@@ -136,10 +142,12 @@ def _spent(pace: Pace, arrived: Times, released: Times) -> dict[str, float]:
         spent["between its last step and its next batch"] = (asked - released)[loaded]
         spent["while it waits for its batch"] = (drawn - asked)[loaded]
         spent["between its batch and its forward"] = (forward - drawn)[loaded]
-    return {phase: float(np.median(times)) / 1e9 for phase, times in spent.items()}
+    return {phase: float(median(times)) / 1e9 for phase, times in spent.items()}
 
 
 def _last_before(marks: Sequence[int], times: Times) -> Times:
     """For each time the last mark that is not after it, 0 where there is none."""
+    import numpy as np
+
     column = np.array((0, *sorted(marks)), dtype=np.int64)
     return column[np.searchsorted(column, times, side="right") - 1]

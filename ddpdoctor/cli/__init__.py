@@ -37,14 +37,6 @@ _ClickException: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
 )
 
-app = typer.Typer(
-    name="ddpdoctor",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-
 
 def _show_version(wanted: bool) -> None:
     if wanted:
@@ -52,17 +44,12 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Name the rank, the line, the cause and the cure of a sick PyTorch DistributedDataParallel job."""
-
-
-for _name in COMMANDS:
-    importlib.import_module(f"{__name__}.{_name}").register(app)
 
 
 def main() -> NoReturn:
@@ -73,7 +60,7 @@ def main() -> NoReturn:
 def run(arguments: list[str]) -> int:
     """Run one command line in this process; returns its exit code."""
     try:
-        result = app(args=arguments, prog_name="ddpdoctor", standalone_mode=False)
+        result = _app(arguments[:1])(args=arguments, prog_name="ddpdoctor", standalone_mode=False)
     except _ClickException as error:
         error.show()  # type: ignore[attr-defined]
         return 2
@@ -99,6 +86,21 @@ def run(arguments: list[str]) -> int:
     if result == INTERRUPTED:  # typer makes Ctrl-C this exit code
         typer.echo("ddpdoctor: interrupted", err=True)
     return result if isinstance(result, int) else 0
+
+
+def _app(first: list[str]) -> typer.Typer:
+    """The commands; where the first word names one, that one alone: to import them all takes longer than some of them run."""
+    app = typer.Typer(
+        name="ddpdoctor",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_root)
+    for name in [name for name in COMMANDS if [name.replace("_", "-")] == first] or COMMANDS:
+        importlib.import_module(f"{__name__}.{name}").register(app)
+    return app
 
 
 def _complain(error: DdpdoctorError) -> None:

@@ -12,7 +12,6 @@ from ddpdoctor.collect.dumps import Dump, looks_like_dump
 from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.log_lines import rank_of_log
 from ddpdoctor.collect.many_dumps import read_dumps
-from ddpdoctor.collect.other_nodes import CASES_OF_NODES
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
@@ -94,7 +93,7 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    cases = [file for file in (path / case.CASE_FILE, *sorted(path.glob(CASES_OF_NODES))) if file.is_file()]
+    cases = [file for file in (path / case.CASE_FILE, *sorted(path.glob(case.CASES_OF_NODES))) if file.is_file()]
     if cases:
         yield from cases
         return

@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from ddpdoctor.collect.dumps import Dump, read_dump
+from ddpdoctor.engine import all_checks
 from ddpdoctor.errors import UndecidedError
 
 WORTH_IT = 64  # files from which starting processes costs less than it saves
@@ -28,7 +29,9 @@ def read_dumps(files: Sequence[Path]) -> Iterator[Dump | UndecidedError]:
     chunks = [files[start : start + AT_ONCE] for start in range(0, len(files), AT_ONCE)]
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(processes, mp_context=fork, initializer=_end_with_parent) as pool:
-        for found in pool.map(_read_all, chunks):
+        reading = pool.map(_read_all, chunks)
+        all_checks()  # imported while the processes read, it costs no time
+        for found in reading:
             yield from found
 
 

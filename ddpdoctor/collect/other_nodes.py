@@ -18,7 +18,6 @@ from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.model import group_ranks
 
 ENDED = "ended"  # in the meta of a case: the exit code of the node's command, empty while it runs
-CASES_OF_NODES = "node-with-rank-*.json"
 BEAT_SECONDS = 5.0
 ALIVE_SECONDS = 30.0  # six beats
 PATIENCE_SECONDS = 10.0  # all nodes stand still at the same moment, and a look takes one to three seconds
@@ -152,7 +151,7 @@ class OtherNodes:
 
     def _case(self, lowest: int | str) -> Path:
         assert self.directory is not None
-        return self.directory / CASES_OF_NODES.replace("*", str(lowest))
+        return self.directory / case.CASES_OF_NODES.replace("*", str(lowest))
 
 
 def _part(ranks: Sequence[RankProcess]) -> tuple[int, int] | None:

@@ -3,20 +3,22 @@
     python -m tests.bench.diagnose [RANKS ...]
 
 Writes synthetic NCCL dumps (2,000 entries a rank, 12 frames each, one rank in another collective at the end), and prints for each
-number of ranks the seconds of both, their ratio, and the peak memory. The default is 128 and 512; 2048 needs 1 GB of disk.
+number of ranks the seconds of both, their ratio, and the peak memory of all processes of `diagnose`, in a run of its own.
+The default is 128 and 512; 2048 needs 1 GB of disk, 4096 two.
 """
 
 from __future__ import annotations
 
+import contextlib
 import pickle
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+import psutil
+
 ENTRIES, FRAMES, STACKS = 2_000, 12, 30
 UNPICKLE = (
     "import pickle, sys, pathlib\nfor file in sorted(pathlib.Path(sys.argv[1]).iterdir()): pickle.load(file.open('rb'))"
@@ -82,6 +84,23 @@ def seconds(*command: str) -> float:
     return time.perf_counter() - began
 
 
+def peak_bytes(*command: str) -> int:
+    """The most memory that a command and its children had at a time; what they share counts once."""
+    peak = 0
+    with psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as parent:
+        while parent.poll() is None:
+            peak = max(peak, sum(map(_bytes_of, [parent, *parent.children(recursive=True)])))
+            time.sleep(0.02)
+    return peak
+
+
+def _bytes_of(process: psutil.Process) -> int:
+    """Its proportional set size: a page that N processes share counts an Nth in each."""
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_full_info().pss)
+    return 0
+
+
 def main() -> None:
     """Print one line for each number of ranks."""
     scripts = Path(sys.executable).parent
@@ -89,8 +108,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             write_dumps(Path(folder), ranks)
             alone = min(seconds(sys.executable, "-c", UNPICKLE, folder) for _ in range(2))
-            ours = min(seconds(str(scripts / "ddpdoctor"), "diagnose", folder) for _ in range(2))
-            peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+            diagnose = (str(scripts / "ddpdoctor"), "diagnose", folder)
+            ours = min(seconds(*diagnose) for _ in range(2))
+            peak = peak_bytes(*diagnose) >> 20
             line = f"{ranks:5} ranks: unpickling {alone:6.2f} s, diagnose {ours:6.2f} s ({ours / alone:.2f}x), peak {peak} MB"
             if ranks <= TORCHFRTRACE_UP_TO:
                 theirs = seconds(sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", folder)

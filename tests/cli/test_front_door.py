@@ -136,7 +136,7 @@ def test_every_error_is_a_sentence_and_a_code(
     def fail() -> None:
         raise error
 
-    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(cli, "_app", lambda _: app)
     monkeypatch.delenv("DDPDOCTOR_DEBUG", raising=False)
     assert cli.run([]) == code
     captured = capsys.readouterr()
