@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import PurePath
 
 from ddpdoctor.analysis.agreement import Disagreement, shape
 from ddpdoctor.analysis.callsites import Comparison, Relation, compare
@@ -15,7 +16,7 @@ from ddpdoctor.analysis.shift import Shift, shift_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Made, Timeline
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import RankExit
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import Loop, SourceCode
 
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
 # where the other side is the one to name
@@ -76,6 +77,19 @@ def derive(timeline: Timeline, code: SourceCode | None, exits: PerRank[RankExit]
     lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
     found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished, lost)]
     return Desyncs(tuple(sorted(found, key=_began)))
+
+
+def skips(desync: Desync, code: SourceCode | None) -> list[str]:
+    """The `continue`s, as `train.py:58`, of the loops that the usual ranks called from and the odd ones did not."""
+    left = _loops(desync, desync.usual, code) - _loops(desync, desync.odd, code)
+    return sorted({f"{PurePath(file).name}:{line}" for file, loop in left for line in loop.skips})
+
+
+def _loops(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> set[tuple[str, Loop]]:
+    """The loops, with their files, that these ranks made their calls in."""
+    frames = [frame for rank in ranks if rank in desync.made for frame in desync.made[rank].stack]
+    places = [place for frame in frames if code is not None and (place := code.at(frame.file, frame.line)) is not None]
+    return {(place.file, loop) for place in places for loop in place.loops}
 
 
 def _lost_a_peer(ending: RankExit) -> bool:

@@ -1,4 +1,4 @@
-"""Where the ranks' iterations parted: another number of collectives before one, or a forward from another line."""
+"""Where the ranks' iterations parted: another number of collectives before one, a forward from another line or turn."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.analysis.timeline import DEFAULT_GROUP
+from ddpdoctor.analysis.turns import PassedOver, passed_over
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls
@@ -51,12 +52,14 @@ class Iterations:
     """The first iteration out of step and the first forward that was another one; None where there was none.
 
     `left_out` is an iteration that some ranks began although others had made one more collective before it. That proves
-    nothing by itself: these may have left their loop, and have made the call behind it.
+    nothing by itself: these may have left their loop, and have made the call behind it. Nor does `passed_over`: each rank
+    may look for its next good batch alone, and make as many steps as the others.
     """
 
     out_of_step: OutOfStep | None
     left_out: OutOfStep | None = None
     other_forward: OtherForward | None = None
+    passed_over: PassedOver | None = None
 
 
 def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | None) -> Iterations:
@@ -71,7 +74,7 @@ def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | Non
         for mark in entry.value.steps:
             began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
     made = {entry.rank: _made(entry.value) for entry in calls}
-    return Iterations(_out_of_step(began), _left_out(began, made), _other_forward(calls))
+    return Iterations(_out_of_step(began), _left_out(began, made), _other_forward(calls), passed_over(calls))
 
 
 def _out_of_step(began: Mapping[int, Mapping[int, int]]) -> OutOfStep | None:

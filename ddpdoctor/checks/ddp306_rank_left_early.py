@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 
-from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.known_errors import Echo
-from ddpdoctor.analysis.timeline import Made
 from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import StepCount
-from ddpdoctor.evidence.source import Loop, SourceCode
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -83,20 +81,12 @@ def _said(desync: Desync, steps: Mapping[int, int]) -> str:
 
 def _or_skipped(desync: Desync, code: SourceCode | None) -> Iterator[str]:
     """A rank that passes over a batch comes to the end of its loop as early as one that has fewer of them."""
-    left = _loops(desync.made, desync.usual, code) - _loops(desync.made, desync.odd, code)
-    lines = sorted({f"{PurePath(file).name}:{line}" for file, loop in left for line in loop.skips})
+    lines = skips(desync, code)
     if lines and not desync.ended:
         yield (
             f"either {group_ranks(desync.odd)} had fewer batches, or passed over one at the `continue` at {' or '.join(lines)}: "
             "then its gradients have been averaged with those of other steps since (DDP316)"
         )
-
-
-def _loops(made: Mapping[int, Made], ranks: Sequence[int], code: SourceCode | None) -> set[tuple[str, Loop]]:
-    """The loops, with their files, that these ranks made their calls in."""
-    frames = [frame for rank in ranks if rank in made for frame in made[rank].stack]
-    places = [place for frame in frames if code is not None and (place := code.at(frame.file, frame.line)) is not None]
-    return {(place.file, loop) for place in places for loop in place.loops}
 
 
 def _steps(ranks: Sequence[int], steps: Mapping[int, int]) -> str:

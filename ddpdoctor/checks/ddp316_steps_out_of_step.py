@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.desync import Desyncs
+from ddpdoctor.analysis.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.failures import Failures
 from ddpdoctor.analysis.iterations import Iterations, OtherForward, OutOfStep
 from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.timeline import Made, Timeline
+from ddpdoctor.analysis.turns import PassedOver
 from ddpdoctor.analysis.wording import witnesses
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
@@ -26,12 +28,17 @@ RULE = Rule(
 
 
 def check(
-    iterations: Iterations, timeline: Timeline | None, desyncs: Desyncs | None, failures: Failures | None
+    iterations: Iterations,
+    timeline: Timeline | None,
+    desyncs: Desyncs | None,
+    failures: Failures | None,
+    code: SourceCode | None,
 ) -> Iterator[Finding]:
     """The first iteration that did not begin after the same number of collectives on every rank.
 
     Where gloo's words tell that calls were mixed up and neither this nor a recorder tells which: the first iteration that
-    a rank began without a call that its peers made before, or the first forward from another line.
+    a rank began without a call that its peers made before, or the first forward from another line. Where a rank left its
+    loop early: the first forward that it made in a later turn of the loop than its peers.
     """
     mixed_up = failures is not None and any(failure.echo is Echo.MISMATCHED for failure in failures.all)
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
@@ -41,6 +48,10 @@ def check(
         yield _by_counts(iterations.left_out, timeline)
     elif unexplained and iterations.other_forward is not None:
         yield _by_lines(iterations.other_forward)
+    elif iterations.passed_over is not None and desyncs is not None:
+        left = _left_by(iterations.passed_over, desyncs)
+        if left is not None:
+            yield _by_turns(iterations.passed_over, left, code)
 
 
 def _by_counts(parted: OutOfStep, timeline: Timeline | None) -> Finding:
@@ -83,6 +94,29 @@ def _by_lines(parted: OtherForward) -> Finding:
             for rank in ranks
         ],
         forward=parted.number,
+    )
+
+
+def _left_by(parted: PassedOver, desyncs: Desyncs) -> Desync | None:
+    """How the ranks that passed over a batch left their loop early, or None where it was not they who did."""
+    return next((desync for desync in desyncs.of(Cause.LEFT) if desync.odd == parted.ahead), None)
+
+
+def _by_turns(parted: PassedOver, left: Desync, code: SourceCode | None) -> Finding:
+    behind = [rank for rank in parted.turns if rank not in parted.ahead]
+    by_turn: dict[int, list[int]] = {}
+    for rank in (*parted.ahead, *behind):
+        by_turn.setdefault(parted.turns[rank], []).append(rank)
+    stood = " and ".join(f"{turn} on {group_ranks(ranks)}" for turn, ranks in by_turn.items())
+    lines = skips(left, code)
+    return RULE.finding(
+        f"{group_ranks(parted.ahead)} passed over a batch before forward {parted.forward}, where the loop stood at "
+        f"{stood}; since then gradients are averaged with those of other steps",
+        ranks=parted.sides.odd,
+        where=witnesses(left.made, (*left.odd, *left.usual)),
+        details=[f"the loop has a `continue` at {' and '.join(lines)}"] if lines else [],
+        forward=parted.forward,
+        turns={str(rank): turn for rank, turn in sorted(parted.turns.items())},
     )
 
 

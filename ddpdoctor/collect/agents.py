@@ -220,7 +220,7 @@ def _forwards(marks: Sequence[Record], names: Names) -> Iterator[Forward]:
     for mark in marks:
         place = _place(names, mark.place) if names.get(mark.op) == ("mark", "forward") else None
         if place is not None:
-            yield Forward(number=mark.root, place=place)
+            yield Forward(number=mark.root, place=place, turn=mark.tensors - 1 if mark.tensors else None)
 
 
 def _new_group(record: Record, names: Names) -> NewGroup:

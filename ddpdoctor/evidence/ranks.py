@@ -105,10 +105,14 @@ class StepMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """The `number`th training forward of this rank's wrapped models, and the user's own line that called it."""
+    """The `number`th training forward of this rank's wrapped models, and the user's own line that called it.
+
+    `turn` is the value of the variable that counts the turns of the loop around that line, where it has one.
+    """
 
     number: int
     place: Frame
+    turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

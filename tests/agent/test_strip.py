@@ -71,6 +71,12 @@ def test_iterations_are_the_batches_of_the_data_that_is_trained_on(strip: Strip,
     assert find_ranks(tmp_path)[0].calls().steps == (StepMark(iteration=1, seq=10), StepMark(iteration=2, seq=20))
 
 
+def test_a_forward_keeps_the_turn_of_its_loop(strip: Strip, tmp_path: Path) -> None:
+    for number, turn in ((1, 0), (2, None), (3, 7)):
+        strip.mark(10, 3, number, seq=0, turn=turn)
+    assert [forward.turn for forward in find_ranks(tmp_path)[0].calls().forwards] == [0, None, 7]
+
+
 def test_the_ring_keeps_the_latest(strip: Strip, tmp_path: Path) -> None:
     for seq in range(RING + 5):
         strip.end(strip.begin(1, 2, 3, seq=seq))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepMark
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Loop
 from tests.flights import STEP, TRAIN, Did, flights, waits
 
@@ -30,6 +33,40 @@ def test_a_continue_in_the_loop_that_a_rank_left_early_is_the_other_possibility(
     )
     (without,) = diagnose(flights(*calls, code=loop())).findings
     assert without.details == ()
+
+
+def count(*turns: int) -> CollectiveCalls:
+    """A rank whose loop stood at these turns in its forwards."""
+    place = Frame(file=TRAIN, line=61, function="train_step")
+    return CollectiveCalls(forwards=tuple(Forward(number=n, place=place, turn=turn) for n, turn in enumerate(turns, 1)))
+
+
+@pytest.mark.parametrize(
+    ("one", "who_left", "code"),
+    [
+        pytest.param((10, 12, 14), (10, 14, 16), "DDP316", id="one-turn-more"),
+        pytest.param((0, 1, 2), (0, 1, 2), "DDP306", id="as-many-turns"),
+        pytest.param((0, 1, 2), (0, 1, 0), "DDP306", id="a-shorter-epoch"),
+        pytest.param((0, 2, 3), (0, 1, 2), "DDP306", id="it-was-the-other"),
+        pytest.param((4, 9, 11), (7, 8, 20), "DDP306", id="numbers-of-samples"),
+        pytest.param((), (0, 2, 3), "DDP306", id="nothing-counted"),
+    ],
+)
+def test_the_loops_own_count_tells_a_batch_passed_over_from_data_that_ended(
+    one: tuple[int, ...], who_left: tuple[int, ...], code: str
+) -> None:
+    facts = {0: (count(*one),), 1: (count(*who_left),), 2: (count(*one),)}
+
+    first, *_ = diagnose(
+        flights([STEP, waits(STEP)], [STEP, END], [STEP, waits(STEP)], code=loop(58), facts=facts)
+    ).findings
+
+    assert (first.code, first.ranks) == (code, (1,))
+    if code == "DDP316":
+        assert first.details == ("the loop has a `continue` at train.py:58",)
+        assert first.message.startswith(
+            "rank 1 passed over a batch before forward 2, where the loop stood at 14 on rank 1"
+        )
 
 
 def test_ranks_out_of_step_in_a_job_that_ended_well_came_apart_at_the_first_line_that_differs() -> None:

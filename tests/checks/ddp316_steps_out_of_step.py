@@ -29,7 +29,15 @@ def forwards(*lines: int) -> CollectiveCalls:
     )
 
 
+def turns(*counts: int) -> CollectiveCalls:
+    """A rank whose loop stood at these counts in its forwards."""
+    place = Frame(file=TRAIN, line=61, function="train_step")
+    made = (Forward(number=number, place=place, turn=count) for number, count in enumerate(counts, 1))
+    return CollectiveCalls(forwards=tuple(made))
+
+
 METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
+STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
 
 SICK = (
@@ -68,6 +76,19 @@ SICK = (
         ranks=(0,),
         also=("DDP302",),
     ),
+    Sick(  # a loop without a data loader, whose own variable counts
+        evidence=flights(
+            STAYS,
+            LEAVES,
+            STAYS,
+            code=CODE,
+            facts={0: (turns(0, 1, 2, 3),), 1: (turns(0, 2, 3),), 2: (turns(0, 1, 2, 3),)},
+        ),
+        says="rank 1 passed over a batch before forward 2, where the loop stood at 2 on rank 1 and 1 on ranks 0,2; "
+        "since then gradients are averaged with those of other steps",
+        ranks=(1,),
+        also=("DDP306",),
+    ),
 )
 WITH_JOIN = FlightRecord(
     version="2.10",
@@ -81,6 +102,7 @@ WITH_JOIN = FlightRecord(
 HEALTHY = (
     ranks((marks(0, 2, 4), WITH_JOIN), (marks(0, 2, 6), WITH_JOIN)),  # a rank without data answers the others' calls
     ranks(forwards(25, 31), forwards(25, 25)),
+    ranks(turns(0, 1, 2, 3), turns(0, 2, 3, 4)),  # each looks for its next good batch alone, and all make as many steps
     ranks(marks(0, 2, 4), marks(0, 2, 4, 6)),
     ranks(replace(marks(0, 2, 4), calls=(METRIC,)), marks(0, 2, 4, 5, 7)),  # fewer batches, and a sum behind the loop
 )

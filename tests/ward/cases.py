@@ -25,7 +25,6 @@ class Case:
     `line` is a piece of the source line that the finding must point to, in the program or in patient.py; None where a
     rank that is gone leaves no line. `blames` says who is at fault: the culprit, everyone, or nobody of the ranks. Where
     `tied`, two ranks cannot be told apart and both must be named; where it `needs_majority`, nothing can be asked of two.
-    `gap` says why ddpdoctor does not name it right today.
     """
 
     code: str
@@ -36,7 +35,6 @@ class Case:
     needs_majority: bool = False
     options: tuple[str, ...] = ()
     needs_root: bool = False
-    gap: str = ""
     program: Path
 
     @property
@@ -113,9 +111,7 @@ CASES = (
     *_fault("DDP313"),
     *_fault("DDP314", blames="nobody", line="# waits here"),
     *_fault("DDP315", "only", "except", tied=True),
-    *_fault(
-        "DDP316", tied=True, line="# waits here", gap="a batch skipped before its forward looks like data that ended"
-    ),
+    *_fault("DDP316", tied=True, line="# waits here"),
     *_fault("DDP317"),
     *_fault("DDP318", options=("--steps", "10")),
     *_fault("DDP401"),

@@ -30,7 +30,6 @@ MATRIX = [
         nproc,
         culprit,
         id=f"{case.name}-rank-{culprit}-of-{nproc}",
-        marks=[pytest.mark.xfail(reason=case.gap, strict=False)] if case.gap else [],
     )
     for case in CASES
     for nproc, culprits in ((4, (0, middle(4), 3)), (2, (0, 1)))

@@ -31,7 +31,7 @@ class Log:
         )
         self._names = open(rank.path("names"), "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - for life
         self._numbers: dict[Any, int] = {}
-        self._is_users = _is_users()
+        self.is_users = _is_users()
         self._users_code: dict[CodeType, bool] = {}
 
     def number(self, *text: str | int) -> int:
@@ -51,7 +51,7 @@ class Log:
             code = frame.f_code
             mine = self._users_code.get(code)
             if mine is None:
-                mine = self._users_code[code] = self._is_users(code.co_filename)
+                mine = self._users_code[code] = self.is_users(code.co_filename)
             if mine:
                 lines.append((code, frame.f_lineno))
             frame = frame.f_back

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from typing import Any
 
 from .calls import Calls
 from .log import Log
 from .strip import NO_SEQ
+from .turns import Turns
 
 FORWARD, BATCH = "forward", "batch"
 
@@ -26,14 +28,16 @@ def count_steps(log: Log, calls: Calls) -> None:
     _count_batches(log, calls)
 
 
-def _mark(log: Log, calls: Calls, what: str, iteration: int, source: int, began_ns: int = 0) -> None:
+def _mark(
+    log: Log, calls: Calls, what: str, iteration: int, source: int, *, began_ns: int = 0, turn: int | None = None
+) -> None:
     """Write down how many collectives the default group had made when an iteration began.
 
     `source` is the number of the data set that the batch is of, or of the line that the forward was called from.
     """
     group = calls.default_group()
     seq = calls.made(group) if group is not None else NO_SEQ
-    log.strip.mark(log.number("mark", what), source, iteration, seq, began_ns)
+    log.strip.mark(log.number("mark", what), source, iteration, seq, began_ns=began_ns, turn=turn)
 
 
 def _count_forwards(log: Log, calls: Calls) -> None:
@@ -43,11 +47,13 @@ def _count_forwards(log: Log, calls: Calls) -> None:
     from torch.nn.parallel.distributed import DistributedDataParallel
 
     forward = DistributedDataParallel.forward
+    turns = Turns(log.is_users)
 
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
         if not is_compiling() and is_grad_enabled() and log.rank.is_here():
             log.strip.forward()
-            _mark(log, calls, FORWARD, log.strip.forwards, log.place(1))
+            turn = turns.now(sys._getframe(1))  # noqa: SLF001
+            _mark(log, calls, FORWARD, log.strip.forwards, log.place(1), turn=turn)
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
@@ -69,7 +75,7 @@ def _count_batches(log: Log, calls: Calls) -> None:
         if log.rank.is_here():
             source = log.number("data", id(self._dataset))
             drawn[source] = drawn.get(source, 0) + 1
-            _mark(log, calls, BATCH, drawn[source], source, asked)
+            _mark(log, calls, BATCH, drawn[source], source, began_ns=asked)
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]

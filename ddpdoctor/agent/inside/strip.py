@@ -41,7 +41,8 @@ class Record(NamedTuple):
     """One call: its place in the order, when it began and returned (0 while it runs), and numbers of texts.
 
     A mark (the beginning of an iteration) is a record too: `root` then holds the iteration's number, `place` the data set of
-    a batch or the line of a forward; a batch was asked for at `began_ns`. Of a send or receive `tensors` is the tag.
+    a batch or the line of a forward; a batch was asked for at `began_ns`, and a forward has in `tensors` 1 + the turn of the
+    loop that it was called in, or 0. Of a send or receive `tensors` is the tag.
     """
 
     number: int
@@ -96,14 +97,17 @@ class Strip:
         self._header(now)
         return index
 
-    def mark(self, what: int, source: int, iteration: int, seq: int, began_ns: int = 0) -> None:
+    def mark(
+        self, what: int, source: int, iteration: int, seq: int, *, began_ns: int = 0, turn: int | None = None
+    ) -> None:
         """Record that an iteration begins, after `seq` collectives; `began_ns` is when it was asked for, where it was."""
         index = self.written
         self.written = index + 1
         offset = HEADER_BYTES + index % RING * RECORD.size
         now = time.time_ns()
         began = began_ns or now
-        RECORD.pack_into(self._map, offset, index, began, now, seq, iteration, self.steps, source, 0, what, 0, 0)
+        turned = 0 if turn is None else turn + 1
+        RECORD.pack_into(self._map, offset, index, began, now, seq, iteration, self.steps, source, turned, what, 0, 0)
         self._header(now)
 
     def end(self, index: int) -> None:

@@ -1,0 +1,71 @@
+"""At which turn of the user's own loop a forward is called, by the loop's own count: `step` of `for step, batch in ...`.
+
+A module's variables can be read at no cost. Those of a running function can from Python 3.13 on; before, `f_locals` is a
+copy that would keep the user's tensors alive.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+MOST_TURNS = 1 << 31
+MAX_SOURCE_BYTES = 1 << 20
+_READS_FUNCTIONS = sys.version_info >= (3, 13)
+
+
+class Turns:
+    """Finds the variables that count the loops around lines; each line's source is looked at once."""
+
+    def __init__(self, is_users: Callable[[str], bool]) -> None:
+        self._is_users = is_users
+        self._counters: dict[tuple[CodeType, int], tuple[str, ...]] = {}
+
+    def now(self, frame: FrameType | None) -> int | None:
+        """The count of the innermost loop that `frame` or one of its callers is in; None where none is to be had."""
+        while frame is not None:
+            here = (frame.f_code, frame.f_lineno)
+            names = self._counters.get(here)
+            if names is None:
+                names = self._counters[here] = self._names(*here)
+            if names:
+                variables = frame.f_locals
+                counts = (variables.get(name) for name in names)
+                return next((count for count in counts if type(count) is int and 0 <= count < MOST_TURNS), None)
+            frame = frame.f_back
+        return None
+
+    def _names(self, code: CodeType, line: int) -> tuple[str, ...]:
+        readable = _READS_FUNCTIONS or not code.co_flags & inspect.CO_OPTIMIZED
+        if not readable or not self._is_users(code.co_filename):
+            return ()
+        try:
+            with open(code.co_filename, "rb") as file:
+                tree = ast.parse(file.read(MAX_SOURCE_BYTES))
+            return tuple(_counters(tree, code.co_firstlineno, line))
+        except Exception:
+            return ()
+
+
+def _counters(tree: ast.Module, first_line: int, line: int) -> Iterator[str]:
+    """The targets of the innermost loop around `line` that begins at `first_line` or later, and what it adds a constant to."""
+    around: list[Any] = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)) and first_line <= node.lineno < line <= _last(node)
+    ]
+    for loop in sorted(around, key=lambda node: -node.lineno)[:1]:
+        if not isinstance(loop, ast.While):
+            yield from (node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
+        for node in ast.walk(loop):
+            match node:
+                case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=ast.Constant()):
+                    yield name
+
+
+def _last(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
