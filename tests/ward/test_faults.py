@@ -64,7 +64,7 @@ def test_the_fault_is_named(case: Case, round_of_the_ward: dict[str, Future[Watc
 
 
 @pytest.mark.matrix
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(("case", "nproc", "culprit"), MATRIX)
 def test_the_fault_is_named_whoever_has_it(case: Case, nproc: int, culprit: int) -> None:
     if case.needs_root and not is_root():
