@@ -15,7 +15,7 @@ from ddpdoctor.launch.program import Ended
 from tests.ward.cases import Case
 from tests.ward.jobs import plain, torchrun, watch
 
-PLAIN_SECONDS = 30.0  # what a hanging job is given before it is ended; its own timeout would come after 30 minutes
+PLAIN_SECONDS = 45.0  # what a hanging job is given before it is ended; its own timeout would come after 30 minutes
 DUMPS = Path(__file__).with_name("dumps_at_stall")
 MATCHERS = {
     r"typically caused by a remote worker": "connection closed by peer",
