@@ -48,7 +48,7 @@ def verify_sync(
         typer.Option("--nproc", "-n", help="Start this many ranks here; leave it out under a launcher."),
     ] = None,
     every: Annotated[
-        int, typer.Option("--every", metavar="K", min=0, help="Look at every Kth step; 0: as often as costs 1.5 %.")
+        int, typer.Option("--every", metavar="K", min=0, help="Look at every Kth step; 0: as often as costs 1 %.")
     ] = 0,
     replay: Annotated[
         bool, typer.Option("--replay", help="Where a window of steps is left, run the script again with --every 1.")

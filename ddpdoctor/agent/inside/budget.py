@@ -6,23 +6,25 @@ import time
 
 import torch
 
-FIRST_SECONDS = 0.05  # what audits may cost before the job has run for long
-SHARE = 0.015  # of the job's time that audits may cost after that
+from .journal import Journal
+
+FIRST_SECONDS = 0.05  # what following may cost before the job has run for long
+SHARE = 0.01  # of the job's time that following may cost after that
 SPARSEST = 1 << 14
 
 
 class Budget:
-    """Which steps are audited, and what that has cost. `with budget:` counts the time inside as cost.
+    """Which steps are audited, by what all observers have cost so far.
 
-    Autograd and autocast must not touch what is computed inside. Blocks are not nested.
+    Inside `with budget:` autograd and autocast do not touch what is computed. Blocks are not nested.
     """
 
-    def __init__(self, every: int) -> None:
+    def __init__(self, journal: Journal, every: int) -> None:
+        self._journal = journal
         self._every = every
         self._start = time.perf_counter()
-        self._due = 0
+        self._last: int | None = None
         self.interval = every or 1
-        self.spent = 0.0
 
     @property
     def seconds(self) -> float:
@@ -31,23 +33,22 @@ class Budget:
 
     def take(self, clock: int) -> bool:
         """Whether the window that begins at `clock` is audited; intervals divide each other, so that ranks share audits."""
-        if clock < self._due:
+        if self._last is not None and clock // self.interval <= self._last // self.interval:
             return False
-        self._due = (clock // self.interval + 1) * self.interval
+        self._last = clock
         return True
 
-    def adapt(self) -> None:
-        """Audit more rarely where audits cost too much, and more often where they cost little."""
+    def adapt(self, *, audited: bool) -> None:
+        """Audit more rarely where that costs too much, and more often where it costs little."""
         if self._every:
             return
         allowed = FIRST_SECONDS + SHARE * self.seconds
-        if self.spent > allowed and self.interval < SPARSEST:
+        if audited and self._journal.spent > allowed and self.interval < SPARSEST:
             self.interval *= 2
-        elif self.spent < allowed / 2 and self.interval > 1:
+        elif self._journal.spent < allowed / 2 and self.interval > 1:
             self.interval //= 2
 
     def __enter__(self) -> None:
-        self._began = time.perf_counter()
         self._guard = torch.no_grad()
         self._cast = torch.autocast("cpu", enabled=False)
         self._guard.__enter__()
@@ -56,4 +57,3 @@ class Budget:
     def __exit__(self, *error: object) -> None:
         self._cast.__exit__(*error)
         self._guard.__exit__(*error)
-        self.spent += time.perf_counter() - self._began

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from .budget import Budget
 from .journal import Journal
@@ -18,26 +19,34 @@ from .wrapped import Models
 
 
 class Gradients:
-    """Hooks on parameters that project each local gradient while `audited`; `read` says what became of them."""
+    """Hooks on parameters that project each local gradient of a window; `read` says what became of them."""
 
     def __init__(self, journal: Journal, budget: Budget, prints: Prints, models: Models) -> None:
         self._observed = journal.observing(self._accumulated)
         self._budget, self._prints, self._models = budget, prints, models
-        self._hooked: dict[int, Tensor] = {}
+        self._known: dict[int, Tensor] = {}  # kept, so that an id is never another's
+        self._hooks: list[RemovableHandle] = []
         self._local: dict[int, tuple[int, Tensor]] = {}
-        self.audited = False
 
-    def follow(self, more: Iterable[Tensor] = ()) -> None:
-        """Hook what is not hooked yet: parameters of the wrapped models, and `more`. Sharded ones are left alone."""
-        for parameter in (*(p for model in self._models for p in model.module.parameters()), *more):
-            if parameter.requires_grad and id(parameter) not in self._hooked and not is_meshed(parameter):
-                parameter.register_post_accumulate_grad_hook(self._observed)
-                self._hooked[id(parameter)] = parameter  # kept, so that its id is never another's
+    def know(self, parameters: Iterable[Tensor]) -> None:
+        """Follow these too from the next window on; sharded ones are left alone."""
+        self._known |= {id(parameter): parameter for parameter in parameters if not is_meshed(parameter)}
+
+    def follow(self) -> None:
+        """A window begins: hook the parameters of the wrapped models, and what else is known."""
+        self.know(parameter for model in self._models for parameter in model.module.parameters())
+        self._hooks = [
+            parameter.register_post_accumulate_grad_hook(self._observed)
+            for parameter in self._known.values()
+            if parameter.requires_grad
+        ]
 
     def forget(self) -> None:
         """The window is over."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
         self._local.clear()
-        self.audited = False
 
     def read(self, optimizer: Optimizer, origins: Origins) -> dict[str, Any]:
         """The gradients that `optimizer` steps with: fingerprints, projections before and after, and DDP's part in them."""
@@ -68,7 +77,7 @@ class Gradients:
 
     def _accumulated(self, parameter: Tensor) -> None:
         """A local gradient is complete; DDP has not reduced it yet."""
-        if self.audited and parameter.grad is not None:
+        if parameter.grad is not None:
             with self._budget:
                 count = self._local.get(id(parameter), (0,))[0]
                 self._local[id(parameter)] = count + 1, projection(parameter.grad)

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,7 @@ class Journal:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.alive = True
+        self.spent = 0.0  # seconds in observers
         self._file: Any = None
 
     def write(self, event: str, **entry: Any) -> None:  # noqa: ANN401 - what JSON holds
@@ -45,6 +47,7 @@ class Journal:
         @functools.wraps(function)
         def harmless(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             if self.alive and self.rank.is_here():
+                began = time.perf_counter()
                 try:
                     function(*args, **kwargs)
                 except Exception as error:
@@ -54,6 +57,8 @@ class Journal:
                         frame = frame.tb_next
                     at = f" ({Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno})" if frame else ""
                     self.rank.give_up("comparing replicas", f"{type(error).__name__}: {error}{at}")
+                finally:
+                    self.spent += time.perf_counter() - began
 
         import torch
 

@@ -35,7 +35,7 @@ class Steps:
         self._journal = journal
         self._batches = batches
         self._every = every
-        self._budget = Budget(every)
+        self._budget = Budget(journal, every)
         self._prints = Prints(journal)
         self._models = Models()
         self._gradients = Gradients(journal, self._budget, self._prints, self._models)
@@ -147,9 +147,9 @@ class Steps:
         self.made += 1
         self._since += 1
         self._open = False
+        self._budget.adapt(audited=self._audited)
         self._audited = False
         self._gradients.forget()
-        self._budget.adapt()
 
     def shadowed(self, *, stepped: bool) -> None:
         """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""
@@ -173,7 +173,7 @@ class Steps:
             self._prints.write("last", self._models.parameters(), always=True)
         self._journal.write(
             "end", steps=self.made, forwards=self.forwards, open=self._open, interval=self._budget.interval,
-            spent=self._budget.spent, seconds=self._budget.seconds, models=len(self._models),
+            spent=self._journal.spent, seconds=self._budget.seconds, models=len(self._models),
         )  # fmt: skip
 
     def _begin_window(self) -> None:
@@ -182,7 +182,7 @@ class Steps:
         self._open = True
         self._depth = 0
         self._evaluation.over(self.made)
-        self._audited = self._gradients.audited = self._budget.take(self.forwards + self._since)
+        self._audited = self._budget.take(self.forwards + self._since)
         self._window = {
             "wrapped": 0, "inner": 0, "synchronised": None, "batch": 0, "closure": False, "finite": True, "lines": {},
         }  # fmt: skip
@@ -204,7 +204,7 @@ class Steps:
             position=None if epoch is None else [epoch.loader, epoch.number, epoch.batches],
             optimizer=type(optimizer).__name__, comm_hook=self.origins.comm_hook, **window,
         )  # fmt: skip
-        self._gradients.follow(p for group in optimizer.param_groups for p in group["params"])
+        self._gradients.know(p for group in optimizer.param_groups for p in group["params"])
 
     def _state(self, optimizer: Optimizer) -> dict[str, str] | None:
         if "ZeroRedundancy" in type(optimizer).__name__:
