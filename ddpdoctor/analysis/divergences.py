@@ -9,7 +9,7 @@ from ddpdoctor.analysis.gradients import gradient_divergences
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.analysis.same_draws import same_draws
 from ddpdoctor.analysis.samples import data_divergences
-from ddpdoctor.analysis.step_lines import lines_at
+from ddpdoctor.analysis.step_lines import lines_at, lines_that_wrote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.divergence import Divergence, Divergences
 from ddpdoctor.evidence.replicas import Side
@@ -93,9 +93,10 @@ def _at_step(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
         values = {rank: own.get(name, "absent") for rank, own in settings.items()}
         if len(set(values.values())) > 1:
             decided, sides = sides_of(values)
+            wrote = lines_that_wrote(seen, "settings", decided.odd)
             yield Divergence(
                 phase="settings", step=step, ranks=decided.odd, tied=decided.tied, tensors=(name,), sides=sides,
-                lines=lines_at(seen),
+                lines=wrote or lines_at(seen), wrote=bool(wrote),
             )  # fmt: skip
 
 
@@ -163,10 +164,11 @@ def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
     ]
     total = len(tables[writers[0]].digests)
     decided = vote({rank: one.weights for rank, one in seen.items()})
+    culprits = writers if len(writers) < len(seen) else decided.odd
+    wrote = lines_that_wrote(seen, "weights", culprits)
     return Divergence(
-        phase="weights written", step=max(one.step for one in seen.values()),
-        ranks=writers if len(writers) < len(seen) else decided.odd, tensors=tuple(names), total=total,
-        lines=lines_at(seen, "forward"),
+        phase="weights written", step=max(one.step for one in seen.values()), ranks=culprits, tensors=tuple(names),
+        total=total, lines=wrote or lines_at(seen, "forward"), wrote=bool(wrote),
     )  # fmt: skip
 
 

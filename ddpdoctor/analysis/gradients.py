@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis.step_lines import lines_at
+from ddpdoctor.analysis.step_lines import lines_at, lines_that_wrote
 from ddpdoctor.evidence.divergence import Divergence, Phase
 from ddpdoctor.evidence.track import Gradient, Line, StepSeen
 
@@ -37,10 +37,11 @@ def gradient_divergences(seen: Mapping[int, StepSeen], step: int) -> Iterator[Di
         groups.setdefault(_what_happened(name, differing, seen), []).append(name)
     for (phase, why), members in groups.items():
         culprits = _who_changed(members, seen) if phase == "changed after" else tuple(sorted(seen))
+        wrote = lines_that_wrote(seen, "gradients", culprits) if phase == "changed after" else {}
         yield Divergence(
             phase=phase, step=step, ranks=culprits, tied=phase == "changed after" and len(culprits) == len(seen),
             tensors=tuple(members), total=len(set(names)), why=why,
-            lines=_lines(members[0], why, seen),
+            lines=wrote or _lines(members[0], why, seen), wrote=bool(wrote),
         )  # fmt: skip
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ddpdoctor.analysis.divergences import ByRank, aligned
-from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.step_lines import lines_at
+from ddpdoctor.analysis.majority import vote, vote_of
+from ddpdoctor.analysis.step_lines import lines_at, lines_that_wrote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.replicas import (
     SAMPLED,
@@ -44,16 +44,17 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         if before and not any(one.step for one in seen.values()):
             return _replicas(by_rank, starts, values=before, stepped=False)
         after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
+        states = _states(seen)
         found = (
             *compare_tables(after),
             *_compare("buffer", {rank: one.buffers for rank, one in seen.items()}),
-            *_states(seen),
+            *states,
             *_compare_parts({rank: one.parts for rank, one in seen.items()}),
         )
         if found:
             return _replicas(
                 by_rank, after, values=found, stepped=True, in_forward=True, total=total,
-                step=max(one.step for one in seen.values()), lines={**lines_at(seen)},
+                step=max(one.step for one in seen.values()), lines={**lines_at(seen)}, state_lines=_state_lines(seen, states),
             )  # fmt: skip
     last = {rank: _table(track, track.last) for rank, track in by_rank.items()}
     made = {track.steps_made for track in by_rank.values()}
@@ -108,6 +109,12 @@ def _compare_parts(parts: Mapping[int, Mapping[str, tuple[int, str]]]) -> tuple[
 
 def _states(seen: ByRank) -> tuple[ValueDifference, ...]:
     return _compare("optimizer state", {rank: one.state for rank, one in seen.items() if one.state is not None})
+
+
+def _state_lines(seen: ByRank, states: Sequence[ValueDifference]) -> dict[int, Line]:
+    if not states:
+        return {}
+    return lines_that_wrote(seen, "state", vote_of([side.ranks for side in states[0].sides]).odd)
 
 
 def element_in(tables: Mapping[int, Table]) -> Locate:
@@ -213,6 +220,7 @@ def _replicas(
     step: int | None = None,
     total: int | None = None,
     lines: Mapping[int, Line | None] | None = None,
+    state_lines: Mapping[int, Line] | None = None,
 ) -> Replicas:
     return Replicas(
         ranks=tuple(sorted(tracks)),
@@ -226,4 +234,5 @@ def _replicas(
         structure=structure,
         values=values,
         lines={rank: line for rank, line in (lines or {}).items() if line is not None},
+        state_lines=state_lines or {},
     )

@@ -78,8 +78,10 @@ def at_step(replicas: Replicas) -> str:
     return f"at step {replicas.step} of {replicas.steps}: " if replicas.steps else f"at step {replicas.step}: "
 
 
-def places(replicas: Replicas, culprits: Sequence[int]) -> tuple[Where, ...]:
-    """The user's lines at which the replicas were seen to differ, culprits first."""
+def places(replicas: Replicas, culprits: Sequence[int], role: Role | None = None) -> tuple[Where, ...]:
+    """The user's lines at which the replicas were seen to differ, culprits first; those that did it, where they are known."""
+    if role == "optimizer state" and replicas.state_lines:
+        return where(replicas.state_lines, culprits, "changes it")
     note = "the step after which they differ" if replicas.stepped else "wraps the model"
     return where(replicas.lines, culprits, note)
 
@@ -93,7 +95,7 @@ def value_finding(
     return rule.finding(
         f"{at_step(replicas)}{value_sentence(differences, total)}",
         ranks=odd,
-        where=places(replicas, odd),
+        where=places(replicas, odd, first.role),
         severity=severity,
         step=replicas.step,
         tensor=first.name,

@@ -12,6 +12,10 @@ from ddpdoctor.model import Report
 # findings that say at which optimizer step the ranks parted; the others are about a start, an epoch or a data set
 ABOUT_A_STEP = frozenset({"DDP503", "DDP504", "DDP505", "DDP506", "DDP507", "DDP508", "DDP509", "DDP510", "DDP517"})
 
+# those about what some line of the user's wrote between the calls that are followed
+WRITTEN_AT_FIRST = frozenset({"DDP505", "DDP509"})
+WRITTEN = WRITTEN_AT_FIRST | {"DDP506", "DDP507"}
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -22,6 +26,11 @@ class Window:
 
     def __contains__(self, step: int) -> bool:
         return self.equal_at < step <= self.apart_at
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds several steps."""
+        return self.apart_at - self.equal_at > 1
 
     def __str__(self) -> str:
         return f"steps {self.equal_at + 1} to {self.apart_at}"
@@ -35,6 +44,17 @@ def window_left(report: Report, tracks: PerRank[Track]) -> Window | None:
     looked_at = [max(one.step for one in seen.values()) for seen in aligned({one.rank: one.value for one in tracks})]
     before = max((other for other in looked_at if other < step), default=-1)
     return Window(before, step) if step - before > 1 else None
+
+
+def line_left(report: Report) -> Window | None:
+    """The step before which a line of the user's wrote what the headline is about; None where it is about nothing written.
+
+    What was there before the first step, other than gradients and weights, was not written between two steps.
+    """
+    step = headline_step(report)
+    if step is None or report.findings[0].code not in (WRITTEN if step else WRITTEN_AT_FIRST):
+        return None
+    return Window(step - 1, step)
 
 
 def headline_step(report: Report) -> int | None:

@@ -27,4 +27,4 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             f"{when(found, divergences)}, {group_ranks(found.ranks)} changed {some_of(found, 'gradients')} between the "
             f"reduction and the step{doubt}"
         )
-        yield finding(RULE, found, message, note="steps with them")
+        yield finding(RULE, found, message, note="changes them" if found.wrote else "steps with them")

@@ -25,4 +25,4 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     for found in of_phase(divergences, "settings"):
         doubt = "; it cannot be told which side is right" if found.tied else ""
         message = f"{when(found, divergences)}, {found.tensors[0]} is {sides_sentence(found.sides)}{doubt}"
-        yield finding(RULE, found, message, note="steps with it")
+        yield finding(RULE, found, message, note="changes it" if found.wrote else "steps with it")

@@ -25,4 +25,4 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             f"before step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {some_of(found, 'parameters')} "
             "outside the optimizer"
         )
-        yield finding(RULE, found, message, note="the first step after it")
+        yield finding(RULE, found, message, note="writes them" if found.wrote else "the first step after it")

@@ -17,6 +17,7 @@ from ddpdoctor.errors import UsageError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from ddpdoctor.analysis.windows import Window
     from ddpdoctor.evidence import Evidence
     from ddpdoctor.evidence.replicas import Replicas
 
@@ -51,7 +52,7 @@ def verify_sync(
         int, typer.Option("--every", metavar="K", min=0, help="Look at every Kth step; 0: as often as costs 1 %.")
     ] = 0,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Where a window of steps is left, run the script again with --every 1.")
+        bool, typer.Option("--replay", help="Run the script again for the exact step, and the line that wrote.")
     ] = False,
     stall_after: Annotated[
         float,
@@ -147,23 +148,24 @@ def _track(
 
     machine_readable = options.format is not Format.TEXT and options.output is None
 
-    def run(every: int) -> AbstractContextManager[Tracked]:
+    def run(every: int, written: Window | None = None) -> AbstractContextManager[Tracked]:
         return track_script(
             Path(target[0]),
             target[1:],
             nproc=nproc,
             every=every,
+            written=written,
             stall_after=stall_after,
             quiet_stdout=machine_readable,
         )
 
-    def again() -> Evidence:
-        with run(1) as tracked:
+    def again(window: Window) -> Evidence:
+        with run(1, window) as tracked:
             assert tracked.evidence is not None
             return tracked.evidence
 
-    ranks = "" if nproc is None else f"--nproc {nproc} "
-    command = f"ddpdoctor verify-sync {ranks}--every 1 {shlex.join(target)}"
+    ways = "--every 1" if nproc is None else f"--nproc {nproc} --every 1 --replay"
+    command = f"ddpdoctor verify-sync {ways} {shlex.join(target)}"
     with run(every) as tracked:
         if tracked.evidence is not None:
             evidence = exact(tracked.evidence, command, again if replay else None)

@@ -127,6 +127,10 @@ def _step(entry: dict[str, Any]) -> StepSeen:
             "lines": _lines(plain.get("lines", {})),
             "origins": _lines(plain.get("origins", {})),
             "comm_hook": _line(plain.get("comm_hook")),
+            "writes": {
+                what: tuple(Line(file=file, line=line, function=function) for file, line, function in lines)
+                for what, lines in plain.get("writes", {}).items()
+            },
             "random": tuple(plain.get("random", ())),
             "parts_before": _parts(plain.get("parts_before", {})),
             "parts": _parts(plain.get("parts", {})),

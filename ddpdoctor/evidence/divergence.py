@@ -33,7 +33,7 @@ class Divergence:
     """One way in which the ranks part, at the first step (or epoch) where it shows.
 
     `ranks` are the culprits, and `tied` is True where no majority tells who is odd. `tensors` are those concerned, of
-    `total`. `numbers` are what the message measures.
+    `total`. `numbers` are what the message measures. `wrote` is whether `lines` are those that did it.
     """
 
     phase: Phase
@@ -46,6 +46,7 @@ class Divergence:
     why: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
     lines: Mapping[int, Line] = field(default_factory=dict)
+    wrote: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,8 @@ class Replicas:
     `tensors` and `bytes` count what was compared, `sharded` what has no replica. `in_forward` tells a comparison inside
     the model's forward from one outside, where buffers are free to differ. `step` is the optimizer step at which they
     were compared, counted from 0, and `steps` how many there were; None where nobody counted. `lines` are the user's: of the
-    wrap where the replicas part before any step, else of the step or of the forward. `within` counts
+    wrap where the replicas part before any step, else of the step or of the forward; `state_lines` those that changed the
+    optimizer's state. `within` counts
     tensors that differ by no more than `tolerance` and are not in `values`; `largest` is the largest such difference.
     """
 
@@ -80,6 +81,7 @@ class Replicas:
     structure: tuple[StructureDifference, ...] = ()
     values: tuple[ValueDifference, ...] = ()
     lines: Mapping[int, Line] = field(default_factory=dict)
+    state_lines: Mapping[int, Line] = field(default_factory=dict)
     tolerance: float = 0.0
     within: int = 0
     largest: float = 0.0

@@ -58,7 +58,8 @@ class StepSeen:
     and of the module inside since the last step. `lines` are the user's by what was called there (forward, inner, backward),
     `origins` those that made a parameter what DDP does not reduce, by its name. `random` digests each random generator when
     the window began and when it ended. `finite` is whether all numbers given to the wrapper were. `parts`, and before the
-    step `parts_before`, are [lowest rank that holds the same part, fingerprint] of parameters on a device mesh.
+    step `parts_before`, are [lowest rank that holds the same part, fingerprint] of parameters on a device mesh. `writes` are the
+    user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in a replay only.
     """
 
     step: int
@@ -87,6 +88,7 @@ class StepSeen:
     finite: bool = True
     parts_before: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    writes: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,9 +29,8 @@ def weights(out: Path, environ: dict[str, str]) -> list[dict[str, str]]:
 def test_following_a_job_changes_no_bit_of_its_weights(tmp_path: Path) -> None:
     directory = tmp_path / "agent"
     directory.mkdir()
-    followed = weights(
-        tmp_path / "followed", {**job_environment(["sync"], directory, os.environ), "DDPDOCTOR_SYNC_EVERY": "1"}
-    )
+    every_line = {"DDPDOCTOR_SYNC_EVERY": "1", "DDPDOCTOR_SYNC_LINES": "0-999"}
+    followed = weights(tmp_path / "followed", {**job_environment(["sync"], directory, os.environ), **every_line})
     alone = weights(tmp_path / "alone", {})
     assert not list(directory.glob("*.gave-up"))
     assert len(list(directory.glob("*.sync.jsonl"))) == 3

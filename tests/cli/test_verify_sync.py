@@ -97,15 +97,31 @@ def test_a_fault_is_named_with_its_ranks_and_step(
 
 
 @pytest.mark.slow
-def test_a_replay_finds_the_step_and_the_cause_that_a_window_hides() -> None:
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        ("DDP505", ("--every", "1", "--how", "noise")),
+        ("DDP506", ("--every", "1")),
+        ("DDP507", ("--every", "1")),
+        ("DDP509", ("--every", "4")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_replay_finds_the_step_that_a_window_hides_and_the_line_that_wrote(
+    code: str, options: tuple[str, ...]
+) -> None:
+    fault, looks, how = find_fault(code), options[:2], options[2:]
     exit_code, report, stderr = verify(
-        "--nproc", "3", "--every", "4", "--replay", str(find_fault("DDP509")), "--steps", "10", "--at-step", "6",
-        "--culprit", "1",
+        "--nproc", "3", *looks, "--replay", str(fault), "--steps", "10", "--at-step", "6", "--culprit", "1", *how,
     )  # fmt: skip
     finding = report["findings"][0]
     assert exit_code == 1, stderr
-    assert (finding["code"], finding["ranks"], finding["measured"]["step"]) == ("DDP509", [1], 6)
-    assert any("the first run left steps 4 to 7 open" in note for note in report["notes"]), report["notes"]
+    assert (finding["code"], finding["ranks"], finding["measured"]["step"]) == (code, [1], 6)
+    (place,) = finding["where"]
+    assert place["rank"] == 1
+    assert "# sick" in fault.read_text().splitlines()[place["line"] - 1]
+    if looks == ("--every", "4"):
+        assert any("the first run left steps 4 to 7 open" in note for note in report["notes"]), report["notes"]
 
 
 def test_a_replay_under_a_launcher_is_a_usage_error(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ddpdoctor.analysis.windows import Window
 from ddpdoctor.collect.replay import exact
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
@@ -14,7 +15,7 @@ SEEN = job("abc", "abx", "abc", every=4)  # equal after steps 0 and 4, apart aft
 EXACT = job([*"a123b567c"], [*"a123b5xyz"], [*"a123b567c"])
 
 
-def never() -> Evidence:
+def never(_: object) -> Evidence:
     raise AssertionError("nobody asked for a second run")
 
 
@@ -24,7 +25,7 @@ def test_without_a_replay_the_window_and_the_next_command_are_said() -> None:
 
 
 def test_a_replay_of_a_deterministic_script_gives_the_exact_step() -> None:
-    evidence = exact(SEEN, COMMAND, lambda: EXACT)
+    evidence = exact(SEEN, COMMAND, lambda _: EXACT)
     (finding, *_) = diagnose(evidence).findings
     assert (finding.code, finding.ranks, finding.measured["step"]) == ("DDP503", (1,), 6)
     assert "the first run left steps 5 to 8 open" in evidence.notes[0]
@@ -44,7 +45,7 @@ OTHERWISE = {
 @pytest.mark.parametrize("showed", OTHERWISE)
 def test_a_replay_that_shows_something_else_says_that_the_script_is_not_deterministic(showed: str) -> None:
     again, said = OTHERWISE[showed]
-    evidence = exact(SEEN, COMMAND, lambda: again)
+    evidence = exact(SEEN, COMMAND, lambda _: again)
     assert diagnose(evidence).findings == diagnose(SEEN).findings
     (note,) = evidence.notes
     assert "not deterministic" in note
@@ -58,3 +59,19 @@ def test_a_step_that_is_exact_already_leaves_no_window() -> None:
 def test_equal_replicas_are_not_replayed() -> None:
     healthy = job("abc", "abc", "abc", every=4)
     assert exact(healthy, COMMAND, never) == healthy
+
+
+def test_the_line_that_wrote_is_sought_by_a_replay_where_one_can_be_made() -> None:
+    weights = [*"a123b567c"]
+    written = job(weights, weights, weights, settings={1: {5: "0.2"}})
+    replayed = "ddpdoctor verify-sync --nproc 3 --every 1 --replay train.py"
+    assert exact(written, replayed, None).notes == (f"`{replayed}` says which line did it",)
+    assert exact(written, "torchrun ... -m ddpdoctor verify-sync train.py", None) == written
+    asked: list[str] = []
+
+    def again(window: Window) -> Evidence:
+        asked.append(str(window))
+        return written
+
+    assert "the line that writes before step 5" in exact(written, replayed, again).notes[0]
+    assert asked == ["steps 5 to 5"]

@@ -14,6 +14,7 @@ from .journal import Journal
 from .rank import Rank
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
+LINES = "DDPDOCTOR_SYNC_LINES"  # `3-5`: in these steps seek the lines that write
 COLLECTIVES = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object", "reduce",
     "reduce_scatter", "reduce_scatter_tensor", "broadcast", "broadcast_object_list", "all_reduce_coalesced", "all_to_all",
@@ -65,7 +66,9 @@ def follow(rank: Rank, every: int) -> Following:
 
     journal = Journal(rank)
     batches = Batches(journal)
-    steps = Steps(journal, batches, every=every, collectives=lambda: _called)
+    first, _, last = os.environ.get(LINES, "").partition("-")
+    lines = range(int(first), int(last) + 1) if last else range(0)
+    steps = Steps(journal, batches, every=every, collectives=lambda: _called, lines=lines)
     observe = journal.observing
     observe(steps.begin)()
     batches.install()
@@ -148,6 +151,7 @@ def _follow_backward(steps: Any, journal: Journal) -> None:  # noqa: ANN401
     scaler: Any = torch.amp.GradScaler
     scaled_step: Any = scaler.step
     begins: Any = journal.observing(steps.backward)
+    over: Any = journal.observing(steps.backward_over)
     by_hand: Any = journal.observing(steps.grad)
     scaling: Any = journal.observing(
         lambda scaler: steps.scaled(float(scaler.get_scale()) if scaler.is_enabled() else None)
@@ -159,7 +163,9 @@ def _follow_backward(steps: Any, journal: Journal) -> None:  # noqa: ANN401
     @functools.wraps(backward)
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         begins(self)
-        return backward(self, *args, **kwargs)
+        result = backward(self, *args, **kwargs)
+        over()
+        return result
 
     @functools.wraps(grad)
     def observed_grad(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401

@@ -26,12 +26,15 @@ from .parts import Parts
 from .prints import Prints, tensors_in
 from .randomness import random_state
 from .wrapped import Models
+from .writes import Writes
 
 
 class Steps:
     """The story of one rank's training, kept up by hooks and written down at audited steps."""
 
-    def __init__(self, journal: Journal, batches: Batches, every: int, collectives: Callable[[], int]) -> None:
+    def __init__(
+        self, journal: Journal, batches: Batches, every: int, collectives: Callable[[], int], lines: range = range(0)
+    ) -> None:
         self._journal = journal
         self._batches = batches
         self._every = every
@@ -42,6 +45,9 @@ class Steps:
         self._parts = Parts(self._prints)
         self._evaluation = Evaluation(journal, self._budget, self._prints, collectives)
         self.origins = Origins(journal)
+        self._writes = Writes(journal.observing)
+        self._lines = lines  # the steps in which the lines that write are sought
+        self._optimizers: dict[int, Optimizer] = {}
         self.forwards = 0
         self.made = 0
         self._since = 0  # steps since the last wrapped forward
@@ -71,9 +77,12 @@ class Steps:
             "wrap", line=user_line(), prefix=model.prefix, sharded=sum(map(is_meshed, model.module.parameters()))
         )
         self._prints.write("start", self._models.parameters(), always=True)
+        if self.made in self._lines:
+            self._writes.watch({"weights": self._weights})
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
         """The wrapper's forward begins."""
+        self._writes.settle()
         if not (torch.is_grad_enabled() and ddp.training):
             return
         self._begin_window()
@@ -108,10 +117,16 @@ class Steps:
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
+        self._writes.settle()
         if self._audited and loss.numel() == 1 and not is_meshed(loss):
             with self._budget:
                 self._window["lines"]["backward"] = user_line()
                 self._window["loss"] = repr(float(loss.detach()))
+
+    def backward_over(self) -> None:
+        """`loss.backward()` has returned: what gradients become until the step is the user's doing."""
+        if self.made in self._lines:
+            self._writes.watch({"gradients": self._gradients_now, **self._beside_weights()})
 
     def grad(self) -> None:
         """`torch.autograd.grad` was called."""
@@ -123,6 +138,8 @@ class Steps:
         self._depth += 1
         if self._depth > 1:
             return
+        self._writes.settle()
+        self._optimizers[id(optimizer)] = optimizer
         self._begin_window()
         self._window["closure"] = bool(kwargs.get("closure") or any(map(callable, args[:1])))
         if self._audited:
@@ -150,6 +167,8 @@ class Steps:
         self._budget.adapt(audited=self._audited)
         self._audited = False
         self._gradients.forget()
+        if self.made in self._lines:
+            self._writes.watch({"weights": self._weights, **self._beside_weights()})
 
     def shadowed(self, *, stepped: bool) -> None:
         """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""
@@ -167,6 +186,7 @@ class Steps:
 
     def close(self) -> None:
         """The process is about to end."""
+        self._writes.settle()
         self._evaluation.over(self.made)
         self._batches.close()
         if self._models:
@@ -202,9 +222,25 @@ class Steps:
         self._journal.write(
             "step", step=self.made, forwards=self.forwards, since=self._since, scale=self._scale,
             position=None if epoch is None else [epoch.loader, epoch.number, epoch.batches],
-            optimizer=type(optimizer).__name__, comm_hook=self.origins.comm_hook, **window,
+            optimizer=type(optimizer).__name__, comm_hook=self.origins.comm_hook, writes=self._writes.take(), **window,
         )  # fmt: skip
         self._gradients.know(p for group in optimizer.param_groups for p in group["params"])
+
+    def _weights(self) -> str:
+        with self._budget:
+            return self._prints.of(self._models.parameters().values())
+
+    def _gradients_now(self) -> str:
+        with self._budget:
+            gradients = (parameter.grad for parameter in self._models.parameters().values())
+            return self._prints.of(gradient for gradient in gradients if gradient is not None)
+
+    def _beside_weights(self) -> dict[str, Callable[[], object]]:
+        def states() -> object:
+            with self._budget:
+                return [self._state(optimizer) for optimizer in self._optimizers.values()]
+
+        return {"settings": lambda: [_settings(optimizer) for optimizer in self._optimizers.values()], "state": states}
 
     def _state(self, optimizer: Optimizer) -> dict[str, str] | None:
         if "ZeroRedundancy" in type(optimizer).__name__:
