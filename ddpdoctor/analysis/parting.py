@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ddpdoctor.analysis.divergences import ByRank, aligned
@@ -22,7 +23,7 @@ from ddpdoctor.evidence.replicas import (
 from ddpdoctor.evidence.track import Line, Table, TensorKind, Track
 from ddpdoctor.model import SkipCheck
 
-Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind]]
+Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind, str]]
 ASPECTS: tuple[Aspect, ...] = ("dtype", "shape", "stride", "requires_grad", "ties")
 
 
@@ -77,7 +78,7 @@ def _compare(
         if len(held) < len(digests) or len(set(held.values())) == 1:
             continue
         sides = vote(held).sides
-        element, kind = locate(name, sides) if locate is not None else (None, "value")
+        element, kind, extent = locate(name, sides) if locate is not None else (None, "value", "")
         said = element.values if element is not None else ("",) * len(sides)
         found.append(
             ValueDifference(
@@ -85,7 +86,7 @@ def _compare(
                 name=name,
                 element=element,
                 kind=kind,
-                extent=SAMPLED if element is not None else "",
+                extent=extent,
                 sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
             )
         )
@@ -118,20 +119,25 @@ def _state_lines(seen: ByRank, states: Sequence[ValueDifference]) -> dict[int, L
 
 
 def element_in(tables: Mapping[int, Table]) -> Locate:
-    """A function that gives the sampled element of a tensor in which its sides differ most, and the kind of difference."""
+    """A function that gives the element of a tensor in which its sides differ most, the kind and the extent of it.
 
-    def locate(name: str, sides: Sequence[Sequence[int]]) -> tuple[Element | None, Kind]:
+    That is among the elements written down: some of each tensor, or all of one.
+    """
+
+    def locate(name: str, sides: Sequence[Sequence[int]]) -> tuple[Element | None, Kind, str]:
         columns = [dict(tables[side[0]].samples.get(name, ())) for side in sides]
         apart = [offset for offset in columns[0] if len({column.get(offset) for column in columns}) > 1]
         if not apart:
-            return None, "value"
+            return None, "value", ""
         kinds = {_kind([column[offset] for column in columns]) for offset in apart}
         offset = max(apart, key=lambda offset: _gap([column[offset] for column in columns]))
         values = [column[offset] for column in columns]
         shape = tables[sides[0][0]].shapes.get(name, ())
         gap = _gap(values)
         found = Element(index=_index(offset, shape), values=_short(values), difference=gap if gap >= 0 else None)
-        return found, kinds.pop() if len(kinds) == 1 else "value"
+        total = math.prod(shape)
+        extent = f"{len(apart):,} of {total:,} elements" if len(columns[0]) == total else SAMPLED
+        return found, kinds.pop() if len(kinds) == 1 else "value", extent
 
     return locate
 

@@ -36,25 +36,43 @@ class Window:
         return f"steps {self.equal_at + 1} to {self.apart_at}"
 
 
-def window_left(report: Report, tracks: PerRank[Track]) -> Window | None:
-    """The window in which the report's headline leaves its step; None where the step is exact."""
-    step = headline_step(report)
-    if step is None:
-        return None
-    looked_at = [max(one.step for one in seen.values()) for seen in aligned({one.rank: one.value for one in tracks})]
-    before = max((other for other in looked_at if other < step), default=-1)
-    return Window(before, step) if step - before > 1 else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """What a report leaves open: at which step of `window`, whether a line wrote, in which element `tensor` differs."""
+
+    window: Window
+    line: bool = False
+    tensor: str = ""
+
+    def __str__(self) -> str:
+        asked = ["which line did it"] * self.line + [f"in which element {self.tensor} differs"] * bool(self.tensor)
+        return " and ".join(asked)
 
 
-def line_left(report: Report) -> Window | None:
-    """The step before which a line of the user's wrote what the headline is about; None where it is about nothing written.
+def left_open(report: Report, tracks: PerRank[Track]) -> Open | None:
+    """What a second run could tell of the report's headline; None where nothing is left open.
 
     What was there before the first step, other than gradients and weights, was not written between two steps.
     """
     step = headline_step(report)
-    if step is None or report.findings[0].code not in (WRITTEN if step else WRITTEN_AT_FIRST):
+    if step is None:
         return None
-    return Window(step - 1, step)
+    looked_at = [max(one.step for one in seen.values()) for seen in aligned({one.rank: one.value for one in tracks})]
+    window = Window(max((other for other in looked_at if other < step), default=-1), step)
+    line = report.findings[0].code in (WRITTEN if step else WRITTEN_AT_FIRST)
+    tensor = _not_located(report, step, tracks)
+    return Open(window=window, line=line, tensor=tensor) if window.is_open or line or tensor else None
+
+
+def _not_located(report: Report, step: int, tracks: PerRank[Track]) -> str:
+    """The parameter, followed as a whole, that differs after `step` and of which no element that differs is known."""
+    for finding in report.findings:
+        name, at, index = (finding.measured.get(what) for what in ("tensor", "step", "index"))
+        if finding.code == "DDP503" and at == step and index is None:
+            return next(
+                (str(name) for one in tracks for table in one.value.tables.values() if name in table.digests), ""
+            )
+    return ""
 
 
 def headline_step(report: Report) -> int | None:

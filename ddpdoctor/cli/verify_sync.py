@@ -17,7 +17,7 @@ from ddpdoctor.errors import UsageError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ddpdoctor.analysis.windows import Window
+    from ddpdoctor.analysis.windows import Open
     from ddpdoctor.evidence import Evidence
     from ddpdoctor.evidence.replicas import Replicas
 
@@ -148,19 +148,19 @@ def _track(
 
     machine_readable = options.format is not Format.TEXT and options.output is None
 
-    def run(every: int, written: Window | None = None) -> AbstractContextManager[Tracked]:
+    def run(every: int, closely: Open | None = None) -> AbstractContextManager[Tracked]:
         return track_script(
             Path(target[0]),
             target[1:],
             nproc=nproc,
             every=every,
-            written=written,
+            closely=closely,
             stall_after=stall_after,
             quiet_stdout=machine_readable,
         )
 
-    def again(window: Window) -> Evidence:
-        with run(1, window) as tracked:
+    def again(left: Open) -> Evidence:
+        with run(1, left) as tracked:
             assert tracked.evidence is not None
             return tracked.evidence
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.agent import given_up, job_environment
-from ddpdoctor.analysis.windows import Window
+from ddpdoctor.analysis.windows import Open
 from ddpdoctor.collect.gathered import Verdict, gathered, hand_in
 from ddpdoctor.collect.script_asides import how_it_ended, not_written, wrapped_twice
 from ddpdoctor.collect.tracks import read_tracks
@@ -25,7 +25,7 @@ from ddpdoctor.launch.program import end, start_guarded
 from ddpdoctor.launch.ranks import current_launch, ranks_command
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
-LINES = "DDPDOCTOR_SYNC_LINES"
+CLOSELY = "DDPDOCTOR_SYNC_CLOSELY"
 POLL_SECONDS = 0.1
 
 
@@ -50,13 +50,13 @@ def track_script(
     every: int,
     stall_after: float,
     quiet_stdout: bool,
-    written: Window | None = None,
+    closely: Open | None = None,
 ) -> Iterator[Tracked]:
     """Run `script` with the tracker in each rank, on `nproc` local ranks or as the one rank that a launcher made of us.
 
-    Audits every `every` steps (0: as time allows), and seeks the lines that write in the steps of `written`. The script's
-    output is its own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for `stall_after`
-    seconds is ended. Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left.
+    Audits every `every` steps (0: as time allows), and looks `closely` for what an earlier run left open. The script's output
+    is its own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for `stall_after` seconds is
+    ended. Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left.
 
     Raises:
         UsageError: there is no such script, or `nproc` is out of range.
@@ -71,7 +71,7 @@ def track_script(
         directory.mkdir()
         signals.mkdir()
         agent = job_environment(["sync"], directory, os.environ)
-        agent |= {EVERY: str(every), LINES: "" if written is None else f"{written.equal_at + 1}-{written.apart_at}"}
+        agent |= {EVERY: str(every), CLOSELY: _asked(closely)}
         code, stalled = _run(command, {**environ, **agent}, directory, stall_after, quiet_stdout)
         verdict = Verdict()
         if launch is not None and launch.world_size > 1:
@@ -86,6 +86,11 @@ def track_script(
             code=code,
             verdict=verdict,
         )
+
+
+def _asked(closely: Open | None) -> str:
+    """The steps and the tensor to look at, as the agent reads them."""
+    return "" if closely is None else f"{closely.window.equal_at + 1}-{closely.window.apart_at} {closely.tensor}"
 
 
 def _evidence(

@@ -29,8 +29,8 @@ def weights(out: Path, environ: dict[str, str]) -> list[dict[str, str]]:
 def test_following_a_job_changes_no_bit_of_its_weights(tmp_path: Path) -> None:
     directory = tmp_path / "agent"
     directory.mkdir()
-    every_line = {"DDPDOCTOR_SYNC_EVERY": "1", "DDPDOCTOR_SYNC_LINES": "0-999"}
-    followed = weights(tmp_path / "followed", {**job_environment(["sync"], directory, os.environ), **every_line})
+    closely = {"DDPDOCTOR_SYNC_EVERY": "1", "DDPDOCTOR_SYNC_CLOSELY": "0-999 first.weight"}
+    followed = weights(tmp_path / "followed", {**job_environment(["sync"], directory, os.environ), **closely})
     alone = weights(tmp_path / "alone", {})
     assert not list(directory.glob("*.gave-up"))
     assert len(list(directory.glob("*.sync.jsonl"))) == 3

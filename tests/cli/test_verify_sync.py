@@ -103,11 +103,11 @@ def test_a_fault_is_named_with_its_ranks_and_step(
         ("DDP505", ("--every", "1", "--how", "noise")),
         ("DDP506", ("--every", "1")),
         ("DDP507", ("--every", "1")),
-        ("DDP509", ("--every", "4")),
+        ("DDP509", ("--every", "4", "--how", "element")),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_replay_finds_the_step_that_a_window_hides_and_the_line_that_wrote(
+def test_a_replay_finds_the_step_that_a_window_hides_the_line_that_wrote_and_the_element(
     code: str, options: tuple[str, ...]
 ) -> None:
     fault, looks, how = find_fault(code), options[:2], options[2:]
@@ -122,6 +122,8 @@ def test_a_replay_finds_the_step_that_a_window_hides_and_the_line_that_wrote(
     assert "# sick" in fault.read_text().splitlines()[place["line"] - 1]
     if looks == ("--every", "4"):
         assert any("the first run left steps 4 to 7 open" in note for note in report["notes"]), report["notes"]
+        (differs,) = (one["measured"] for one in report["findings"] if one["code"] == "DDP503")
+        assert (differs["index"], differs["extent"]) == ([3, 5], "1 of 1,280 elements")
 
 
 def test_a_replay_under_a_launcher_is_a_usage_error(tmp_path: Path) -> None:

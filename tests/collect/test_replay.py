@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.analysis.windows import Window
+from ddpdoctor.analysis.windows import Open
 from ddpdoctor.collect.replay import exact
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
@@ -53,7 +53,7 @@ def test_a_replay_that_shows_something_else_says_that_the_script_is_not_determin
 
 
 def test_a_step_that_is_exact_already_leaves_no_window() -> None:
-    assert exact(EXACT, COMMAND, never) == EXACT
+    assert exact(EXACT, COMMAND, None) == EXACT
 
 
 def test_equal_replicas_are_not_replayed() -> None:
@@ -69,9 +69,14 @@ def test_the_line_that_wrote_is_sought_by_a_replay_where_one_can_be_made() -> No
     assert exact(written, "torchrun ... -m ddpdoctor verify-sync train.py", None) == written
     asked: list[str] = []
 
-    def again(window: Window) -> Evidence:
-        asked.append(str(window))
+    def again(left: Open) -> Evidence:
+        asked.append(str(left.window))
         return written
 
-    assert "the line that writes before step 5" in exact(written, replayed, again).notes[0]
+    assert "at step 5 for which line did it" in exact(written, replayed, again).notes[0]
     assert asked == ["steps 5 to 5"]
+
+
+def test_the_element_of_a_tensor_that_is_only_known_to_differ_is_sought() -> None:
+    (note,) = exact(EXACT, "ddpdoctor verify-sync --nproc 3 --every 1 --replay train.py", None).notes
+    assert note.endswith("says in which element w differs")

@@ -14,6 +14,7 @@ from .journal import Journal
 from .mesh import is_meshed
 
 SAMPLED = 8  # elements a tensor whose values are written down
+MOST_SAMPLED = 1 << 20  # of one that a replay asks for: 20 MB of text
 
 
 class Prints:
@@ -21,6 +22,7 @@ class Prints:
 
     def __init__(self, journal: Journal) -> None:
         self.method = best_method()
+        self.closely = ""  # the tensor of which all elements are written down
         self._journal = journal
         self._last = ""
         self._names: list[str] = []
@@ -36,7 +38,8 @@ class Prints:
         names = list(named)
         self._journal.write(
             "table", phase=phase, key=key, names=None if names == self._names else names, digests=_hex(table),
-            samples=_samples(tensors), shapes=[list(tensor.shape) for tensor in tensors],
+            samples=[_samples(tensor, MOST_SAMPLED if name == self.closely else SAMPLED) for name, tensor in named.items()],
+            shapes=[list(tensor.shape) for tensor in tensors],
         )  # fmt: skip
         self._names = names
         return key
@@ -82,19 +85,16 @@ def _hex(table: Tensor) -> str:
     return table[:, 0].contiguous().numpy().astype(">i8").tobytes().hex()
 
 
-def _samples(tensors: Sequence[Tensor]) -> list[list[Any]]:
-    """Of each tensor [place in row-major order, value] of some evenly spread elements; none of tensors on a GPU."""
-    found: list[list[Any]] = []
-    for tensor in tensors:
-        count = tensor.numel()
-        if not count or tensor.is_cuda or tensor.is_complex() or tensor.layout is not torch.strided:
-            found.append([])
-            continue
-        places = sorted({count * place // SAMPLED for place in range(SAMPLED)})
-        sampled = tensor.detach().reshape(-1)[torch.tensor(places)]
-        texts = [repr(value) if value == value else _bits(sampled[at]) for at, value in enumerate(sampled.tolist())]
-        found.append([[place, text] for place, text in zip(places, texts, strict=True)])
-    return found
+def _samples(tensor: Tensor, most: int) -> list[Any]:
+    """[place in row-major order, value] of `most` evenly spread elements; a GPU is waited for only where a replay asks."""
+    count = tensor.numel()
+    waits = tensor.is_cuda and most == SAMPLED
+    if not count or waits or tensor.is_complex() or tensor.layout is not torch.strided:
+        return []
+    places = sorted({count * place // most for place in range(most)}) if count > most else list(range(count))
+    sampled = tensor.detach().reshape(-1)[torch.tensor(places, device=tensor.device)].cpu()
+    texts = [repr(value) if value == value else _bits(sampled[at]) for at, value in enumerate(sampled.tolist())]
+    return [[place, text] for place, text in zip(places, texts, strict=True)]
 
 
 def _bits(nan: Tensor) -> str:

@@ -14,7 +14,7 @@ from .journal import Journal
 from .rank import Rank
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
-LINES = "DDPDOCTOR_SYNC_LINES"  # `3-5`: in these steps seek the lines that write
+CLOSELY = "DDPDOCTOR_SYNC_CLOSELY"  # `3-5 a.weight`: what to look for in these steps
 COLLECTIVES = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object", "reduce",
     "reduce_scatter", "reduce_scatter_tensor", "broadcast", "broadcast_object_list", "all_reduce_coalesced", "all_to_all",
@@ -66,9 +66,7 @@ def follow(rank: Rank, every: int) -> Following:
 
     journal = Journal(rank)
     batches = Batches(journal)
-    first, _, last = os.environ.get(LINES, "").partition("-")
-    lines = range(int(first), int(last) + 1) if last else range(0)
-    steps = Steps(journal, batches, every=every, collectives=lambda: _called, lines=lines)
+    steps = Steps(journal, batches, every=every, collectives=lambda: _called, closely=_closely())
     observe = journal.observing
     observe(steps.begin)()
     batches.install()
@@ -82,6 +80,17 @@ def follow(rank: Rank, every: int) -> Following:
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
     return Following(journal, steps)
+
+
+def _closely() -> Any:  # noqa: ANN401 - Closely
+    from .training import Closely
+
+    asked = os.environ.get(CLOSELY)
+    if not asked:
+        return Closely()
+    window, _, tensor = asked.partition(" ")
+    first, _, last = window.partition("-")
+    return Closely(range(int(first), int(last) + 1), tensor)
 
 
 def _follow_handles(journal: Journal, steps: Any) -> None:  # noqa: ANN401

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,11 +30,19 @@ from .wrapped import Models
 from .writes import Writes
 
 
+@dataclass(frozen=True)
+class Closely:
+    """What a replay asks for: in `steps` the lines that write, and all elements of the parameter called `tensor`."""
+
+    steps: range = range(0)
+    tensor: str = ""
+
+
 class Steps:
     """The story of one rank's training, kept up by hooks and written down at audited steps."""
 
     def __init__(
-        self, journal: Journal, batches: Batches, every: int, collectives: Callable[[], int], lines: range = range(0)
+        self, journal: Journal, batches: Batches, every: int, collectives: Callable[[], int], closely: Closely
     ) -> None:
         self._journal = journal
         self._batches = batches
@@ -46,7 +55,7 @@ class Steps:
         self._evaluation = Evaluation(journal, self._budget, self._prints, collectives)
         self.origins = Origins(journal)
         self._writes = Writes(journal.observing)
-        self._lines = lines  # the steps in which the lines that write are sought
+        self._closely = closely
         self._optimizers: dict[int, Optimizer] = {}
         self.forwards = 0
         self.made = 0
@@ -77,7 +86,7 @@ class Steps:
             "wrap", line=user_line(), prefix=model.prefix, sharded=sum(map(is_meshed, model.module.parameters()))
         )
         self._prints.write("start", self._models.parameters(), always=True)
-        if self.made in self._lines:
+        if self.made in self._closely.steps:
             self._writes.watch({"weights": self._weights})
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
@@ -125,7 +134,7 @@ class Steps:
 
     def backward_over(self) -> None:
         """`loss.backward()` has returned: what gradients become until the step is the user's doing."""
-        if self.made in self._lines:
+        if self.made in self._closely.steps:
             self._writes.watch({"gradients": self._gradients_now, **self._beside_weights()})
 
     def grad(self) -> None:
@@ -167,7 +176,7 @@ class Steps:
         self._budget.adapt(audited=self._audited)
         self._audited = False
         self._gradients.forget()
-        if self.made in self._lines:
+        if self.made in self._closely.steps:
             self._writes.watch({"weights": self._weights, **self._beside_weights()})
 
     def shadowed(self, *, stepped: bool) -> None:
@@ -202,6 +211,7 @@ class Steps:
         self._open = True
         self._depth = 0
         self._evaluation.over(self.made)
+        self._prints.closely = self._closely.tensor if self.made in self._closely.steps else ""
         self._audited = self._budget.take(self.forwards + self._since)
         self._window = {
             "wrapped": 0, "inner": 0, "synchronised": None, "batch": 0, "closure": False, "finite": True, "lines": {},
