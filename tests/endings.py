@@ -47,3 +47,19 @@ def logged(*errors: RankError, said: tuple[str, ...] = (), ended_by: str | None 
     return Evidence(
         job=(JobLog(files=("job.log",), lines=9, errors=errors, said=said, ended_by=ended_by),), about_job=True
     )
+
+
+def gave_up(
+    rank: int, op: str = "ALLREDUCE", *, seq: int = 41, numel: int = 1000, last: int = 43, group: str = "0(default_pg)"
+) -> RankExit:
+    """A rank that NCCL's watchdog ended in this call, the calls up to number `last` having been made."""
+    work = f"WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={numel}, NumelOut={numel}, Timeout(ms)=600000)"
+    caught = f"Watchdog caught collective operation timeout: {work} ran for 600042 milliseconds before timing out."
+    known = f"Timeout at NCCL work: {seq}, last enqueued NCCL work: {last}, last completed NCCL work: {seq - 1}."
+    return RankExit(
+        exit_code=-6,
+        tail=(
+            f"[E626 06:24:44.1 ProcessGroupNCCL.cpp:616] [Rank {rank}] {caught}",
+            f"[E626 06:24:44.2 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID {group} Rank {rank}] {known}",
+        ),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
 SIGABRT = 6  # with it native code ends itself: where its last words are an echo, so is the end
+_PASSES_ON = re.compile(r"^Caught |See inner exception for details")
+_ON_THE_GPU = re.compile(r"(?:what\(\):|terminated with exception:) .*?(?P<type>(?:CUDA|HIP) error): (?P<message>.+)")
 NEVER = 1 << 60  # the order of an end that nobody saw
 
 
@@ -159,6 +162,7 @@ def _failed(failure: Failure) -> bool:
 
 def _failure(rank: int | None, ended: RankExit) -> Failure:
     errors = [*chain(ended.error)]
+    errors += _of_native_code(ended.tail) if not errors else []
     own = [error for error in errors if echo(_words(error)) is None]
     telling = next((error for error in own if _told_by(error)), _own(own) or next(iter(errors), None))
     code = _told_by(telling) if telling is not None else None
@@ -177,6 +181,12 @@ def _failure(rank: int | None, ended: RankExit) -> Failure:
     )
 
 
+def _of_native_code(lines: Iterable[str]) -> list[RankError]:
+    """The exception of C++ code that ended a rank, where it tells what happened on the rank's own GPU."""
+    found = next((match for line in lines if (match := _ON_THE_GPU.search(line))), None)
+    return [RankError(type=found["type"], message=found["message"])] if found is not None else []
+
+
 def _told_by(error: RankError) -> str | None:
     """The code that an exception's words belong to, where it was raised in a place that fits them."""
     code = known_cause(_words(error))
@@ -186,8 +196,11 @@ def _told_by(error: RankError) -> str | None:
 
 
 def _own(errors: Sequence[RankError]) -> RankError | None:
-    """The last of them that was raised by the user's own code: what a DataLoader worker passed on is its cause."""
-    if len(errors) > 1 and errors[0].message.startswith("Caught "):
+    """The last of them that was raised by the user's own code: what a DataLoader worker passed on is its cause.
+
+    torchrun's own errors may say nothing but that the one before tells.
+    """
+    if len(errors) > 1 and _PASSES_ON.search(errors[0].message):
         return errors[1]
     return errors[0] if errors else None
 

@@ -83,6 +83,10 @@ def signatures_of(failures: Iterable[Failure]) -> Signatures | None:
     return Signatures(made=made, where=tuple(where for failure in each for where in failure.where("refused here")))
 
 
+def recorders_name(op_type: str) -> str:
+    """The name that the recorder has for what C++ calls `ALLREDUCE`."""
+    return _NAMES.get(op_type, op_type.lower())
+
+
 def _signature(match: re.Match[str]) -> Signature:
-    op = _NAMES.get(match["op"], match["op"].lower())
-    return Signature(op=op, seq=match["seq"] or "", shape=match["shape"] or "")
+    return Signature(op=recorders_name(match["op"]), seq=match["seq"] or "", shape=match["shape"] or "")

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.desync import Cause, Desyncs
 from ddpdoctor.analysis.failures import Failures
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.signatures import signatures_of
+from ddpdoctor.analysis.watchdog import Watchdogs
 from ddpdoctor.analysis.wording import called, condition_note, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
@@ -20,11 +22,11 @@ RULE = Rule(
 )
 
 
-def check(desyncs: Desyncs | None, failures: Failures | None) -> Iterator[Finding]:
+def check(desyncs: Desyncs | None, failures: Failures | None, watchdogs: Watchdogs | None) -> Iterator[Finding]:
     """The ranks whose operation is not the majority's, with both operations and both lines.
 
     The recorder comes first: PyTorch's own comparison (TORCH_DISTRIBUTED_DEBUG=DETAIL) sees the call at which it noticed,
-    which is behind the one at which the ranks came apart.
+    which is behind the one at which the ranks came apart. Without both, the last words of NCCL's watchdogs.
     """
     if desyncs is None and failures is None:
         raise SkipCheck("no FlightRecord, and nobody saw a rank end")
@@ -32,6 +34,8 @@ def check(desyncs: Desyncs | None, failures: Failures | None) -> Iterator[Findin
         yield from _by_recorder(desyncs)
     elif failures is not None:
         yield from _by_words(failures)
+        if desyncs is None and watchdogs is not None:
+            yield from _by_watchdogs(watchdogs)
 
 
 def _by_words(failures: Failures) -> Iterator[Finding]:
@@ -43,6 +47,19 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
             ranks=told.sides.odd,
             where=told.where,
             operations={group_ranks([rank]): told.made[rank].op for rank in sorted(told.made)},
+        )
+
+
+def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
+    met = watchdogs.operations()
+    if met is not None:
+        sides = vote({rank: one.name for rank, one in met.items()})
+        told = [f"{group_ranks(ranks)} called {met[ranks[0]].name}" for ranks in reversed(sides.sides)]
+        tied = "; no majority tells which is right" if sides.tied else ""
+        yield RULE.finding(
+            f"{' where '.join(told)}, as their watchdogs say{tied}",
+            ranks=sides.odd,
+            operations={group_ranks([rank]): one.op for rank, one in sorted(met.items())},
         )
 
 

@@ -13,6 +13,7 @@ from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.signatures import signatures_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Timeline
+from ddpdoctor.analysis.watchdog import Watchdogs
 from ddpdoctor.analysis.wording import aftermath, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
@@ -30,12 +31,17 @@ _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<w
 
 
 def check(
-    timeline: Timeline | None, desyncs: Desyncs | None, iterations: Iterations | None, failures: Failures | None
+    timeline: Timeline | None,
+    desyncs: Desyncs | None,
+    iterations: Iterations | None,
+    failures: Failures | None,
+    watchdogs: Watchdogs | None,
 ) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
     Where the recorders show nothing amiss, gloo's own words: the ranks that received another amount than they expected,
-    and what TORCH_DISTRIBUTED_DEBUG=DETAIL refused before it reached a recorder.
+    and what TORCH_DISTRIBUTED_DEBUG=DETAIL refused before it reached a recorder. Without recorders, the last words of NCCL's
+    watchdogs.
     """
     if timeline is None and failures is None:
         raise SkipCheck("no FlightRecord, and nobody saw a rank end")
@@ -47,6 +53,8 @@ def check(
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
         yield from _refused(failures)
         yield from _by_words(failures, timeline)
+    if timeline is None and watchdogs is not None:
+        yield from _by_watchdogs(watchdogs)
 
 
 def _refused(failures: Failures) -> Iterator[Finding]:
@@ -56,6 +64,19 @@ def _refused(failures: Failures) -> Iterator[Finding]:
             f"{told.about_to('give {name} a tensor of shape [{shape}]')}, and PyTorch refused",
             ranks=told.sides.odd,
             where=told.where,
+        )
+
+
+def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
+    met = watchdogs.sizes()
+    if met is not None:
+        sides = vote({rank: one.numel for rank, one in met.items()})
+        (first, *_), *_ = told = sides.sides[::-1]
+        rest = " and ".join(f"{group_ranks(ranks)} {met[ranks[0]].numel}" for ranks in told[1:])
+        yield RULE.finding(
+            f"{group_ranks(told[0])} gave {met[first].name} {met[first].numel} elements, {rest}, as their watchdogs say",
+            ranks=sides.odd,
+            elements={str(rank): one.numel for rank, one in sorted(met.items())},
         )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.failures import Failure, Failures, spoken, unique_ranks, who
+from ddpdoctor.evidence.ranks import RankError
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -17,12 +18,26 @@ RULE = Rule(
     explains=("DDP305", "DDP306", "DDP307", "DDP308", "DDP311", "DDP314", "DDP318", "DDP408", "DDP418"),
 )
 SHOWN_OTHERS = 3
-OF_A_WORKER = (
-    "find out who killed the worker, most often the kernel for memory (`dmesg | grep -i oom`): use fewer workers, a smaller "
-    "prefetch_factor, and no large Python lists in the data set, which every worker copies"
-)
-
-_WORKER_KILLED = re.compile(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)")
+# what to do about errors that no line of the user's own is to blame for
+_REMEDIES = {
+    r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)": (
+        "find out who killed the worker, most often the kernel for memory (`dmesg | grep -i oom`): use fewer workers, a smaller "
+        "prefetch_factor, and no large Python lists in the data set, which every worker copies"
+    ),
+    r"(?:CUDA|HIP) error: .*(?:illegal memory access|device-side assert|misaligned address)": (
+        "run it again with CUDA_LAUNCH_BLOCKING=1, which gives the line of the kernel that failed: most often an index is out of "
+        "range"
+    ),
+    r"(?:CUDA|HIP) error: .*(?:ECC|[Nn]vlink|unspecified launch failure|hardware)": (
+        "look at the GPU of this rank (`dmesg | grep Xid`, `ddpdoctor env` on its host), and leave it out until it is reset"
+    ),
+    r"[Aa]ddress already in use|EADDRINUSE": (
+        "another program holds the port, often an earlier run of this job: `ddpdoctor port NUMBER` says which, and what is free"
+    ),
+    r"RendezvousTimeoutError|seconds waiting for clients|timed out .*(?:trying|attempting) to connect": (
+        "a node did not come, or the network between them is closed: start `ddpdoctor net` on all of them in the same way"
+    ),
+}
 
 
 def check(failures: Failures) -> Iterator[Finding]:
@@ -43,11 +58,16 @@ def check(failures: Failures) -> Iterator[Finding]:
         details=[
             f"later {failure.who} raised {spoken(failure.error)}" for failure in later[:SHOWN_OTHERS] if failure.error
         ],
-        remedy=OF_A_WORKER if _WORKER_KILLED.search(first.error.message) else None,
+        remedy=_remedy(first.error),
         type=first.error.type,
         error=first.error.message,
         exit_code=first.exit.exit_code,
     )
+
+
+def _remedy(error: RankError) -> str | None:
+    words = f"{error.type}: {error.message}"
+    return next((advice for pattern, advice in _REMEDIES.items() if re.search(pattern, words)), None)
 
 
 def _wordless(failures: Failures) -> Iterator[Finding]:

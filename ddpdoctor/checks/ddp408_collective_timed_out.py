@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.watchdog import Watchdogs
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankExit
@@ -27,7 +28,7 @@ RULE = Rule(
 )
 
 
-def check(exits: PerRank[RankExit], timeline: Timeline | None) -> Iterator[Finding]:
+def check(exits: PerRank[RankExit], timeline: Timeline | None, watchdogs: Watchdogs | None) -> Iterator[Finding]:
     """One finding for all ranks whose own error is a timeout; the culprits are those that never came, where that is known."""
     timed_out = {}
     for entry in exits:
@@ -36,15 +37,31 @@ def check(exits: PerRank[RankExit], timeline: Timeline | None) -> Iterator[Findi
         if found is not None:
             timed_out[entry.rank] = (entry.value, int(next(filter(None, found.groups()))) / 1000)
     if timed_out:
-        absent = sorted({rank for group in timeline.groups for rank in group.behind}) if timeline is not None else []
+        absent = _absent(timeline, watchdogs)
         _, seconds = next(iter(timed_out.values()))
         never = f"; {group_ranks(absent)} never came" if absent else ""
         yield RULE.finding(
             f"{group_ranks([*timed_out])} gave up waiting in a collective after {seconds:g} s{never}",
             ranks=absent,
             where=[where for rank, (ending, _) in timed_out.items() if (where := _where(rank, ending)) is not None],
+            details=[*_by_call(watchdogs)] if watchdogs is not None and timeline is None else (),
             timed_out=[*timed_out],
             timeout_seconds=seconds,
+        )
+
+
+def _absent(timeline: Timeline | None, watchdogs: Watchdogs | None) -> Sequence[int]:
+    if timeline is not None:
+        return sorted({rank for group in timeline.groups for rank in group.behind})
+    return watchdogs.behind() if watchdogs is not None else ()
+
+
+def _by_call(watchdogs: Watchdogs) -> Iterator[str]:
+    yield f"by the words of NCCL's watchdogs they gave up: {'; '.join(watchdogs.told())}"
+    if watchdogs.silent and len(watchdogs.silent) < len(watchdogs.gave_up):
+        yield (
+            f"the watchdog of {group_ranks(watchdogs.silent)} said nothing: this call was never made there, or the launcher was "
+            "faster; its dump or its stack would tell"
         )
 
 

@@ -73,7 +73,8 @@ def check(failures: Failures) -> Iterator[Finding]:
     if not found:
         return
     words = next((failure.words for failure in found if failure.words), "")
-    lines = "\n".join(line for failure in found for line in (failure.words, *failure.exit.tail))
+    nobodys = failures.log.said if failures.log is not None else ()
+    lines = "\n".join([*nobodys, *(line for failure in found for line in (failure.words, *failure.exit.tail))])
     meaning, remedy = next(
         ((said, do) for pattern, said, do in _MEANINGS if re.search(pattern, lines)), ("NCCL failed", None)
     )

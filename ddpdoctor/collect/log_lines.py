@@ -17,6 +17,9 @@ _TIME = re.compile(
 _TEE = re.compile(r"^\[(?!rank)[A-Za-z_.-]+?(\d+)\]: ?")
 _RANK = re.compile(r"^\[rank(\d+)\]: ?")
 _RANK_OF_CPP = re.compile(r"^\[rank(\d+)\]:(?=\[)")
+_RANK_OF_WATCHDOG = re.compile(
+    r"^\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[Rank (\d+)\]"
+)  # before torch 2.2 put it in front
 _MPI = re.compile(r"^\[\d+,(\d+)\]<std(?:out|err)>: ?")
 _SLURM = re.compile(r"^ *(\d+): ?")
 _PATH_OF_TORCHRUN = re.compile(r"attempt_(\d+)/(\d+)/std(?:out|err)\.log$")
@@ -68,6 +71,8 @@ def _line(raw: bytes, by_name: int | None, *, labelled: bool) -> Line:
             rank, text = int(found[1]) if rank is None else rank, text[found.end() :]
     if found := _RANK_OF_CPP.match(text) or _RANK.match(text):
         return Line(int(found[1]), text[found.end() :], marked=True)
+    if rank is None and (found := _RANK_OF_WATCHDOG.match(text)):
+        rank = int(found[1])
     return Line(rank, text)
 
 

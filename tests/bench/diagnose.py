@@ -20,6 +20,7 @@ from pathlib import Path
 import psutil
 
 ENTRIES, FRAMES, STACKS = 2_000, 12, 30
+START_NS, STEP_NS = 1_795_233_867_118_125_849, 10**7
 UNPICKLE = (
     "import pickle, sys, pathlib\nfor file in sorted(pathlib.Path(sys.argv[1]).iterdir()): pickle.load(file.open('rb'))"
 )
@@ -37,21 +38,26 @@ def write_dumps(folder: Path, ranks: int) -> None:
         ]
         for number in range(STACKS)
     ]
-    members = str([*range(ranks)])
+    entries = [_entry(number, stacks[number % STACKS]) for number in range(ENTRIES)]
+    document = {
+        "version": "2.10",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(ranks)])}},
+        "pg_status": {"0": {"last_enqueued_collective": ENTRIES, "last_completed_collective": ENTRIES - 1}},
+        "entries": entries,
+    }
     for rank in range(ranks):
-        entries = [_entry(number, stacks[number % STACKS], rank, ranks) for number in range(ENTRIES)]
-        document = {
-            "version": "2.10",
-            "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": members}},
-            "pg_status": {"0": {"last_enqueued_collective": ENTRIES, "last_completed_collective": ENTRIES - 1}},
-            "entries": entries,
-        }
+        for number, entry in enumerate(entries):
+            created = START_NS + number * STEP_NS + rank
+            entry["time_created_ns"] = created
+            if entry["retired"]:
+                entry["time_discovered_started_ns"] = created + 2_000_000
+                entry["time_discovered_completed_ns"] = created + 3_000_000
+        entries[-1]["profiling_name"] = "nccl:broadcast" if rank == ranks // 2 else "nccl:all_reduce"
         (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(document, protocol=2))
 
 
-def _entry(number: int, frames: list[dict[str, object]], rank: int, ranks: int) -> dict[str, object]:
+def _entry(number: int, frames: list[dict[str, object]]) -> dict[str, object]:
     last = number == ENTRIES - 1
-    created = 1_795_233_867_118_125_849 + number * 10**7 + rank
     return {
         "frames": [*frames],
         "record_id": number,
@@ -62,15 +68,15 @@ def _entry(number: int, frames: list[dict[str, object]], rank: int, ranks: int) 
         "collective_seq_id": number + 1,
         "p2p_seq_id": 0,
         "op_id": number + 1,
-        "profiling_name": "nccl:broadcast" if last and rank == ranks // 2 else "nccl:all_reduce",
-        "time_created_ns": created,
+        "profiling_name": "nccl:all_reduce",
+        "time_created_ns": 0,
         "input_sizes": [[1000 + 37 * (number % STACKS)]],
         "input_dtypes": ["Float"],
         "output_sizes": [[1000 + 37 * (number % STACKS)]],
         "output_dtypes": ["Float"],
         "state": "scheduled" if last else "completed",
-        "time_discovered_started_ns": None if last else created + 2_000_000,
-        "time_discovered_completed_ns": None if last else created + 3_000_000,
+        "time_discovered_started_ns": None,
+        "time_discovered_completed_ns": None,
         "retired": not last,
         "timeout_ms": 600_000,
         "is_p2p": False,

@@ -3,7 +3,7 @@
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.source import CodePlace, Condition
 from tests.checks import Sick
-from tests.endings import ended, raised
+from tests.endings import ended, gave_up, raised
 from tests.flights import STEP, TRAIN, Did, flights, waits
 
 HERE = waits(Did("all_reduce", line=61))
@@ -52,6 +52,12 @@ SICK = (
         evidence=ended(refused(0, 1, PRINTS), refused(1, 0, PRINTS), refused(2, 1, PRINTS)),
         says="rank 1 was about to call broadcast #4 where ranks 0,2 were about to call all_reduce #4, and PyTorch refused",
         ranks=(1,),
+    ),
+    Sick(
+        evidence=ended(gave_up(0), gave_up(1), gave_up(2, "BROADCAST"), gave_up(3)),
+        says="rank 2 called broadcast #41 where ranks 0-1,3 called all_reduce #41, as their watchdogs say",
+        ranks=(2,),
+        also=("DDP408",),
     ),
 )
 HEALTHY = (

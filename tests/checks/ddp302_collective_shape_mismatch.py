@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.checks import Sick
-from tests.endings import LOST_PEER, WRONG_SIZE, ended, raised
+from tests.endings import LOST_PEER, WRONG_SIZE, ended, gave_up, raised
 from tests.flights import STEP, Did, flights, record, waits
 
 LONG = Did("all_reduce", sizes=((20,),))
@@ -76,6 +76,12 @@ SICK = (
         says="rank 2 was about to give all_reduce #4 a tensor of shape [2, 3] where ranks 0-1 were about to give all_reduce #4 a "
         "tensor of shape [2], and PyTorch refused",
         ranks=(2,),
+    ),
+    Sick(
+        evidence=ended(gave_up(0), gave_up(1, numel=500), gave_up(2)),
+        says="rank 1 gave all_reduce #41 500 elements, ranks 0,2 1000, as their watchdogs say",
+        ranks=(1,),
+        also=("DDP408",),
     ),
 )
 HEALTHY = (

@@ -6,6 +6,15 @@ from tests.endings import CLOSED, FINE, LOST_PEER, PLACE, ended, logged, raised
 
 INNER = RankError(type="ValueError", message="bad sample 9", stack=(PLACE,))
 OUTER = RankError(type="ValueError", message="Caught ValueError in DataLoader worker process 0.", cause=INNER)
+ILLEGAL_ACCESS = (
+    "  what():  [PG ID 0 PG GUID 0(default_pg) Rank 1] Process group watchdog thread terminated with exception: CUDA error: an "
+    "illegal memory access was encountered"
+)
+STORE = RankError(
+    type="RendezvousConnectionError",
+    message="The connection to the C10d store has failed. See inner exception for details.",
+    cause=RankError(type="TimeoutError", message="timed out after 60s while trying to connect to (node-a, 29500)"),
+)
 
 SICK = (
     Sick(  # gathered as an object; no process was to be started
@@ -34,6 +43,16 @@ SICK = (
         ),
         says="rank 1 raised ValueError: bad sample 9",
         ranks=(1,),
+    ),
+    Sick(
+        evidence=ended(LOST_PEER, RankExit(exit_code=-6, tail=(ILLEGAL_ACCESS,))),
+        says="rank 1 raised CUDA error: an illegal memory access was encountered",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=ended(RankExit(exit_code=1, error=STORE)),
+        says="rank 0 raised TimeoutError: timed out after 60s while trying to connect to (node-a, 29500)",
+        ranks=(0,),
     ),
     Sick(evidence=logged(INNER), says="a rank that the log does not name raised ValueError: bad sample 9"),
     Sick(

@@ -3,6 +3,7 @@
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from tests.checks import Sick, ranks
+from tests.endings import FINE, ended, gave_up
 
 GLOO = RankError(
     type="RuntimeError",
@@ -13,7 +14,6 @@ NCCL = (
     "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
     "Timeout(ms)=600000) ran for 600042 milliseconds before timing out."
 )
-FINE = RankExit(exit_code=0)
 
 SICK = (
     Sick(
@@ -23,6 +23,19 @@ SICK = (
     Sick(
         evidence=ranks(RankExit(exit_code=-6, tail=(NCCL,)), RankExit(exit_code=None)),
         says="rank 0 gave up waiting in a collective after 600 s",
+    ),
+    Sick(  # rank 1 had made three calls fewer than its peers
+        evidence=ended(gave_up(0), gave_up(1, seq=38, last=39), gave_up(2), gave_up(3)),
+        says="ranks 0-3 gave up waiting in a collective after 600 s; rank 1 never came",
+        ranks=(1,),
+    ),
+    Sick(  # groups of their own count for themselves, and not all ranks give a gather as much
+        evidence=ended(gave_up(0, group="3(tp)"), gave_up(1, "BROADCAST", group="4(tp)"), gave_up(2, group="3(tp)")),
+        says="ranks 0-2 gave up waiting in a collective after 600 s",
+    ),
+    Sick(
+        evidence=ended(gave_up(0, "GATHER", numel=7), gave_up(1, "GATHER", numel=9)),
+        says="ranks 0-1 gave up waiting in a collective after 600 s",
     ),
 )
 HEALTHY = (ranks(FINE, FINE),)

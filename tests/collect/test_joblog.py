@@ -72,6 +72,36 @@ def test_srun_labels_are_ranks_and_its_errors_are_exits(tmp_path: Path) -> None:
     )
     (finding,) = diagnose(gather([log])).findings
     assert (finding.code, finding.ranks) == ("DDP402", (3,))
+    log.write_text(
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0\nsrun: error: node1: tasks 1-2: Out Of Memory\n"
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP402", (1, 2))
+
+
+def test_a_task_of_srun_that_is_a_torchrun_is_no_rank(tmp_path: Path) -> None:
+    log = tmp_path / "slurm.out"
+    log.write_text(
+        f"{(LOGS / 'killed.txt').read_text()}slurmstepd: error: Detected 1 oom_kill event in StepId=7.0\n"
+        "srun: error: node1: task 0: Out Of Memory\n"
+    )
+    assert [(finding.code, finding.ranks) for finding in diagnose(gather([log])).findings] == [("DDP402", (1,))]
+
+
+def test_the_watchdogs_of_old_torch_name_their_ranks_themselves(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "".join(
+            f"[E ProcessGroupNCCL.cpp:737] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+            "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds before timing out.\n"
+            for rank, seq in enumerate((508, 508, 400))
+        )
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP408", ())  # such a log does not say whether all stood in one group
+    assert finding.details == (
+        "by the words of NCCL's watchdogs they gave up: ranks 0-1 in all_reduce #508; rank 2 in all_reduce #400",
+    )
 
 
 def test_binary_huge_and_cut_off_logs_give_what_they_hold(tmp_path: Path) -> None:
