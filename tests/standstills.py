@@ -11,13 +11,14 @@ from ddpdoctor.evidence.stacks import Stacks, Thread
 
 TORCH = "/venv/lib/python3.11/site-packages/torch"
 STDLIB = "/usr/lib/python3.11"
-MODULE = Frame(file="/job/train.py", line=90, function="<module>")
+SCRIPT = "/job/train.py"
+MODULE = Frame(file=SCRIPT, line=90, function="<module>")
 
 
 def stack(*frames: tuple[str, int, str], user: tuple[int, str] = (61, "train_step")) -> tuple[Frame, ...]:
     """Library frames, innermost first, above the user's own line."""
     above = (Frame(file=file, line=line, function=function) for file, line, function in frames)
-    return (*above, Frame(file="/job/train.py", line=user[0], function=user[1]), MODULE)
+    return (*above, Frame(file=SCRIPT, line=user[0], function=user[1]), MODULE)
 
 
 IN_BACKWARD = stack(

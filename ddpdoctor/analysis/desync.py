@@ -20,7 +20,7 @@ from ddpdoctor.evidence.source import Loop, SourceCode
 
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
 # where the other side is the one to name
-_SEEN_FROM_THE_WRONG_SIDE = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
+SEEN_FROM_THE_WRONG_SIDE = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 
 
 class Cause(Enum):
@@ -154,13 +154,13 @@ def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: Sourc
         first, *others = by_call.values()
         odd, usual = tuple(first), tuple(rank for ranks in others for rank in ranks)
     comparison = compare(clash.made[odd[0]].stack, clash.made[usual[0]].stack, code)
-    if sides.tied and comparison.relation in _SEEN_FROM_THE_WRONG_SIDE:
+    if sides.tied and comparison.relation in SEEN_FROM_THE_WRONG_SIDE:
         odd, usual = usual, odd
         comparison = compare(clash.made[odd[0]].stack, clash.made[usual[0]].stack, code)
     shift = shift_of(group.lane, odd[0], usual, clash.seq)
     if shift is not None:
         return _shifted(group, timeline, code, clash, odd, usual, shift, tied=sides.tied)
-    cause = _cause(comparison, clash.made[odd[0]], clash.made[usual[0]])
+    cause = cause_of(comparison, clash.made[odd[0]].op, clash.made[usual[0]].op)
     if cause is Cause.LEFT and (
         _stays(timeline, group, clash, odd[0], usual[0]) or (sides.tied and _as_always(group, odd[0], clash.seq))
     ):
@@ -219,12 +219,12 @@ def _shifted(
     )
 
 
-def _cause(comparison: Comparison, odd: Made, usual: Made) -> Cause:
+def cause_of(comparison: Comparison, odd_op: str, usual_op: str) -> Cause:
     """The cause, by where the odd ranks stand. A majority that has left the loop means one call too many of the odd."""
     match comparison.relation:
-        case Relation.PAST if comparison.loop is not None or odd.op in LEAVING:
+        case Relation.PAST if comparison.loop is not None or odd_op in LEAVING:
             return Cause.LEFT
-        case Relation.WITHIN if comparison.loop is not None or usual.op in LEAVING:
+        case Relation.WITHIN if comparison.loop is not None or usual_op in LEAVING:
             return Cause.EXTRA
         case Relation.CONDITIONAL | Relation.BEFORE:
             return Cause.EXTRA

@@ -14,6 +14,7 @@ from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks, Thread
 
 BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's and OpenMP's threads
+IDLE_SHARE = 0.05
 MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more, one that waits does none
 
 
@@ -50,6 +51,12 @@ class Doing:
         if self.activity in _ABOUT_SOMETHING and state is not None and state.waits_on:
             return f"{self.activity.value} ({state.system_call} of {state.waits_on})"
         return self.activity.value
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether nothing of it moved between two looks: a rank whose collective goes on slowly uses some of a CPU."""
+        share = self.process.cpu_share if self.process is not None else None
+        return self.moves is False and (share is None or share < IDLE_SHARE)
 
     @property
     def waits_for_peers(self) -> bool:

@@ -8,7 +8,7 @@ from enum import Enum
 
 from ddpdoctor.evidence.frames import Frame, users_frame
 
-BACKWARD = "backward"
+FORWARD, BACKWARD = "forward", "backward"
 
 
 class Activity(Enum):

@@ -12,6 +12,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import Call, FlightRecord, State
+from ddpdoctor.model import SkipCheck
 
 DEFAULT_GROUP = ("default_pg", "0", "")
 TRUSTED_AGE_SECONDS = 7 * 86400  # for calls whose timeout is not known
@@ -133,7 +134,13 @@ class Timeline:
 
 
 def derive(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> Timeline:
-    """The timeline of the ranks whose flight recorders there are."""
+    """The timeline of the ranks whose flight recorders there are.
+
+    Raises:
+        SkipCheck: the recorders are empty.
+    """
+    if not any(entry.value.call for entry in records):
+        raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")
     made = [group for entry in calls or () for group in entry.value.new_groups]
     lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
     told = {rank for ranks in lists.values() for rank in ranks}

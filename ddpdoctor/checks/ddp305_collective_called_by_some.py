@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.apart import HOW_IT_IS_KNOWN, Apart
 from ddpdoctor.analysis.callsites import Relation
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
 from ddpdoctor.analysis.iterations import Iterations, OutOfStep
 from ddpdoctor.analysis.wording import condition_note, names, unplaced, verb, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP305",
@@ -20,11 +21,14 @@ RULE = Rule(
 )
 
 
-def check(desyncs: Desyncs, iterations: Iterations | None) -> Iterator[Finding]:
+def check(desyncs: Desyncs | None, iterations: Iterations | None, apart: Apart | None) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
 
     Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
     """
+    if desyncs is None:
+        yield from _by_stacks(apart)
+        return
     parted = iterations.out_of_step if iterations is not None else None
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.LACKING)):
         if parted is not None and _had_parted(parted, desync):
@@ -38,6 +42,19 @@ def check(desyncs: Desyncs, iterations: Iterations | None) -> Iterator[Finding]:
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
+        )
+
+
+def _by_stacks(apart: Apart | None) -> Iterator[Finding]:
+    if apart is None:
+        raise SkipCheck("no FlightRecord, and the stacks do not show ranks in different collectives")
+    if apart.cause in (Cause.EXTRA, Cause.LACKING):
+        note = condition_note(apart.comparison)
+        yield RULE.finding(
+            f"{apart.told()}{'; of two sides neither can be told right' if apart.tied else ''}",
+            ranks=apart.culprits,
+            where=apart.where(note),
+            details=(HOW_IT_IS_KNOWN,),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.apart import HOW_IT_IS_KNOWN, Apart
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.known_errors import Echo
@@ -25,10 +26,14 @@ RULE = Rule(
 
 
 def check(
-    desyncs: Desyncs | None, failures: Failures | None, steps: PerRank[StepCount] | None, code: SourceCode | None
+    desyncs: Desyncs | None,
+    failures: Failures | None,
+    steps: PerRank[StepCount] | None,
+    code: SourceCode | None,
+    apart: Apart | None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made."""
-    if desyncs is None and failures is None:
+    if desyncs is None and failures is None and apart is None:
         raise SkipCheck("no FlightRecord, and nobody saw a rank end")
     made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
@@ -43,6 +48,13 @@ def check(
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
             steps={str(rank): made_steps[rank] for rank in sorted(made_steps)},
+        )
+    if apart is not None and apart.cause is Cause.LEFT:
+        yield RULE.finding(
+            apart.told(f"left {verb(apart.culprits, 'its', 'their')} loop and "),
+            ranks=apart.culprits,
+            where=apart.where(""),
+            details=(HOW_IT_IS_KNOWN,),
         )
     told = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:

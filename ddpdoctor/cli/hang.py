@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -27,11 +28,14 @@ def hang(
     options: ReportOptions,
 ) -> None:
     """Say what every rank of a running job is doing, and which one keeps the others waiting. The job goes on."""
-    from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.hanging import look
+    from ddpdoctor.cli.conclude import conclude, judge
+    from ddpdoctor.collect.hanging import look, unexplained
     from ddpdoctor.collect.jobs import find_jobs
 
-    conclude(look(_chosen(find_jobs(), pids or [])), options)
+    evidence = look(_chosen(find_jobs(), pids or []))
+    if not judge(evidence, options).findings:
+        evidence = replace(evidence, undecided=(*evidence.undecided, *unexplained(evidence)))
+    conclude(evidence, options)
 
 
 def _chosen(found: Found, pids: list[int]) -> Job:

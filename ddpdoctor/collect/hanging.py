@@ -59,6 +59,18 @@ def look(job: Job) -> Evidence:
     )
 
 
+def unexplained(evidence: Evidence) -> tuple[str, ...]:
+    """That every rank here waits for others and none moved between two looks, where that is so."""
+    processes, size = evidence.per_rank(ProcessState), evidence.one(JobSize)
+    doings = doings_of(processes, evidence.per_rank(Stacks), None).each if processes is not None else ()
+    if not doings or not all(doing.waits_for_peers and doing.stands_still for doing in doings):
+        return ()
+    if size is not None and len(doings) < size.ranks:
+        return ("every rank on this host waits for others: what keeps them waiting is not here",)
+    still = f"every rank waits for others, none moved for {LOOK_SECONDS:.0f} s, and their stacks do not say why"
+    return (f"{still}: under `ddpdoctor watch` the job would tell what each rank has called",)
+
+
 def _seen(facts: tuple[RankFacts, ...]) -> bool:
     """Whether anything but the states of processes is known: without stacks and recorders nothing can be said."""
     return any(isinstance(fact, Stacks | FlightRecord) for found in facts for fact in found.facts)

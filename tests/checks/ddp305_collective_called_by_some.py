@@ -1,10 +1,13 @@
 """A call under `if rank == 0`, one turn too many, a call that slipped in and was paired wrongly; a healthy pair of branches."""
 
+from dataclasses import replace
+
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepMark
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 from tests.checks import Sick
 from tests.endings import LOST_PEER
 from tests.flights import STEP, TRAIN, Did, flights, waits
+from tests.standstills import IN_BACKWARD, SCRIPT, TORCH, rank, stack, standstill
 
 LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
 ONLY_RANK_0 = Condition(line=85, last_line=88, test="rank == 0", branch=0)
@@ -18,6 +21,11 @@ EVALUATED = Did("all_gather", line=95)
 END = waits(Did("barrier", line=95))
 SLIPPED = Did("all_reduce", line=88)
 LAST = waits(Did("all_reduce", line=61))
+DDP = f"{TORCH}/nn/parallel/distributed.py"
+IN_FORWARD = stack((DDP, 1530, "_pre_forward"), (DDP, 1632, "forward"), user=(60, "train_step"))
+IN_BROADCAST = stack((f"{TORCH}/distributed/distributed_c10d.py", 2900, "broadcast"), user=(88, "train_step"))
+STEPS = (*CODE, CodePlace(file=SCRIPT, line=60, function="train_step", loops=(LOOP,)))
+SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in STEPS))
 
 
 def in_step(*seq: int) -> CollectiveCalls:
@@ -94,6 +102,16 @@ SICK = (
         ),
         says="rank 0 called broadcast #2 that ranks 1-2 never call: they ended with exit code 0",
         ranks=(0,),
+    ),
+    Sick(  # nobody prepared the job: its stacks are all there is, and a step has several collectives
+        evidence=standstill(rank(IN_BACKWARD), rank(IN_FORWARD), rank(IN_BROADCAST), facts=(SEEN,), seconds=None),
+        says="rank 2 waits in broadcast while ranks 0-1 wait in backward or forward",
+        ranks=(2,),
+    ),
+    Sick(
+        evidence=standstill(rank(IN_BROADCAST), rank(IN_BACKWARD), facts=(SEEN,), seconds=None),
+        says="rank 0 waits in broadcast while rank 1 waits in backward; of two sides neither can be told right",
+        ranks=(0, 1),
     ),
 )
 HEALTHY = (

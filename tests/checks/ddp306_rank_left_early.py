@@ -1,10 +1,13 @@
 """A rank past its loop, or gone with exit code 0, while others are in the next step; ranks that end together."""
 
+from dataclasses import replace
+
 from ddpdoctor.evidence.ranks import RankExit, StepCount
-from ddpdoctor.evidence.source import CodePlace, Loop
+from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from tests.checks import Sick
 from tests.endings import LOST_PEER
 from tests.flights import STEP, TRAIN, Did, flights, waits
+from tests.standstills import SCRIPT, TORCH, rank, stack, standstill
 
 LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
 CODE = (
@@ -15,8 +18,15 @@ NEXT = waits(STEP)
 ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 END = waits(Did("barrier", line=95))
 EVALUATED = Did("all_gather", line=95)
+SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in CODE))
+IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(95, "train_step"))
 
 SICK = (
+    Sick(  # nobody prepared the job: its stacks are all there is
+        evidence=standstill(rank(), rank(IN_BARRIER), facts=(SEEN,), seconds=None),
+        says="rank 1 left its loop and waits in barrier while rank 0 waits in backward",
+        ranks=(1,),
+    ),
     Sick(
         evidence=flights(
             [STEP, NEXT],

@@ -1,0 +1,134 @@
+"""Ranks that all wait in collectives, and not in the same: told by their stacks, where no recorder tells more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.desync import SEEN_FROM_THE_WRONG_SIDE, Cause, cause_of
+from ddpdoctor.analysis.doing import Doing, Doings
+from ddpdoctor.analysis.majority import vote_of
+from ddpdoctor.analysis.telling import BACKWARD, FORWARD, Activity
+from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.model import SkipCheck, Where, group_ranks
+
+# ranks that stand so have come to one point of the program by different ways
+_APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
+HOW_IT_IS_KNOWN = (
+    "told by where they stand now; which call was the first too many a job under `ddpdoctor watch` would tell"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """Two sides of ranks that wait for each other in different collectives.
+
+    `odd` is the side that is reported; `tied` where no majority tells which is at fault. `comparison` is the place of the
+    first odd rank seen from the others.
+    """
+
+    cause: Cause
+    odd: tuple[Doing, ...]
+    usual: tuple[Doing, ...]
+    tied: bool
+    comparison: Comparison
+
+    @property
+    def culprits(self) -> list[int]:
+        """The ranks at fault: the odd ones, or both sides where it cannot be told."""
+        return sorted(doing.rank for doing in ((*self.odd, *self.usual) if self.tied else self.odd))
+
+    def told(self, before: str = "") -> str:
+        """`rank 1 waits in barrier while ranks 0,2-3 wait in backward or forward`; `before` is what the odd did before."""
+        odd, usual = (group_ranks([doing.rank for doing in side]) for side in (self.odd, self.usual))
+        return f"{odd} {before}{_wait(self.odd)} while {usual} {_wait(self.usual)}"
+
+    def where(self, note: str) -> list[Where]:
+        """The place of every rank, with the call that it waits in; `note` is said of the odd ones."""
+        return [
+            Where(
+                rank=doing.rank,
+                file=doing.place.file,
+                line=doing.place.line,
+                function=doing.place.function,
+                note=f"waiting in {doing.operation}{f', {note}' if note and doing in self.odd else ''}",
+            )
+            for doing in (*self.odd, *self.usual)
+            if doing.place is not None
+        ]
+
+
+def derive(
+    doings: Doings, stacks: PerRank[Stacks], timeline: Timeline | None, code: SourceCode | None, size: JobSize | None
+) -> Apart:
+    """The two sides, where every rank waits in a collective, none moves, and the source tells how their ways parted.
+
+    Raises:
+        SkipCheck: a recorder tells more, somebody does something else, or what the source shows does not decide.
+    """
+    if timeline is not None:
+        raise SkipCheck("the flight recorders tell more")
+    if size is not None and len(doings.each) < size.ranks:
+        raise SkipCheck(f"only {len(doings.each)} of {size.ranks} ranks could be looked at")
+    if not all(doing.activity is Activity.COLLECTIVE and doing.stands_still for doing in doings.each):
+        raise SkipCheck("some rank does something else than to wait in a collective")
+    ways = {entry.rank: _way(entry.value) for entry in stacks}
+    by_rank = {doing.rank: doing for doing in doings.each}
+    sides = _sides(by_rank, ways, code)
+    if len(sides) != 2:
+        raise SkipCheck("the ranks wait in one place, or in more than two")
+    votes = vote_of(sides)
+    odd, usual = (votes.sides[1], votes.sides[0])
+    comparison = compare(ways[odd[0]], ways[usual[0]], code)
+    if votes.tied and comparison.relation in SEEN_FROM_THE_WRONG_SIDE:
+        odd, usual = usual, odd
+        comparison = compare(ways[odd[0]], ways[usual[0]], code)
+    cause = cause_of(comparison, by_rank[odd[0]].operation, by_rank[usual[0]].operation)
+    if cause is Cause.MISMATCH:
+        raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
+    return Apart(
+        cause=cause,
+        odd=tuple(by_rank[rank] for rank in odd),
+        usual=tuple(by_rank[rank] for rank in usual),
+        tied=votes.tied and cause is not Cause.LEFT,
+        comparison=comparison,
+    )
+
+
+def _sides(
+    doings: Mapping[int, Doing], ways: Mapping[int, tuple[Frame, ...]], code: SourceCode | None
+) -> list[list[int]]:
+    sides: list[list[int]] = []
+    for rank in sorted(doings):
+        for side in sides:
+            if _together(doings[rank], doings[side[0]], compare(ways.get(rank, ()), ways.get(side[0], ()), code)):
+                side.append(rank)
+                break
+        else:
+            sides.append([rank])
+    return sides
+
+
+def _together(one: Doing, other: Doing, comparison: Comparison) -> bool:
+    """Whether two ranks are in one call, or in one step of the model: a rank may be in backward before another is."""
+    if comparison.relation is Relation.SAME and one.operation == other.operation:
+        return True
+    in_a_step = {one.operation, other.operation} <= {FORWARD, BACKWARD}
+    return in_a_step and comparison.relation not in _APART and comparison.loop is None
+
+
+def _way(stacks: Stacks) -> tuple[Frame, ...]:
+    """The user's own frames of the main thread, outermost first."""
+    frames: Sequence[Frame] = stacks.main.frames if stacks.main is not None else ()
+    return tuple(frame for frame in reversed(frames) if is_users(frame.file))
+
+
+def _wait(doings: Sequence[Doing]) -> str:
+    operations = " or ".join(sorted({doing.operation for doing in doings}))
+    return f"wait{'s' if len(doings) == 1 else ''} in {operations}"

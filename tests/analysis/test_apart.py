@@ -1,0 +1,28 @@
+"""Ranks in different collectives are told apart by their stacks alone only where nothing moves and the source tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
+from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
+from tests.standstills import IN_BACKWARD, rank, standstill
+
+AT_ONE_LINE = (IN_BROADCAST[0], *IN_BACKWARD[-2:])
+ASLEEP = rank(IN_BACKWARD[-2:], system_call="clock_nanosleep")
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        pytest.param(standstill(rank(IN_BROADCAST, cpu_share=0.1), rank(), facts=(SEEN,)), id="one receives still"),
+        pytest.param(standstill(rank(IN_BROADCAST, moved=True), rank(), facts=(SEEN,)), id="one has gone on"),
+        pytest.param(standstill(rank(IN_FORWARD), rank(), facts=(SEEN,)), id="two parts of one step"),
+        pytest.param(standstill(rank(IN_BROADCAST), rank()), id="no source"),
+        pytest.param(standstill(rank(IN_BROADCAST), rank(), rank(AT_ONE_LINE), facts=(SEEN,)), id="three calls"),
+        pytest.param(standstill(rank(IN_BROADCAST), rank(), ASLEEP, facts=(SEEN,)), id="a third is elsewhere"),
+    ],
+)
+def test_nothing_is_said_of(evidence: Evidence) -> None:
+    assert not {finding.code for finding in diagnose(evidence).findings} & {"DDP305", "DDP306"}
