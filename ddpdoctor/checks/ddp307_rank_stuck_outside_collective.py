@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis import dead_threads
 from ddpdoctor.analysis.absence import Absences
 from ddpdoctor.analysis.doing import Doings
 from ddpdoctor.analysis.standstill import Standstill
 from ddpdoctor.analysis.telling import Activity
 from ddpdoctor.analysis.wording import names, verb, witnesses
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import ThreadErrors
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 REMEDIES = {
@@ -31,10 +34,15 @@ RULE = Rule(
 )
 
 
-def check(standstill: Standstill | None, doings: Doings | None, absences: Absences | None) -> Iterator[Finding]:
+def check(
+    standstill: Standstill | None,
+    doings: Doings | None,
+    absences: Absences | None,
+    errors: PerRank[ThreadErrors] | None,
+) -> Iterator[Finding]:
     """One finding for all ranks that are kept by the same kind of thing; without stacks, where they were last."""
     if standstill is not None:
-        yield from _by_stacks(standstill)
+        yield from _by_stacks(standstill, errors)
     elif absences is None:
         raise SkipCheck(
             "no rank waits for another one, and there is no FlightRecord" if doings else "no Stacks, no FlightRecord"
@@ -57,15 +65,17 @@ def _by_recorders(absences: Absences) -> Iterator[Finding]:
         )
 
 
-def _by_stacks(standstill: Standstill) -> Iterator[Finding]:
+def _by_stacks(standstill: Standstill, errors: PerRank[ThreadErrors] | None) -> Iterator[Finding]:
     for activity in OUTSIDE:
         culprits = standstill.culprits(activity)
         if culprits:
+            died = dead_threads.of_ranks(errors, [doing.rank for doing in culprits])
             yield RULE.finding(
                 f"{standstill.said_of(culprits)}; {standstill.wait_for(culprits)}",
                 ranks=[doing.rank for doing in culprits],
-                where=standstill.where(culprits),
-                remedy=REMEDIES.get(activity),
+                where=[*dead_threads.where(died), *standstill.where(culprits)],
+                details=dead_threads.told(died),
+                remedy=dead_threads.REMEDY if died else REMEDIES.get(activity),
                 activity=activity.value,
                 waiting=[doing.rank for doing in standstill.waiting],
                 seconds=standstill.seconds,

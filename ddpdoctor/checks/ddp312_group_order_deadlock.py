@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis import dead_threads
 from ddpdoctor.analysis.deadlock import Deadlocks
 from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import ThreadErrors
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -18,7 +21,7 @@ RULE = Rule(
 )
 
 
-def check(deadlocks: Deadlocks) -> Iterator[Finding]:
+def check(deadlocks: Deadlocks, errors: PerRank[ThreadErrors] | None) -> Iterator[Finding]:
     """The cycle: which ranks wait in which group, the minority first."""
     for deadlock in deadlocks.found:
         order = (*deadlock.sides.odd, *deadlock.sides.usual)
@@ -30,10 +33,12 @@ def check(deadlocks: Deadlocks) -> Iterator[Finding]:
             f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} in {call}" for call, ranks in by_call.items()
         )
         tied = "; of the orders none can be told right" if deadlock.sides.tied else ""
+        died = dead_threads.of_ranks(errors, order)
         yield RULE.finding(
             f"ranks wait for each other in different groups: {waits}{tied}",
             ranks=deadlock.sides.odd,
-            where=witnesses(deadlock.waits, order),
-            details=unplaced(deadlock.waits, order),
+            where=[*dead_threads.where(died), *witnesses(deadlock.waits, order)],
+            details=[*dead_threads.told(died), *unplaced(deadlock.waits, order)],
+            remedy=dead_threads.REMEDY if died else None,
             waits={str(rank): names(deadlock.waits, [rank]) for rank in order},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,17 @@ from ddpdoctor.collect.faulthandler_text import from_faulthandler
 from ddpdoctor.collect.last_calls import record_from
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.pace import Pace
-from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, NewGroup, RankError, StepCount, StepMark
+from ddpdoctor.evidence.ranks import (
+    CollectiveCall,
+    CollectiveCalls,
+    Forward,
+    NewGroup,
+    RankError,
+    StepCount,
+    StepMark,
+    ThreadError,
+    ThreadErrors,
+)
 from ddpdoctor.evidence.recorder import FlightRecord
 
 
@@ -91,6 +102,15 @@ class RankProcess:
             return None
         return written.told(), written.at
 
+    def thread_errors(self) -> tuple[ThreadErrors, ...]:
+        """The errors that ended threads of it; nothing where there were none."""
+        each = []
+        for line in _bytes(self.file("threads")).splitlines():
+            with contextlib.suppress(msgspec.DecodeError):  # the last line may be torn
+                written = msgspec.json.decode(line, type=_Error)
+                each.append(ThreadError(thread=written.thread, error=written.told()))
+        return (ThreadErrors(each=tuple(each)),) if each else ()
+
     def debug(self) -> str | None:
         """TORCH_DISTRIBUTED_DEBUG as the rank had it when it joined, or None where it was not set."""
         said = (text for text in _names(self.file("names")).values() if text[0] == "debug")
@@ -159,6 +179,7 @@ class _Error(msgspec.Struct):
     stack: list[_Frame] = []
     cause: _Error | None = None
     at: float = 0.0
+    thread: str = ""
 
     def told(self) -> RankError:
         return RankError(

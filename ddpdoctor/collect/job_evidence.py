@@ -106,7 +106,7 @@ class JobEvidence:
                 seen = (*seen, record) if record is not None else seen
             ending = (exits[agent.rank],) if agent.rank in exits else ()
             looks = (self.looks[agent.rank],) if agent.rank in self.looks else ()
-            told = (agent.steps(), agent.calls(), agent.pace(), *looks)
+            told = (agent.steps(), agent.calls(), agent.pace(), *agent.thread_errors(), *looks)
             facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
         source = source_of(_frames(facts))
         size = JobSize(ranks=max(agent.header.world_size for agent in ranks)) if ranks else None

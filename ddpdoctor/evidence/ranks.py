@@ -22,6 +22,21 @@ class RankError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadError:
+    """An exception that ended a thread of a rank; the rank itself went on. `thread` is its name."""
+
+    thread: str
+    error: RankError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadErrors:
+    """The threads of one rank that an exception ended, the first one first."""
+
+    each: tuple[ThreadError, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RankExit:
     """How one rank ended, as far as it is known.
 
@@ -142,4 +157,4 @@ class JobSize:
     ranks: int
 
 
-KINDS = (RankExit, StepCount, CollectiveCalls, JobSize)
+KINDS = (RankExit, ThreadErrors, StepCount, CollectiveCalls, JobSize)

@@ -67,7 +67,7 @@ def test_signal_handlers_of_the_users(short_dir: Path, tmp_path: Path) -> None:
 
 def test_all_of_them_together(short_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('my sitecustomize ran', flush=True)")
-    code = FAULTHANDLER + SIGNALS + BEFORE + EXCEPTHOOK + THREADS + SIGNALLED + THREAD + RAISE
+    code = FAULTHANDLER + SIGNALS + THREADS + BEFORE + EXCEPTHOOK + SIGNALLED + THREAD + RAISE
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(tmp_path))
         ended, written = rank(code, short_dir, tmp_path)
@@ -78,6 +78,10 @@ def test_all_of_them_together(short_dir: Path, tmp_path: Path) -> None:
     recorded = written.error()
     assert recorded is not None
     assert recorded[0].type == "KeyError"
+    (threads,) = written.thread_errors()
+    assert [(one.error.type, one.error.stack[0].function) for one in threads.each] == [
+        ("ZeroDivisionError", "<lambda>")
+    ]
     assert written.left_at() is not None
 
 

@@ -27,7 +27,7 @@ def record_error(rank: Rank, error: BaseException) -> None:
         except FileExistsError:
             return
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"at": time.time(), **_described(error)}, file)
+            json.dump({"at": time.time(), **described(error)}, file)
     keep_recorder(rank)
 
 
@@ -43,7 +43,8 @@ def keep_recorder(rank: Rank) -> None:
             os.rename(f"{path}.part", path)
 
 
-def _described(error: BaseException, depth: int = 0) -> dict[str, Any]:
+def described(error: BaseException, depth: int = 0) -> dict[str, Any]:
+    """The error with its stack, innermost first, and what it was raised from, as JSON can hold it."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)[-MOST_FRAMES:]
@@ -56,7 +57,7 @@ def _described(error: BaseException, depth: int = 0) -> dict[str, Any]:
              "line": frame.lineno or 0, "function": frame.name}
             for frame in reversed(frames)
         ],
-        "cause": _described(cause, depth + 1) if cause is not None and depth < 4 else None,
+        "cause": described(cause, depth + 1) if cause is not None and depth < 4 else None,
     }  # fmt: skip
 
 

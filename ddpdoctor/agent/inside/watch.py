@@ -30,6 +30,7 @@ def joining(rank: Rank) -> None:
     from .log import Log
     from .server import start_worker_server
     from .steps import count_steps
+    from .threads import record_thread_errors
     from .tracing import allow_stacks
 
     with rank.giving_up("allowing py-spy"):
@@ -40,6 +41,7 @@ def joining(rank: Rank) -> None:
         answer_requests(rank)
     with rank.giving_up("recording the rank's error"):
         record_uncaught(rank)
+        record_thread_errors(rank)
     with rank.giving_up("recording calls"):
         log = Log(rank)
         log.number("debug", os.environ.get("TORCH_DISTRIBUTED_DEBUG", ""))  # the script may have set it itself
