@@ -14,6 +14,7 @@ from ddpdoctor.analysis.known_errors import Echo, echo
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.shift import Shift, shift_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Made, Timeline
+from ddpdoctor.analysis.two_threads import groups_in_turns
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.source import Loop, SourceCode
@@ -30,6 +31,7 @@ class Cause(Enum):
     LACKING = "never called what the others call"
     LEFT = "ended their loop, or the program, while others still needed them"
     MISMATCH = "called another operation at the same point"
+    CHANCE = "called from several threads in turns, in an order that is chance"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,10 @@ def _began(desync: Desync) -> int:
 def _of_group(
     group: GroupTimeline, timeline: Timeline, code: SourceCode | None, finished: set[int], lost: set[int]
 ) -> Iterator[Desync]:
+    clash = group.clashes.get(Disagreement.OPERATION) or group.clashes.get(Disagreement.SHAPE)
+    if clash is not None and _is_chance(group, timeline, clash):
+        yield _by_chance(group, clash)
+        return
     clash = group.clashes.get(Disagreement.OPERATION)
     if clash is not None:
         yield _clashed(group, clash, timeline, code)
@@ -120,6 +126,27 @@ def _of_group(
     short = {rank for rank in gone if group.reached(rank) < max((made.seq for made in waiting.values()), default=0)}
     if short and waiting:
         yield _ended(group, short, waiting)
+
+
+def _is_chance(group: GroupTimeline, timeline: Timeline, clash: Clash) -> bool:
+    """Whether ranks call from two threads in turns, and came apart in a call of one and a call of the other."""
+    lines = {made.stack for made in clash.made.values()}
+    in_turns = {made.name for rank in group.recorded for made in groups_in_turns(timeline.archive.records[rank])}
+    return len(lines) > 1 and group.lane.group.name in in_turns
+
+
+def _by_chance(group: GroupTimeline, clash: Clash) -> Desync:
+    """No rank is at fault: all do the same, and what they met in is chance."""
+    return Desync(
+        cause=Cause.CHANCE,
+        group=group,
+        seq=clash.seq,
+        odd=(),
+        usual=tuple(sorted(clash.made)),
+        tied=False,
+        made=clash.made,
+        comparison=Comparison(Relation.UNKNOWN),
+    )
 
 
 def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, Made]) -> Desync:

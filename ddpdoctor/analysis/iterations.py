@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.analysis.timeline import DEFAULT_GROUP
 from ddpdoctor.analysis.turns import PassedOver, passed_over
+from ddpdoctor.analysis.two_threads import groups_in_turns
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls
@@ -65,9 +66,10 @@ class Iterations:
 def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | None) -> Iterations:
     """Where the ranks' iterations parted, by the marks that their agents made.
 
-    Under `Join` they may: a rank that has no more data answers the calls of the others without iterations of its own.
+    Under `Join` they may: a rank that has no more data answers the calls of the others without iterations of its own. Where
+    another thread calls between the iterations, they begin after as many calls as chance has it.
     """
-    if any(frame.file.endswith(JOIN) for entry in records or () for frame in entry.value.frames):
+    if any(_counts_tell_nothing(entry.value) for entry in records or ()):
         return Iterations(None)
     began: dict[int, dict[int, int]] = {}
     for entry in calls:
@@ -75,6 +77,13 @@ def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | Non
             began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
     made = {entry.rank: _made(entry.value) for entry in calls}
     return Iterations(_out_of_step(began), _left_out(began, made), _other_forward(calls), passed_over(calls))
+
+
+def _counts_tell_nothing(record: FlightRecord) -> bool:
+    joins = any(frame.file.endswith(JOIN) for frame in record.frames)
+    return joins or any(
+        group.name in DEFAULT_GROUP or group.description == DEFAULT_GROUP[0] for group in groups_in_turns(record)
+    )
 
 
 def _out_of_step(began: Mapping[int, Mapping[int, int]]) -> OutOfStep | None:

@@ -9,7 +9,7 @@ from ddpdoctor.analysis.failures import Failures
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.signatures import signatures_of
 from ddpdoctor.analysis.watchdog import Watchdogs
-from ddpdoctor.analysis.wording import called, condition_note, unplaced, witnesses
+from ddpdoctor.analysis.wording import called, condition_note, names, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -31,6 +31,7 @@ def check(desyncs: Desyncs | None, failures: Failures | None, watchdogs: Watchdo
     if desyncs is None and failures is None:
         raise SkipCheck("no FlightRecord, and nobody saw a rank end")
     if desyncs is not None and desyncs.found:
+        yield from _by_chance(desyncs)
         yield from _by_recorder(desyncs)
     elif failures is not None:
         yield from _by_words(failures)
@@ -60,6 +61,19 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
             f"{' where '.join(told)}, as their watchdogs say{tied}",
             ranks=sides.odd,
             operations={group_ranks([rank]): one.op for rank, one in sorted(met.items())},
+        )
+
+
+def _by_chance(desyncs: Desyncs) -> Iterator[Finding]:
+    for desync in desyncs.of(Cause.CHANCE):
+        group = desync.group.name or "the default group"
+        yield RULE.finding(
+            f"{group_ranks(desync.usual)} call collectives of {group} from two threads: the order is chance, and "
+            f"{names(desync.made, desync.usual)} was not the same call on every rank",
+            where=witnesses(desync.made, desync.usual),
+            remedy="give the thread a process group of its own (`dist.new_group()`) that nothing else uses",
+            seq=desync.seq,
+            group=desync.group.name or "default",
         )
 
 

@@ -44,7 +44,10 @@ class Log:
         return number
 
     def place(self, depth: int) -> int:
-        """The number of the user's own lines that led here, innermost first, from `depth` frames above the caller on."""
+        """The number of the user's own lines that led here, innermost first, from `depth` frames above the caller on.
+
+        In a thread other than the main one, the line of `threading` that began it comes last.
+        """
         lines: list[tuple[CodeType, int]] = []
         frame: FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001
         while frame is not None and len(lines) < MOST_LINES:
@@ -52,7 +55,7 @@ class Log:
             mine = self._users_code.get(code)
             if mine is None:
                 mine = self._users_code[code] = self.is_users(code.co_filename)
-            if mine:
+            if mine or (lines and frame.f_back is None and code.co_name == "_bootstrap"):
                 lines.append((code, frame.f_lineno))
             frame = frame.f_back
         if not lines:
