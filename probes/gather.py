@@ -21,6 +21,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from meeting_options import first_line, meeting_options
 from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
 
 PINGS = 5
@@ -33,15 +34,7 @@ POLL_SECONDS = 0.02
 
 def main() -> int:
     """Returns 0, or 3 with the reason as the last line of stderr where the ranks could not meet."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rank", type=int, required=True)
-    parser.add_argument("--world-size", type=int, required=True)
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--hosted", action="store_true", help="the launcher's agent serves the store")
-    parser.add_argument(
-        "--deadline", type=float, required=True, help="seconds to wait for others, from when this rank is ready"
-    )
+    parser = meeting_options(__doc__)
     parser.add_argument("--facts", type=Path, required=True, help="the file that this rank's facts will appear in")
     parser.add_argument("--out", type=Path, required=True, help="where rank 0 writes a JSON line an arrival")
     options = parser.parse_args()
@@ -193,11 +186,6 @@ def answer(store: Store, number: int, patience_seconds: float) -> None:
         while store.get(f"turn/{number}") != b"leave":
             time.sleep(POLL_SECONDS)
     store.add("left", 1)
-
-
-def first_line(error: BaseException) -> str:
-    """The error's own first line, without torch's C++ stack."""
-    return str(error).partition("\n")[0].partition(" Exception raised from")[0]
 
 
 if __name__ == "__main__":

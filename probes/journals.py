@@ -16,6 +16,7 @@ import zlib
 from datetime import timedelta
 from pathlib import Path
 
+from meeting_options import first_line, meeting_options
 from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
 
 PIECE_BYTES = 4 << 20  # a store takes 8 MiB at a time
@@ -27,19 +28,13 @@ LISTENING, LEAVE = "listening", "leave"
 
 def main() -> int:
     """Returns 0, or 3 with the reason as the last line of stderr where the ranks could not meet."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rank", type=int, required=True)
-    parser.add_argument("--world-size", type=int, required=True)
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--hosted", action="store_true", help="the launcher's agent serves the store")
-    parser.add_argument("--deadline", type=float, required=True, help="seconds to wait for the others")
+    parser = meeting_options(__doc__)
     parser.add_argument(
         "--folder", type=Path, required=True, help="this rank's files; rank 0 gets the others' beside them"
     )
     parser.add_argument("--gathered", type=Path, required=True, help="rank 0 creates this file when it has them all")
     parser.add_argument(
-        "--reported", type=Path, required=True, help="rank 0 waits for this file, with its exit code; the others get it"
+        "--reported", type=Path, required=True, help="rank 0 waits for this file, and lets the others leave"
     )
     options = parser.parse_args()
     end = time.monotonic() + options.deadline
@@ -65,14 +60,14 @@ def receive(options: argparse.Namespace, end: float) -> None:
     options.gathered.touch()
     while not options.reported.exists() and time.monotonic() < end + TURN_SECONDS:
         time.sleep(POLL_SECONDS)
-    store.set(LEAVE, options.reported.read_text() if options.reported.exists() else "")
+    store.set(LEAVE, "")
     gone = time.monotonic() + TURN_SECONDS
     while store.add("left", 0) < options.world_size - 1 and time.monotonic() < gone:
         time.sleep(POLL_SECONDS)
 
 
 def deliver(options: argparse.Namespace, end: float) -> None:
-    """Every other rank: hand in one's files as soon as rank 0 listens, stay until it has reported, and note its exit code.
+    """Every other rank: hand in one's files as soon as rank 0 listens, and stay until it has reported.
 
     The deadline counts while nobody serves the store: rank 0's part of the job may take longer than ours.
     """
@@ -91,7 +86,6 @@ def deliver(options: argparse.Namespace, end: float) -> None:
     store.set_timeout(timedelta(seconds=options.deadline))
     with contextlib.suppress(DistError):  # rank 0 has all it needs
         store.wait([LEAVE])
-        options.reported.write_bytes(store.get(LEAVE))
         store.add("left", 1)
 
 
@@ -120,11 +114,6 @@ def fetch(store: Store, rank: int, folder: Path) -> None:
         count, _, name = line.partition(" ")
         packed = b"".join(store.get(f"{rank}/{number}/{piece}") for piece in range(int(count)))
         (folder / f"{rank}-{Path(name).name}").write_bytes(zlib.decompressobj().decompress(packed, MOST_BYTES))
-
-
-def first_line(error: BaseException) -> str:
-    """The error's own first line, without torch's C++ stack."""
-    return str(error).partition("\n")[0].partition(" Exception raised from")[0]
 
 
 if __name__ == "__main__":

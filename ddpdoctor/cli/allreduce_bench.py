@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import UsageError
 
@@ -66,6 +67,7 @@ def register(app: typer.Typer) -> None:
 
 
 @reports
+@ends_alike
 def allreduce_bench(
     nproc: Annotated[
         Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only

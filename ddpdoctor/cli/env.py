@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 
@@ -15,6 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 @reports
+@ends_alike
 def env(
     deadline: Annotated[
         float, typer.Option(min=1, help="Seconds to wait for the other ranks of a launch before they are named.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def register(app: typer.Typer) -> None:
 
 
 @reports
+@ends_alike
 def net(
     nnodes: NodesOption = None,
     node_rank: NodeRankOption = None,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Optional
 import typer
 from typing_extensions import assert_never
 
+from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import Gate, ParityRun, ScalingRun, TrainingRun
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 @reports
+@ends_alike
 def train(
     context: typer.Context,
     nproc: Annotated[

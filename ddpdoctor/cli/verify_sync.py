@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
 from ddpdoctor.checkpoints.recognise import is_checkpoint
+from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import UsageError
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ddpdoctor.evidence import Evidence
     from ddpdoctor.evidence.replicas import Replicas
 
-LEAVE_LAST_SECONDS = 2.0  # a launcher ends rank 0, which cleans up, as soon as another rank leaves with an error
 DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the imports of many ranks on few cores a minute
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
 
@@ -36,6 +35,7 @@ def register(app: typer.Typer) -> None:
 
 
 @reports
+@ends_alike
 def verify_sync(
     target: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
@@ -167,14 +167,12 @@ def _track(
     ways = "--every 1" if nproc is None else f"--nproc {nproc} --every 1 --replay"
     command = f"ddpdoctor verify-sync {ways} {shlex.join(target)}"
     with run(every) as tracked:
-        if tracked.evidence is not None:
-            evidence = exact(tracked.evidence, command, again if replay else None)
-            tracked.verdict.code = show(judge(evidence, options), options)
-            keep(evidence, options)
-    code = tracked.verdict.code or tracked.code
-    if tracked.evidence is None and code:
-        time.sleep(LEAVE_LAST_SECONDS)
-    return code
+        if tracked.evidence is None:
+            return tracked.code
+        evidence = exact(tracked.evidence, command, again if replay else None)
+        code = show(judge(evidence, options), options)
+        keep(evidence, options)
+        return code or tracked.code
 
 
 def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None:

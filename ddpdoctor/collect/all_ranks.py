@@ -86,12 +86,9 @@ def _alone(gathered: this_host.Gathered, launch: Launch | None) -> Evidence:
 def _meet(world: World, launch: Launch, meeting: Meeting, folder: Path, deadline_seconds: float) -> Ended:
     command = [
         sys.executable, str(our_file("probes", "gather.py")),
-        "--rank", str(launch.rank), "--world-size", str(launch.world_size),
-        "--host", meeting.host, "--port", str(meeting.port), "--deadline", str(deadline_seconds),
+        *meeting.arguments(launch, deadline_seconds),
         "--facts", str(folder / "facts.json"), "--out", str(folder / "gathered.jsonl"),
     ]  # fmt: skip
-    if meeting.hosted:
-        command.append("--hosted")
     return world.run(command, deadline_seconds=2 * deadline_seconds + BESIDE_SECONDS, folder=str(folder))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ddpdoctor.agent import given_up, job_environment
 from ddpdoctor.analysis.windows import Open
-from ddpdoctor.collect.gathered import Verdict, gathered, hand_in
+from ddpdoctor.collect.gathered import gathered, hand_in
 from ddpdoctor.collect.script_asides import how_it_ended, not_written, wrapped_twice
 from ddpdoctor.collect.tracks import read_tracks
 from ddpdoctor.errors import UsageError
@@ -31,14 +31,10 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
-    """The evidence, and how the script ended: its exit code.
-
-    Under a launcher rank 0 alone has evidence and speaks. It puts its exit code into `verdict`, where the others find it.
-    """
+    """The evidence, and how the script ended: its exit code. Under a launcher rank 0 alone has evidence and speaks."""
 
     evidence: Evidence | None
     code: int
-    verdict: Verdict
 
 
 @contextlib.contextmanager
@@ -73,18 +69,16 @@ def track_script(
         agent = job_environment(["sync"], directory, os.environ)
         agent |= {EVERY: str(every), CLOSELY: _asked(closely)}
         code, stalled = _run(command, {**environ, **agent}, directory, stall_after, quiet_stdout)
-        verdict = Verdict()
         if launch is not None and launch.world_size > 1:
             if launch.rank != 0:
-                verdict = hand_in(launch, directory, deadline_seconds=stall_after)
-                yield Tracked(evidence=None, code=code, verdict=verdict)
+                hand_in(launch, directory, deadline_seconds=stall_after)
+                yield Tracked(evidence=None, code=code)
                 return
-            verdict = stack.enter_context(gathered(launch, directory, signals, deadline_seconds=stall_after))
+            stack.enter_context(gathered(launch, directory, signals, deadline_seconds=stall_after))
         expected = nproc if launch is None else launch.world_size
         yield Tracked(
             evidence=_evidence(script, arguments, directory, expected, code, stall_after if stalled else None),
             code=code,
-            verdict=verdict,
         )
 
 

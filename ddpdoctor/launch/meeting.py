@@ -25,6 +25,14 @@ class Meeting:
     port: int
     hosted: bool
 
+    def arguments(self, launch: Launch, deadline_seconds: float) -> list[str]:
+        """What a probe that meets there is told; `probes/meeting_options.py` reads it."""
+        return [
+            "--rank", str(launch.rank), "--world-size", str(launch.world_size),
+            "--host", self.host, "--port", str(self.port), "--deadline", str(deadline_seconds),
+            *(["--hosted"] if self.hosted else []),
+        ]  # fmt: skip
+
 
 def meeting_point(environ: Mapping[str, str], launch: Launch) -> Meeting:
     """MASTER_ADDR and MASTER_PORT, or what every rank derives alike from Slurm's or Open MPI's variables.

@@ -20,6 +20,7 @@ PROBE = Path(__file__).parents[2] / "probes" / "gather.py"
 
 @pytest.fixture(scope="module")
 def gather():
+    sys.path.insert(0, str(PROBE.parent))  # the program's own folder
     spec = importlib.util.spec_from_file_location("gather_probe", PROBE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def journals():
+def journals(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(PROBE.parent)
     spec = importlib.util.spec_from_file_location("journals", PROBE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
