@@ -22,9 +22,11 @@ import torch.distributed  # noqa: F401 - paid for before any clock runs
 from ddpdoctor.analysis.ifnames import GLOO, gloo_choice
 from ddpdoctor.analysis.rounds import neighbours
 from ddpdoctor.collect import environment, network
+from ddpdoctor.collect.nccl_tries import gpus_for_nccl, try_transports
 from ddpdoctor.collect.world import World
 from ddpdoctor.evidence import Missing
 from ddpdoctor.evidence.links import Group, Groups, Links, MasterProbe
+from ddpdoctor.evidence.nccl import NcclTries, NcclTry
 from ddpdoctor.evidence.network import Master, Network
 from ddpdoctor.launch.program import run
 from ddpdoctor.launch.ranks import our_file
@@ -100,10 +102,16 @@ def main() -> int:
                 try_groups(messages, options, members, until)
                 if members:
                     say("Groups", asdict(gather_groups(messages, members, until)))
+                if members or options.nodes == 1:
+                    try_nccl(messages, me, until)
+                    say("NcclTries", asdict(gather_nccl(messages, [node.node for node in gathered.nodes], until)))
                 _wait_until_others_left(messages, len(gathered.nodes) - len(gathered.links.lost) - 1)
                 return 0
             over = follow(messages, me, key, until=until)
-            try_groups(messages, options, messages.hear("groups", until=until, while_alive=0) or [], until)
+            members = messages.hear("groups", until=until, while_alive=0) or []
+            try_groups(messages, options, members, until)
+            if members:
+                try_nccl(messages, me, until)
             messages.count("left")
             return 0 if over else 1
         finally:
@@ -150,6 +158,23 @@ def gather_groups(messages: Messages, members: list[int], until: float) -> Group
                 )
             )
     return Groups(nodes=tuple(members), groups=tuple(judged))
+
+
+def try_nccl(messages: Messages, me: Self, until: float) -> None:
+    """Sum over this node's GPUs with each transport of NCCL, and leave what came of it for node 0."""
+    gpus, nothing_to_try = gpus_for_nccl()
+    tries = [] if nothing_to_try else list(try_transports(me.node, gpus, until=until - LEAVE_SECONDS))
+    skipped = "" if tries else nothing_to_try or "no time was left: give it a longer --deadline"
+    messages.say(f"nccl/{me.node}", {"host": me.host, "skipped": skipped, "tries": [asdict(each) for each in tries]})
+
+
+def gather_nccl(messages: Messages, nodes: list[int], until: float) -> NcclTries:
+    """What all nodes said of NCCL between their own GPUs."""
+    said = [messages.hear(f"nccl/{node}", until=until, while_alive=node) for node in nodes]
+    return NcclTries(
+        tries=tuple(msgspec.convert(each, NcclTry) for one in said if one for each in one["tries"]),
+        skipped={one["host"]: one["skipped"] for one in said if one and one["skipped"]},
+    )
 
 
 def own_address(here: Network, master: Master | None, master_addr: str) -> str:

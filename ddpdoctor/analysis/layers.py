@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ddpdoctor.evidence.links import Groups, Link, LinkOutcome, Links, MasterOutcome, MasterProbe
+from ddpdoctor.evidence.nccl import NcclTransport, NcclTries
 
 ON_THE_WAY: tuple[tuple[str, frozenset[MasterOutcome]], ...] = (
     ("name of the master", frozenset({"unresolved"})),
@@ -18,6 +19,9 @@ BETWEEN_NODES: tuple[tuple[str, frozenset[LinkOutcome]], ...] = (
     ("64 bytes there and back", frozenset({"small-stalls"})),
     ("64 KiB and a stream", frozenset({"large-stalls"})),
 )
+
+
+NCCL_TRANSPORTS: tuple[NcclTransport, ...] = ("P2P", "SHM", "NET")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +39,29 @@ class Layer:
         return "failed" if self.failed else "ok" if self.tried else "skipped"
 
 
-def layers(probes: Collection[MasterProbe], links: Links | None, groups: Groups | None) -> tuple[Layer, ...]:
+def layers(
+    probes: Collection[MasterProbe], links: Links | None, groups: Groups | None, nccl: NcclTries | None
+) -> tuple[Layer, ...]:
     """Every layer in order. What nobody tried was skipped for the first that failed below it."""
-    found = [*_on_the_way(probes), *_between_nodes(links), *_groups(groups)]
+    found = [*_on_the_way(probes), *_between_nodes(links), *_groups(groups), *nccl_layers(nccl)]
     first = next((layer.name for layer in found if layer.verdict == "failed"), None)
     reason = f"{first} failed" if first else "no time or nobody was left"
-    told = [layer if layer.tried or layer.skipped else replace(layer, skipped=reason) for layer in found]
-    return (*told, Layer(name="NCCL", skipped="`ddpdoctor allreduce-bench` tries it where GPUs are"))
+    return tuple(layer if layer.tried or layer.skipped else replace(layer, skipped=reason) for layer in found)
+
+
+def nccl_layers(nccl: NcclTries | None) -> Iterable[Layer]:
+    """NCCL between the GPUs of each host, one layer a transport. A host whose GPUs have no such way has not tried it."""
+    tries, skipped = (nccl.tries, set(nccl.skipped.values())) if nccl is not None else ((), set())
+    for transport in NCCL_TRANSPORTS:
+        its = [each for each in tries if each.transport == transport]
+        tried = [each for each in its if each.outcome != "not-taken"]
+        reasons = sorted({each.detail for each in its if each.outcome == "not-taken"} or skipped)
+        yield Layer(
+            name=f"NCCL over {transport}",
+            tried=len(tried),
+            failed=sum(each.outcome != "ok" for each in tried),
+            skipped="" if tried else "; ".join(reasons),
+        )
 
 
 def _on_the_way(probes: Collection[MasterProbe]) -> Iterable[Layer]:

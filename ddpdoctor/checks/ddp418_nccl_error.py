@@ -1,4 +1,4 @@
-"""NCCL failed, and its words tell on which side: the network, a device, its own set-up."""
+"""NCCL failed, in a job or in the tries of `net`, and its words tell on which side: the network, a device, its own set-up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.failures import Failures, unique_ranks
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.evidence.nccl import NcclOutcome, NcclTransport, NcclTries, NcclTry
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP418",
@@ -67,8 +68,47 @@ _MEANINGS = (
 )
 
 
-def check(failures: Failures) -> Iterator[Finding]:
-    """What NCCL's words mean, on which ranks; said only of ranks that do not merely echo a peer."""
+# what to do where a transport does not work between the GPUs of one host, and NCCL's words do not tell more
+_WAYS: dict[NcclTransport, str] = {
+    "P2P": "switch off ACS and the IOMMU's translation (`iommu=pt`) in BIOS and kernel, which send GPU traffic astray; "
+    "NCCL_P2P_DISABLE=1 goes around it, slowly",
+    "SHM": "give the container more shared memory (`--shm-size=8g` or `--ipc=host`); NCCL_SHM_DISABLE=1 goes around it, slowly",
+    "NET": "set NCCL_SOCKET_IFNAME to an interface whose address this host reaches, and look at its firewall",
+}
+_HOW: dict[NcclOutcome, str] = {"failed": "fails", "hung": "hangs", "wrong": "gives a wrong sum"}
+
+
+def check(failures: Failures | None, nccl: NcclTries | None) -> Iterator[Finding]:
+    """What NCCL's words mean, on which ranks or hosts; said only of ranks that do not merely echo a peer."""
+    if failures is None and (nccl is None or not nccl.tries):
+        untried = "; ".join(sorted(set(nccl.skipped.values()))) if nccl is not None else "net did not get to it"
+        raise SkipCheck(f"nobody saw a rank end, there is no log, and NCCL was not tried between GPUs: {untried}")
+    if failures is not None:
+        yield from _of_a_job(failures)
+    if nccl is not None:
+        for tried in nccl.tries:
+            if tried.outcome in _HOW:
+                yield _of_a_try(tried, nccl)
+
+
+def _of_a_try(tried: NcclTry, nccl: NcclTries) -> Finding:
+    others = [each.transport for each in nccl.tries if each.node == tried.node and each.outcome == "ok"]
+    warnings = list(dict.fromkeys(words for log in tried.logs for words in log.warnings))
+    decoded = next((do for pattern, _, do in _MEANINGS if re.search(pattern, "\n".join(warnings))), None)
+    works = f"; it works over {' and '.join(others)}" if others else ""
+    return RULE.finding(
+        f"NCCL over {tried.transport} {_HOW[tried.outcome]} between the {tried.gpus} GPUs of {tried.host} "
+        f"({tried.detail}){works}",
+        ranks=(tried.node,),
+        hosts=(tried.host,),
+        remedy=decoded or _WAYS[tried.transport],
+        details=[*(f"its words: {words[:300]}" for words in warnings), *tried.remarks],
+        transport=tried.transport,
+        seconds=tried.seconds,
+    )
+
+
+def _of_a_job(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP418")
     if not found:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ddpdoctor.analysis.layers import Layer
     from ddpdoctor.evidence.links import Links
+    from ddpdoctor.evidence.nccl import NcclTries
     from ddpdoctor.launch.nodes import Place
     from ddpdoctor.model import Measure
 
@@ -62,9 +63,10 @@ def net(
     options: ReportOptions,
 ) -> None:
     """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
-    from ddpdoctor.analysis.layers import layers
+    from ddpdoctor.analysis.layers import layers, nccl_layers
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.evidence.links import Groups, Links, MasterProbe
+    from ddpdoctor.evidence.nccl import NcclTries
     from ddpdoctor.launch.nodes import run_node
     from ddpdoctor.render.layers import table
     from ddpdoctor.render.matrix import heat_map, nodes_file
@@ -75,7 +77,11 @@ def net(
     evidence = run_node(place, deadline_seconds=deadline)
     links = evidence.one(Links)
     probes = [entry.value for entry in evidence.per_rank(MasterProbe) or ()]
-    found = layers(probes, links, evidence.one(Groups)) if place.nodes > 1 else ()
+    nccl = evidence.one(NcclTries)
+    if place.nodes > 1:
+        found = layers(probes, links, evidence.one(Groups), nccl)
+    else:
+        found = tuple(nccl_layers(nccl)) if nccl is not None and nccl.tries else ()
     if nodes_out is not None and links is not None:
         from ddpdoctor.case import write_atomically
 
@@ -86,14 +92,15 @@ def net(
         typer.echo(table(found))
     if links is not None and len(links.nodes) > 1 and options.format is Format.TEXT:
         typer.echo(heat_map(links))
-    conclude(evidence, options, measured=_measured(found, links))
+    conclude(evidence, options, measured=_measured(found, links, nccl))
 
 
-def _measured(found: Sequence[Layer], links: Links | None) -> dict[str, Measure]:
+def _measured(found: Sequence[Layer], links: Links | None, nccl: NcclTries | None) -> dict[str, Measure]:
     from ddpdoctor.render import layers, matrix
 
     return {
         **({"layers": layers.measured(found)} if found else {}),
+        **({"nccl": [asdict(each) for each in nccl.tries]} if nccl is not None and nccl.tries else {}),
         **({"links": matrix.measured(links)} if links is not None else {}),
     }
 

@@ -80,7 +80,7 @@ def run_node(place: Place, *, deadline_seconds: float) -> Evidence:
 
 def _evidence(place: Place, said: dict[str, Any], ended: Ended) -> Evidence:
     known = kinds()
-    of_job = ("Links", "RankSet", "Groups")
+    of_job = ("Links", "RankSet", "Groups", "NcclTries")
     own = {name: value for name, value in said.items() if name in known and name not in of_job}
     by_node = {node["node"]: (node["host"], node["facts"]) for node in said.get("nodes", ())}
     host, facts = by_node.get(place.node, (own.get("Network", {}).get("hostname", "this host"), {}))

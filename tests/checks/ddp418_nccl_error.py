@@ -1,11 +1,35 @@
 """NCCL's own words, decoded; a peer's end is not one of its errors."""
 
-from tests.checks import Sick
+from ddpdoctor.evidence.nccl import NcclLog, NcclTries, NcclTry
+from tests.checks import Sick, job
 from tests.endings import FINE, LOST_PEER, ended, raised
 
 SYSTEM = "NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled system error\nncclSystemError: System call failed"
 
+
+def tries(p2p: str, detail: str = "", *warnings: str) -> NcclTries:
+    """Four GPUs of one host, where SHM works and NET is what NCCL takes."""
+    logs = (NcclLog(rank=0, version="2.27.3+cuda12.9", transports=("P2P",), warnings=warnings),)
+    return NcclTries(
+        tries=(
+            NcclTry(node=1, host="host-1", gpus=4, transport="P2P", outcome=p2p, detail=detail, logs=logs),
+            NcclTry(node=1, host="host-1", gpus=4, transport="SHM", outcome="ok"),
+        )
+    )
+
+
 SICK = (
+    Sick(
+        evidence=job(tries("hung", "no sum after 30 s")),
+        says="NCCL over P2P hangs between the 4 GPUs of host-1 (no sum after 30 s); it works over SHM",
+        ranks=(1,),
+        hosts=("host-1",),
+    ),
+    Sick(
+        evidence=job(tries("failed", "rank 2 failed during the sum over P2P", "Call to ibv_create_qp failed")),
+        says="NCCL over P2P fails between the 4 GPUs of host-1 (rank 2 failed during the sum over P2P); it works over SHM",
+        ranks=(1,),
+    ),
     Sick(
         evidence=ended(LOST_PEER, raised(SYSTEM, "DistBackendError")),
         says="a system call inside NCCL failed: a socket, shared memory, or a device file on rank 1",
@@ -19,4 +43,4 @@ SICK = (
         ranks=(0,),
     ),
 )
-HEALTHY = (ended(FINE, FINE),)
+HEALTHY = (ended(FINE, FINE), job(tries("ok")), job(tries("not-taken", "NCCL took NET")))
