@@ -39,7 +39,9 @@ def init(
     cpu: Annotated[bool, typer.Option("--cpu", help="Without GPUs: the ranks talk over gloo.")] = False,
     interface: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--interface", metavar="NAME", help="The network interface of NCCL and gloo, such as ib0."),
+        typer.Option(
+            "--interface", metavar="NAME", help="Of NCCL and gloo, such as ib0.  [default: the way to MASTER_ADDR]"
+        ),
     ] = None,
     hours: Annotated[int, typer.Option("--hours", min=1, max=8760, help="The longest that the job may take.")] = 24,
     image: Annotated[

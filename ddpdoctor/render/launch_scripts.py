@@ -11,9 +11,27 @@ PREFLIGHT = "net"  # names, routes, ports, rendezvous, every pair of nodes, gloo
 PATIENCE_SECONDS = 600  # a checkpoint or an evaluation on one rank takes minutes; a hang takes for ever
 
 
+# where it cannot tell, NCCL and gloo choose, and the preflight says what is wrong with the name
+CHOOSE_INTERFACE = """
+# NCCL and gloo take the interface that leads to MASTER_ADDR; on that node itself, the one that bears its address.
+choose_interface() {
+    local address interface
+    address=$(getent ahosts "$MASTER_ADDR" | awk 'NR == 1 { print $1 }') || return 0
+    interface=$(ip -oneline route get "$address" | sed -nE 's/.* dev ([^ ]+) .*/\\1/p') || return 0
+    if [ "$interface" = lo ]; then
+        interface=$(ip -oneline address show to "$address" | awk 'NR == 1 { print $2 }')
+    fi
+    if [ -n "$interface" ] && [ "$interface" != lo ]; then
+        export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-=$interface}"
+        export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$interface}"
+    fi
+}
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The job to launch. `cpus` are those of a node; `interface` None leaves the choice to NCCL and gloo."""
+    """The job to launch. `cpus` are those of a node; `interface` None takes the one that leads to MASTER_ADDR."""
 
     command: Sequence[str]
     nodes: int = 2
@@ -53,16 +71,21 @@ MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 while (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done
 export MASTER_ADDR MASTER_PORT
 
-export OMP_NUM_THREADS={job.threads}
+# torchrun's default of one OpenMP thread a rank starves data loading and CPU work.
+export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK > {job.ranks_per_node} ? SLURM_CPUS_PER_TASK / {job.ranks_per_node} : 1))
 export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # since Slurm 22.05 srun does not inherit --cpus-per-task
 {_interface(job)}
-# Before the job: can the nodes reach each other? Ends the batch job where they cannot.
-srun ddpdoctor {PREFLIGHT}
+# The job on one node, watched: a hang or a crash is explained in the output, and ends it instead of waiting for --time.
+start_ranks() {{
+    exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+        torchrun --nnodes "$SLURM_NNODES" --node-rank "$SLURM_NODEID" --nproc-per-node {job.ranks_per_node} \\
+        --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" {shlex.join(job.command)}
+}}
+export -f choose_interface start_ranks
 
-# The job, watched: a hang or a crash is explained in the output, and ends the job instead of waiting for --time.
-srun --kill-on-bad-exit=1 bash -c 'exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
-    torchrun --nnodes "$SLURM_NNODES" --node-rank "$SLURM_NODEID" --nproc-per-node {job.ranks_per_node} \\
-    --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" {_quoted_inside(job.command)}'
+# Before the job: can the nodes reach each other? Ends the batch job where they cannot.
+srun bash -c 'choose_interface; exec ddpdoctor {PREFLIGHT}'
+srun --kill-on-bad-exit=1 bash -c 'choose_interface; start_ranks'
 """
 
 
@@ -76,7 +99,7 @@ set -euo pipefail
 : "${{NODE_RANK:?set it to the number of this node, from 0 to {job.nodes - 1}}}"
 export MASTER_ADDR MASTER_PORT=${{MASTER_PORT:-{PORT}}}  # the same on every node
 export OMP_NUM_THREADS={job.threads}
-{_interface(job)}
+{_interface(job)}choose_interface
 torchrun=(torchrun --nnodes {job.nodes} --node-rank "$NODE_RANK"
     --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT")
 
@@ -157,11 +180,8 @@ def interface_variables(job: Job) -> dict[str, str]:
 
 
 def _interface(job: Job) -> str:
-    if job.interface is None:
-        return "# NCCL and gloo choose the interface; where they choose wrong, write this script again with --interface NAME"
-    return "export " + " ".join(f"{name}={value}" for name, value in interface_variables(job).items())
-
-
-def _quoted_inside(command: Sequence[str]) -> str:
-    """The command inside a single-quoted string of the shell."""
-    return shlex.join(command).replace("'", "'\\''")
+    """A function of the shell that chooses, on the node that it runs on."""
+    if job.interface is not None:
+        chosen = " ".join(f'{name}="{value}"' for name, value in interface_variables(job).items())
+        return f"choose_interface() {{ export {chosen}; }}\n"
+    return CHOOSE_INTERFACE

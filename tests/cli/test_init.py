@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from ddpdoctor import cli
+from ddpdoctor.render.launch_scripts import CHOOSE_INTERFACE
 
 
 def written(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -21,6 +24,44 @@ def test_bash_reads_the_script_whatever_the_command(launcher: str, capfd: pytest
     subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=30)
 
 
+@pytest.mark.skipif(
+    shutil.which("shellcheck") is None, reason="shellcheck is not installed: apt-get install shellcheck"
+)
+@pytest.mark.parametrize("arguments", [["slurm"], ["slurm", "--interface", "ib0", "--cpu"], ["torchrun"]])
+def test_shellcheck_has_nothing_to_say(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    script = written(capfd, *arguments, "--", "train.py", "--name", "it's")
+    said = subprocess.run(["shellcheck", "-"], input=script, capture_output=True, text=True, check=False, timeout=60)
+    assert not said.stdout
+
+
+@pytest.mark.parametrize(
+    ("master", "route", "address", "chosen"),
+    [
+        ("10.1.0.1", "10.1.0.1 dev ib0 src 10.1.0.2 uid 0", "", "=ib0 ib0"),
+        (
+            "10.1.0.2",
+            "local 10.1.0.2 dev lo src 10.1.0.2 uid 0",
+            "3: ib0    inet 10.1.0.2/24 scope global ib0",
+            "=ib0 ib0",
+        ),
+        ("127.0.1.1", "local 127.0.1.1 dev lo src 127.0.0.1 uid 0", "1: lo    inet 127.0.0.1/8 scope host lo", " "),
+    ],
+    ids=["another-node", "the-master-itself", "loopback"],
+)
+def test_the_interface_is_the_way_to_the_master(
+    master: str, route: str, address: str, chosen: str, tmp_path: Path
+) -> None:
+    ip = tmp_path / "ip"
+    ip.write_text(f"#!/bin/sh\ncase $2 in route) echo '{route}';; address) echo '{address}';; esac\n")
+    ip.chmod(0o755)
+    asks = 'set -euo pipefail; choose_interface; echo "${NCCL_SOCKET_IFNAME:-} ${GLOO_SOCKET_IFNAME:-}"'
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "MASTER_ADDR": master}
+    said = subprocess.run(
+        ["bash", "-c", f"{CHOOSE_INTERFACE}\n{asks}"], env=env, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert said.stdout == f"{chosen}\n"
+
+
 def test_the_script_for_slurm_starts_one_watched_torchrun_a_node(capfd: pytest.CaptureFixture[str]) -> None:
     script = written(
         capfd, "slurm", "--nodes", "4", "--cpus", "96", "--interface", "ib0", "--", "train.py", "--lr", "1"
@@ -30,12 +71,12 @@ def test_the_script_for_slurm_starts_one_watched_torchrun_a_node(capfd: pytest.C
         "#SBATCH --ntasks-per-node=1",
         "#SBATCH --gpus-per-node=8",
         "#SBATCH --cpus-per-task=96",
-        "export OMP_NUM_THREADS=12",
-        "export NCCL_SOCKET_IFNAME==ib0 GLOO_SOCKET_IFNAME=ib0",
+        "export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK > 8 ? SLURM_CPUS_PER_TASK / 8 : 1))",
+        'choose_interface() { export NCCL_SOCKET_IFNAME="=ib0" GLOO_SOCKET_IFNAME="ib0"; }',
     ):
         assert line in script.splitlines()
     assert "ddpdoctor watch --stall-after 600 --kill-on-hang --" in script
-    assert script.rstrip().endswith("train.py --lr 1'")
+    assert '--master-port "$MASTER_PORT" train.py --lr 1\n' in script
 
 
 def test_without_gpus_none_are_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
