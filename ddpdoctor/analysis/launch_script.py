@@ -1,12 +1,12 @@
 """What a launch script says: its `#SBATCH` options, its variables, and its lines without comments and continuations.
 
-Shell is read line by line, not executed: what stands in variables is taken as written.
+Shell is read line by line, not executed: what stands in variables is taken as written, and what a script prints is no part of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.program_settings import Overwritten, overwritten
@@ -14,16 +14,25 @@ from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
 
 _SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task"}
 _OPTION = re.compile(r"^#SBATCH\s+(?:--([\w-]+)|-([A-Za-z]))(?:[=\s]*([^\s#]+))?")
-_ASSIGNMENT = re.compile(r"(?:^|(?<=[\s;&(]))([A-Z_]+)=(\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&)]*)")
+_ASSIGNMENT = re.compile(r"(?:^|(?<=[\s;&(,'\"]))([A-Z_]+)=(\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;&)]*)")
+_PRINTED = re.compile(r"^\s*(?:(?:echo|printf)\b|cat\s*<<)")
+_HERE_DOCUMENT = re.compile(r"^\s*cat\s*<<-?\s*[\"']?(\w+)[\"']?\s*$")
+_BEGINS = re.compile(r"^\s*(?:if|case)\b")
+_ENDS = re.compile(r"(?:^|;)\s*(?:fi|esac)\b")
+_ONLY_IF = re.compile(r"^\s*(?:\[|test\b)")
 _TORCHRUN = re.compile(r"\btorchrun\b|\btorch\.distributed\.(?:run|launch)\b|\baccelerate launch\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One logical line: continuations joined, comments gone; `number` is where it begins."""
+    """One logical line: continuations joined, comments gone; `number` is where it begins.
+
+    `conditional` is True between `if` and `fi`, in a `case`, and behind a test.
+    """
 
     number: int
     text: str
+    conditional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchScript:
-    """One script, with the programs that it starts. `batch` is True where it is one for sbatch."""
+    """One script, with the programs that it starts. `batch` is True where it is one for sbatch.
+
+    `variables` are those that it always sets, each with the value that it sets last.
+    """
 
     path: str
     batch: bool
@@ -63,6 +75,10 @@ class LaunchScript:
         for line in self.lines:
             if match := re.search(pattern, line.text):
                 yield line, match
+
+    def always(self, pattern: str) -> Iterator[tuple[Line, re.Match[str]]]:
+        """The same, of the lines that no condition guards."""
+        return ((line, match) for line, match in self.found(pattern) if not line.conditional)
 
     def overwritten(self, *names: str) -> Iterator[tuple[Program, Overwritten]]:
         """What its programs do to these variables."""
@@ -82,6 +98,7 @@ class LaunchScript:
         asked = self.option("nodes")
         numbers = [asked.value.rpartition("-")[2]] if asked else []
         numbers += [match[1] for _, match in self.found(r"--nnodes[=\s]+(?:\d+:)?(\d+)")]
+        numbers += [match[1] for _, match in self.found(r"\bsrun\b.*?\s(?:-N\s*|--nodes[=\s])(\d+)")]
         return max((int(number) for number in numbers if number.isdecimal()), default=1)
 
 
@@ -107,17 +124,40 @@ def _read(file: ScriptFile, programs: tuple[Program, ...]) -> LaunchScript:
         path=file.path,
         batch=bool(options),
         options=options,
-        variables=tuple(
-            Setting(match[1], match[2].strip("\"'"), line.number)
-            for line in lines
-            for match in _ASSIGNMENT.finditer(line.text)
-        ),
+        variables=_variables(lines),
         lines=lines,
         programs=programs,
     )
 
 
+def _variables(lines: Iterable[Line]) -> tuple[Setting, ...]:
+    always = (line for line in lines if not line.conditional)
+    last = {
+        match[1]: Setting(match[1], match[2].strip("\"'"), line.number)
+        for line in always
+        for match in _ASSIGNMENT.finditer(line.text)
+        if match[1] not in match[2]  # PORT=$((PORT + 1)) still begins with what was set before
+    }
+    return tuple(last.values())
+
+
 def _logical_lines(text: str) -> Iterator[Line]:
+    """Every line that is run, and whether a condition guards it."""
+    depth = 0
+    until: str | None = None  # the last word of a text that goes to the terminal
+    for line in _joined_lines(text):
+        if until is not None:
+            until = None if line.text.strip() == until else until
+            continue
+        if here := _HERE_DOCUMENT.match(line.text):
+            until = here[1]
+        depth += bool(_BEGINS.match(line.text))
+        if not _PRINTED.match(line.text):
+            yield Line(line.number, line.text, conditional=depth > 0 or bool(_ONLY_IF.match(line.text)))
+        depth = max(0, depth - bool(_ENDS.search(line.text)))
+
+
+def _joined_lines(text: str) -> Iterator[Line]:
     begun = 0
     parts: list[str] = []
     for number, raw in enumerate(text.splitlines(), start=1):

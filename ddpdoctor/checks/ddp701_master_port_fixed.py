@@ -27,7 +27,7 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             for setting in script.variables
             if setting.name == "MASTER_PORT" and setting.value.isdecimal()
         ]
-        named += [(match[1], line.number) for line, match in script.found(_GIVEN)]
+        named += [(match[1], line.number) for line, match in script.always(_GIVEN)]
         for program, each in script.overwritten("MASTER_PORT"):
             if each.value.isdecimal():
                 yield RULE.finding(

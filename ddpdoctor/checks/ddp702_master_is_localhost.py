@@ -29,10 +29,10 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             for setting in script.variables
             if setting.name == "MASTER_ADDR" and setting.value.startswith(_BEGINNINGS)
         ]
-        named += [(match[0], line.number) for line, match in script.found(_GIVEN)]
+        named += [(match[0], line.number) for line, match in script.always(_GIVEN)]
         named += [
             ("--standalone", line.number)
-            for line, _ in script.found(r"(?:torchrun|distributed\.run)\b.*--standalone\b")
+            for line, _ in script.always(r"(?:torchrun|distributed\.run)\b.*--standalone\b")
         ]
         for program, each in script.overwritten("MASTER_ADDR"):
             if each.value.startswith(_BEGINNINGS):

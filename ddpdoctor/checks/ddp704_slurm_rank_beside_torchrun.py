@@ -16,6 +16,7 @@ RULE = Rule(
     "and start a task a rank with srun",
 )
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+_OF_NODES = r"--(?:node[-_]rank|nnodes|machine_rank|num_machines)[=\s]+[\"']?\$\{?(\w+)"
 
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
@@ -24,8 +25,9 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         torchrun = script.torchrun
         if torchrun is None:
             continue
+        of_nodes = {match[1] for _, match in script.found(_OF_NODES)}  # torchrun is given them as what they are
         for setting in script.variables:
-            if setting.name in _RANKS and "SLURM_" in setting.value:
+            if setting.name in _RANKS and setting.name not in of_nodes and "SLURM_" in setting.value:
                 yield RULE.finding(
                     f"{setting.name}={setting.value} counts the tasks of Slurm; torchrun in line {torchrun.number} counts ranks",
                     where=[Where(rank=None, file=script.path, line=setting.line, function="")],

@@ -17,6 +17,8 @@ RULE = Rule(
 )
 _TO_SRUN = r"\bsrun\b.*(?:\s-c\s*\S|--cpus-per-(?:task|gpu)|--exact\b|--cpu-bind=none)"
 
+_TASKS = ("ntasks-per-node", "ntasks", "ntasks-per-gpu", "mincpus")
+
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each batch script whose torchrun runs on one CPU."""
@@ -33,15 +35,23 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
 
 def _one_cpu(script: LaunchScript) -> tuple[str, int] | None:
     asked = script.option("cpus-per-task")
-    passed_on = any(setting.name == "SRUN_CPUS_PER_TASK" for setting in script.variables) or any(script.found(_TO_SRUN))
+    passed_on = any(script.found(r"\bSRUN_CPUS_PER_TASK=")) or any(script.found(_TO_SRUN))
+    srun = next((line for line, _ in script.found(r"\bsrun\b.*\b(?:torchrun|torch\.distributed)")), None)
+    if srun is None and any(_several(script, name) for name in _TASKS):
+        return None  # the batch step itself has the CPUs of all tasks on its node
     if asked is None and not passed_on:
         return "no --cpus-per-task: the task that starts torchrun gets one CPU for all its ranks", 0
     if asked is not None and asked.value == "1":
         return "--cpus-per-task=1: the task that starts torchrun has one CPU for all its ranks", asked.line
-    srun = next((line for line, _ in script.found(r"\bsrun\b.*\b(?:torchrun|torch\.distributed)")), None)
     if asked is not None and srun is not None and not passed_on:
         return (
             f"--cpus-per-task={asked.value} is not inherited by srun since Slurm 22.05: its task gets one CPU",
             srun.number,
         )
     return None
+
+
+def _several(script: LaunchScript, name: str) -> bool:
+    """Whether the script asks for more than one of these."""
+    asked = script.option(name)
+    return asked is not None and asked.value != "1"

@@ -24,7 +24,7 @@ TAKES_PROCID = 'import os\n\nos.environ["RANK"] = os.environ["SLURM_PROCID"]\n'
 SICK = (
     Sick(
         evidence=program(TAKES_PROCID, slurm(JOB)),
-        says="the program sets RANK to os.environ['SLURM_PROCID'], which counts the tasks of Slurm; torchrun in line 28 of "
+        says="the program sets RANK to os.environ['SLURM_PROCID'], which counts the tasks of Slurm; torchrun in line 41 of "
         "job.sh counts ranks",
     ),
     Sick(
