@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
-FULL_MATRIX_NODES = 16  # 15 rounds; above, two passes and what they point at
+FULL_MATRIX_NODES = 16  # 15 rounds; above, two passes, what they point at, and the links that NCCL opens
 CONFIRMATIONS = 3  # a node is bad when it fails with this many partners that are known to be good, and passes with none
 SUSPECT_ROUNDS = 4  # of suspects with each other, where they are too many for a full matrix
 
@@ -19,7 +19,7 @@ def circle(nodes: Sequence[int]) -> Iterator[list[Pair]]:
     for _ in range(len(ring) - 1):
         half = len(ring) // 2
         met = zip(ring[:half], reversed(ring[half:]), strict=True)
-        yield [(min(a, b), max(a, b)) for a, b in met if a is not None and b is not None]
+        yield [_pair(a, b) for a, b in met if a is not None and b is not None]
         ring.insert(1, ring.pop())
 
 
@@ -33,7 +33,38 @@ def neighbours(nodes: Sequence[int]) -> list[list[Pair]]:
     ring = list(zip(nodes, [*nodes[1:], nodes[0]], strict=True))
     even = len(ring) % 2 == 0
     rounds = [ring[::2], ring[1::2]] if even else [ring[:-1:2], ring[1:-1:2], ring[-1:]]
-    return [[(min(pair), max(pair)) for pair in together] for together in rounds]
+    return [[_pair(*pair) for pair in together] for together in rounds]
+
+
+def nccl_links(nodes: Sequence[int]) -> set[Pair]:
+    """The pairs between which NCCL opens connections: its ring, and its two binary trees, over the nodes in order of rank.
+
+    In the first tree a node's parent differs from it in the lowest bit that is set; the second is the same, shifted by one node
+    where their number is odd and mirrored where it is even, so that leaves become inner nodes. Nobody has more than eight.
+    """
+    count = len(nodes)
+    ring = {(place, (place + 1) % count) for place in range(count)}
+    tree = {(place, _parent(place, count)) for place in range(1, count)}
+    other = (
+        {((a + 1) % count, (b + 1) % count) for a, b in tree}
+        if count % 2
+        else {(count - 1 - a, count - 1 - b) for a, b in tree}
+    )
+    return {_pair(nodes[a], nodes[b]) for a, b in ring | tree | other if a != b}
+
+
+def disjoint(pairs: Collection[Pair]) -> Iterator[list[Pair]]:
+    """Rounds of all these pairs in which no node is in two pairs."""
+    waiting = set(pairs)
+    while waiting:
+        busy: set[int] = set()
+        together = []
+        for pair in sorted(waiting):
+            if not busy & set(pair):
+                busy.update(pair)
+                together.append(pair)
+        waiting -= set(together)
+        yield together
 
 
 class Planner:
@@ -41,7 +72,8 @@ class Planner:
 
     Up to 16 nodes: the full matrix, then a second look at every pair that failed. Above: two passes of random pairing, then every
     suspect again with partners that passed, until each is confirmed or cleared, then the suspects with each other (those that a
-    switch cuts off talk among themselves), then the pairs that failed once more.
+    switch cuts off talk among themselves), then every pair between which NCCL opens connections, then those that failed once
+    more.
     """
 
     def __init__(self, nodes: Collection[int], *, seed: int = 0) -> None:
@@ -81,13 +113,20 @@ class Planner:
             zip(order[::2], order[1::2], strict=False),
             zip(order[1::2], order[2::2] + order[:1], strict=False),
         ):
-            yield [(min(pair), max(pair)) for pair in together]
+            yield [_pair(*pair) for pair in together]
         for _ in range(2 * CONFIRMATIONS):
             pairs = self._suspects_with_good_partners()
             if not pairs:
                 break
             yield pairs
         yield from self._suspects_with_each_other()
+        yield from disjoint([pair for pair in nccl_links(self._nodes) if self._is_news(pair)])
+
+    def _is_news(self, pair: Pair) -> bool:
+        """Whether two nodes that both talk to somebody have not met yet."""
+        one, other = pair
+        met = self._passed[one] | self._failed[one]
+        return bool(self._passed[one]) and bool(self._passed[other]) and other not in met
 
     def _suspects_with_good_partners(self) -> list[Pair]:
         """Each undecided suspect with a node that passed, other than those it has met; nobody twice."""
@@ -99,7 +138,7 @@ class Planner:
             partner = next((other for other in free if other not in self._failed[node] | self._passed[node]), None)
             if partner is not None:
                 free.remove(partner)
-                pairs.append((min(node, partner), max(node, partner)))
+                pairs.append(_pair(node, partner))
         return pairs
 
     def _suspects_with_each_other(self) -> Iterator[list[Pair]]:
@@ -109,7 +148,7 @@ class Planner:
             return
         for _ in range(SUSPECT_ROUNDS):
             self._random.shuffle(suspects)
-            yield [(min(pair), max(pair)) for pair in zip(suspects[::2], suspects[1::2], strict=False)]
+            yield [_pair(*pair) for pair in zip(suspects[::2], suspects[1::2], strict=False)]
 
     def _undecided(self, node: int) -> bool:
         if self._passed[node]:
@@ -124,12 +163,14 @@ class Planner:
         waiting = {(node, other) for node in self._nodes for other in self._failed[node] if node < other}
         if len(waiting) > sum(map(len, self._passed.values())) // 2:
             return
-        while waiting:
-            busy: set[int] = set()
-            together = []
-            for pair in sorted(waiting):
-                if not busy & set(pair):
-                    busy.update(pair)
-                    together.append(pair)
-            waiting -= set(together)
-            yield together
+        yield from disjoint(waiting)
+
+
+def _parent(place: int, count: int) -> int:
+    lowest = place & -place
+    above = (place ^ lowest) | (lowest << 1)
+    return above if above < count else place ^ lowest
+
+
+def _pair(one: int, other: int) -> Pair:
+    return min(one, other), max(one, other)

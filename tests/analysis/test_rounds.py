@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ddpdoctor.analysis.accused import slow
 from ddpdoctor.analysis.culprits import Culprits, attribute
-from ddpdoctor.analysis.rounds import Planner, circle
+from ddpdoctor.analysis.rounds import Planner, circle, nccl_links
 from ddpdoctor.analysis.speeds import is_slow, median_speed
 from ddpdoctor.evidence.links import Link, Links
 
@@ -71,7 +71,7 @@ def test_large_jobs_accuse_every_bad_node_and_no_other_up_to_a_quarter(nodes: in
 
     assert set(found.nodes) == bad
     assert not found.links
-    assert rounds <= 32
+    assert rounds <= 40
 
 
 @pytest.mark.parametrize("nodes", [64, 512, 4096])
@@ -90,6 +90,23 @@ def test_bad_links_among_bad_nodes_never_accuse_an_innocent_node(nodes: int) -> 
 
     assert set(found.nodes) == bad
     assert {tuple(sorted(link)) for link in found.links} <= links
+
+
+def test_nccl_opens_a_ring_and_two_trees() -> None:
+    """Eight nodes: the first tree hangs at 4 below 0, the second is its mirror."""
+    ring = {(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (0, 7)}
+    tree = {(0, 4), (2, 4), (4, 6), (1, 2), (2, 3), (5, 6), (6, 7)}
+    mirrored = {(3, 7), (3, 5), (1, 3), (5, 6), (4, 5), (1, 2), (0, 1)}
+    assert nccl_links(range(8)) == ring | tree | mirrored
+
+
+@pytest.mark.parametrize("nodes", [17, 64, 333, 4096])
+def test_a_single_dead_link_that_nccl_opens_is_found_for_certain(nodes: int) -> None:
+    opened = sorted(nccl_links(range(nodes)))
+    for dead in random.Random(nodes).sample(opened, 2):
+        found, rounds, _ = simulate(nodes, lambda a, b, dead=dead: {a, b} != {*dead})
+        assert found == Culprits(links=(dead, dead[::-1]))
+        assert rounds <= 20
 
 
 @pytest.mark.parametrize("nodes", [17, 64, 256, 1024])
