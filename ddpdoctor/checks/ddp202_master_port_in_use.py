@@ -43,7 +43,7 @@ def check(master: PerRank[Master], launch: PerRank[Launch] | None) -> Iterator[F
 
 def _words(owner: PortOwner) -> str:
     if owner.pid is None:
-        return "a process of another user, which only root may see"
+        return "a process that cannot be seen: of another user, or not listening yet"
     since = (
         ""
         if owner.since is None

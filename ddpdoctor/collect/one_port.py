@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 
 from ddpdoctor.collect.network import this_network
-from ddpdoctor.collect.ports import can_bind, free_port_near, listeners
+from ddpdoctor.collect.ports import bind_error, connected, free_port_near, listeners
 from ddpdoctor.collect.world import World
+from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.network import Master, PortOwner
 
 
 def examine(port: int) -> Evidence:
-    """Who holds `port`, as if it were the MASTER_PORT of a job whose rank 0 runs here, and another one that is free."""
+    """Who holds `port`, as if it were the MASTER_PORT of a job whose rank 0 runs here, and another one that is free.
+
+    Raises:
+        UsageError: nobody holds it, and this user may not listen there.
+    """
     hostname = socket.gethostname()
-    free = can_bind(port)
+    error = bind_error(port)
+    free = error is None
     owners = sorted(listeners(port), key=lambda owner: owner.ours)
+    if not owners and error == errno.EACCES:
+        raise UsageError(
+            f"port {port} is free, but only root may listen on one so low (net.ipv4.ip_unprivileged_port_start)",
+            hint=f"take a higher one: `export MASTER_PORT={free_port_near(port) or 29500}`",
+        )
     if not owners and not free:
-        owners = [PortOwner(pid=None, command=None)]
+        owners = [owner for owner in connected(port) if owner.pid is not None]
+        owners = owners or [PortOwner(pid=None, command=None)]
     master = Master(
         addr=hostname,
         port=port,

@@ -1,4 +1,4 @@
-"""Who listens on a TCP port of this host, and which port is free."""
+"""Who holds a TCP port of this host, and which port is free."""
 
 from __future__ import annotations
 
@@ -6,38 +6,59 @@ import contextlib
 import errno
 import os
 import socket
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import psutil
 
 from ddpdoctor.evidence.network import PortOwner
 
+LISTENS = psutil.CONN_LISTEN
+Connection: TypeAlias = Any  # psutil's stubs name no type for one
 SUGGESTED = range(29500, 29700)  # torch's default and those after it: below every ephemeral range
 
 
 def listeners(port: int) -> tuple[PortOwner, ...]:
     """Every process that listens on `port`, each once; the pid is None where it may not be seen."""
-    pids = {
-        connection.pid
-        for connection in psutil.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
-    }
-    return tuple(_owner(pid) for pid in sorted(pids, key=lambda pid: pid or 0))
+    return _owners(each for each in psutil.net_connections("tcp") if _is_at(each, port) and each.status == LISTENS)
+
+
+def connected(port: int) -> tuple[PortOwner, ...]:
+    """Every process with a connection whose own end is `port`: that, too, keeps others from listening there."""
+    return _owners(each for each in psutil.net_connections("tcp") if _is_at(each, port) and each.status != LISTENS)
 
 
 def can_bind(port: int) -> bool:
     """Whether this process could listen on `port` of every address, as torch's store does."""
-    return all(_can_bind(family, address, port) for family, address in ((socket.AF_INET6, "::"), (socket.AF_INET, "")))
+    return bind_error(port) is None
 
 
-def _can_bind(family: int, address: str, port: int) -> bool:
+def bind_error(port: int) -> int | None:
+    """Why this process cannot listen on `port` of every address: EADDRINUSE, EACCES; None where it can."""
+    with_ipv6 = _bind_error(socket.AF_INET6, "::", port)
+    if with_ipv6 in {errno.EADDRINUSE, errno.EACCES}:  # others tell of a host without IPv6
+        return with_ipv6
+    return _bind_error(socket.AF_INET, "", port)
+
+
+def _bind_error(family: int, address: str, port: int) -> int | None:
     try:
         with socket.socket(family, socket.SOCK_STREAM) as candidate:
             candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             candidate.bind((address, port))
             candidate.listen(1)
     except OSError as error:
-        return family == socket.AF_INET6 and error.errno not in {errno.EADDRINUSE, errno.EACCES}  # a host without IPv6
-    return True
+        return error.errno
+    return None
+
+
+def _is_at(connection: Connection, port: int) -> bool:
+    return bool(connection.laddr) and connection.laddr.port == port
+
+
+def _owners(connections: Iterable[Connection]) -> tuple[PortOwner, ...]:
+    pids = {connection.pid for connection in connections}
+    return tuple(_owner(pid) for pid in sorted(pids, key=lambda pid: pid or 0))
 
 
 def free_port_near(port: int) -> int | None:

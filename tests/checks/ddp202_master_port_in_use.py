@@ -20,7 +20,7 @@ SICK = (
     ),
     Sick(
         evidence=ranks(master(NOBODY_KNOWN)),
-        says="port 29500 on host-a is held by a process of another user, which only root may see",
+        says="port 29500 on host-a is held by a process that cannot be seen: of another user, or not listening yet",
         ranks=(0,),
         hosts=("host-a",),
     ),
