@@ -19,17 +19,18 @@ def program(text: str, script_text: str) -> Evidence:
     return Evidence(job=(files,), launched=False)
 
 
+TORCHRUN = 1 + slurm(JOB).splitlines().index("    exec ddpdoctor watch --stall-after 600 --kill-on-hang -- \\")
 TAKES_PROCID = 'import os\n\nos.environ["RANK"] = os.environ["SLURM_PROCID"]\n'
 
 SICK = (
     Sick(
         evidence=program(TAKES_PROCID, slurm(JOB)),
-        says="the program sets RANK to os.environ['SLURM_PROCID'], which counts the tasks of Slurm; torchrun in line 41 of "
-        "job.sh counts ranks",
+        says="the program sets RANK to os.environ['SLURM_PROCID'], which counts the tasks of Slurm; torchrun in line "
+        f"{TORCHRUN} of job.sh counts ranks",
     ),
     Sick(
         evidence=script(slurm(JOB).replace("export OMP", "export RANK=$SLURM_PROCID\nexport OMP")),
-        says="RANK=$SLURM_PROCID counts the tasks of Slurm; torchrun in line 29 counts ranks",
+        says=f"RANK=$SLURM_PROCID counts the tasks of Slurm; torchrun in line {TORCHRUN + 1} counts ranks",
     ),
 )
 HEALTHY = (
