@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.callsites import Comparison, Relation, compare, tells_ranks_apart
 from ddpdoctor.analysis.desync import SEEN_FROM_THE_WRONG_SIDE, Cause, cause_of
 from ddpdoctor.analysis.doing import Doing, Doings
 from ddpdoctor.analysis.majority import vote_of
@@ -14,12 +15,14 @@ from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.ranks import JobSize
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
 # ranks that stand so have come to one point of the program by different ways
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
+# no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
+_MEETS_ALL = re.compile(r"barrier|all_reduce|all_gather|reduce_scatter|all_to_all")
 HOW_IT_IS_KNOWN = (
     "told by where they stand now; which call was the first too many a job under `ddpdoctor watch` would tell"
 )
@@ -90,7 +93,8 @@ def derive(
         odd, usual = usual, odd
         comparison = compare(ways[odd[0]], ways[usual[0]], code)
     cause = cause_of(comparison, by_rank[odd[0]].operation, by_rank[usual[0]].operation)
-    if cause is Cause.MISMATCH:
+    under = by_rank[usual[0] if comparison.relation is Relation.UNCONDITIONAL else odd[0]]
+    if cause is Cause.MISMATCH or (comparison.condition is not None and not _decides(comparison.condition, under)):
         raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
     return Apart(
         cause=cause,
@@ -121,6 +125,11 @@ def _together(one: Doing, other: Doing, comparison: Comparison) -> bool:
         return True
     in_a_step = {one.operation, other.operation} <= {FORWARD, BACKWARD}
     return in_a_step and comparison.relation not in _APART and comparison.loop is None
+
+
+def _decides(condition: Condition, under: Doing) -> bool:
+    """Whether the ranks that are not under `condition` cannot have been there before, and gone on."""
+    return tells_ranks_apart(condition) or bool(_MEETS_ALL.search(under.operation))
 
 
 def _way(stacks: Stacks) -> tuple[Frame, ...]:

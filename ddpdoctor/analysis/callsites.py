@@ -115,9 +115,15 @@ def _rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Cond
     for frame in frames:
         place = code.at(frame.file, frame.line) if code is not None else None
         for condition in place.conditions if place is not None else ():
-            if _TELLS_RANKS_APART.search(condition.test) and not _TELLS_A_JOB_FROM_A_PROCESS.search(condition.test):
+            if tells_ranks_apart(condition):
                 return condition, frame
     return None
+
+
+def tells_ranks_apart(condition: Condition) -> bool:
+    """Whether ranks take different branches by what they are, as under `if rank == 0`."""
+    test = condition.test
+    return bool(_TELLS_RANKS_APART.search(test)) and not _TELLS_A_JOB_FROM_A_PROCESS.search(test)
 
 
 def spoken(condition: Condition, file: str) -> str:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.source import Condition, SourceCode
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
 from tests.standstills import IN_BACKWARD, rank, standstill
 
 AT_ONE_LINE = (IN_BROADCAST[0], *IN_BACKWARD[-2:])
 ASLEEP = rank(IN_BACKWARD[-2:], system_call="clock_nanosleep")
+
+
+WITH_ROOTS = Condition(line=85, last_line=88, test="step % 10 == 0", branch=0)
+AT_A_STEP = SourceCode(places=tuple(replace(at, conditions=(WITH_ROOTS,)[: len(at.conditions)]) for at in SEEN.places))
 
 
 @pytest.mark.parametrize(
@@ -20,6 +27,7 @@ ASLEEP = rank(IN_BACKWARD[-2:], system_call="clock_nanosleep")
         pytest.param(standstill(rank(IN_BROADCAST, moved=True), rank(), facts=(SEEN,)), id="one has gone on"),
         pytest.param(standstill(rank(IN_FORWARD), rank(), facts=(SEEN,)), id="two parts of one step"),
         pytest.param(standstill(rank(IN_BROADCAST), rank()), id="no source"),
+        pytest.param(standstill(rank(IN_BROADCAST), rank(), facts=(AT_A_STEP,)), id="its root may have gone on"),
         pytest.param(standstill(rank(IN_BROADCAST), rank(), rank(AT_ONE_LINE), facts=(SEEN,)), id="three calls"),
         pytest.param(standstill(rank(IN_BROADCAST), rank(), ASLEEP, facts=(SEEN,)), id="a third is elsewhere"),
     ],
