@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ddpdoctor.analysis.divergences import ByRank, aligned
@@ -38,7 +39,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
     starts = {rank: _table(track, track.start) for rank, track in by_rank.items()}
     values = compare_tables(starts)
     if values or structure:
-        wraps = {rank: track.wrap_line for rank, track in by_rank.items()}
+        wraps = {rank: _wrap_line(track, (structure or values)[0].name) for rank, track in by_rank.items()}
         return _replicas(by_rank, starts, structure=structure, values=values, stepped=False, lines=wraps)
     for seen in steps:
         before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
@@ -56,11 +57,19 @@ def derive(tracks: PerRank[Track]) -> Replicas:
             return _replicas(
                 by_rank, after, values=found, stepped=True, in_forward=True, total=total,
                 step=max(one.step for one in seen.values()), lines={**lines_at(seen)}, state_lines=_state_lines(seen, states),
+                shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
             )  # fmt: skip
     last = {rank: _table(track, track.last) for rank, track in by_rank.items()}
     made = {track.steps_made for track in by_rank.values()}
     at_end = compare_tables(last) if None not in made and len(made) == 1 else ()
     return _replicas(by_rank, last, values=at_end, stepped=bool(steps), step=total if at_end else None, total=total)
+
+
+def _wrap_line(track: Track, name: str) -> Line | None:
+    """Where the model was wrapped to which the tensor `name` belongs: those of the second are called `model2:name`."""
+    numbered = re.match(r"model(\d+):", name)
+    place = int(numbered.group(1)) - 1 if numbered else 0
+    return track.wrap_lines[place] if place < len(track.wrap_lines) else None
 
 
 def compare_tables(tables: Mapping[int, Table]) -> tuple[ValueDifference, ...]:
@@ -227,6 +236,7 @@ def _replicas(
     total: int | None = None,
     lines: Mapping[int, Line | None] | None = None,
     state_lines: Mapping[int, Line] | None = None,
+    shadowed: Mapping[int, int] | None = None,
 ) -> Replicas:
     return Replicas(
         ranks=tuple(sorted(tracks)),
@@ -241,4 +251,5 @@ def _replicas(
         values=values,
         lines={rank: line for rank, line in (lines or {}).items() if line is not None},
         state_lines=state_lines or {},
+        shadowed=shadowed or {},
     )

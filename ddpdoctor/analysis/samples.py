@@ -26,7 +26,7 @@ def data_divergences(tracks: Mapping[int, Track], steps: Sequence[Mapping[int, S
         yield same
     if (repeated := _same_order(epochs)) is not None:
         yield repeated
-    if (uneven := _uneven(steps)) is not None:
+    if (uneven := _uneven(tracks, steps)) is not None:
         yield uneven
     if (metric := _metric(tracks)) is not None:
         yield metric
@@ -36,9 +36,7 @@ def _epochs(tracks: Mapping[int, Track]) -> Iterator[dict[int, EpochSeen]]:
     """The training epochs of known indices, each rank's beside the others'."""
     by_rank = {
         rank: {
-            (epoch.loader, epoch.number): epoch
-            for epoch in track.epochs
-            if epoch.trained and epoch.indices is not None and epoch.batches
+            (epoch.loader, epoch.number): epoch for epoch in track.epochs if epoch.indices is not None and epoch.batches
         }
         for rank, track in tracks.items()
     }
@@ -62,7 +60,8 @@ def _shares(seen: Mapping[int, EpochSeen]) -> Divergence | None:
     finished = all(epoch.finished for epoch in seen.values())
     missing = first.length - unique if first.length is not None and finished else 0
     padding = len(ranks) - 1
-    if drawn - unique <= padding and missing <= max(padding, len(ranks) * biggest):
+    padded = drawn - unique <= padding or _only_the_last_batches_repeat(lists, biggest)
+    if padded and missing <= max(padding, len(ranks) * biggest):
         return None
     strangers = _strangers(seen, padding)
     return Divergence(
@@ -70,6 +69,13 @@ def _shares(seen: Mapping[int, EpochSeen]) -> Divergence | None:
         numbers={**numbers, "missing": missing, "length": first.length or 0},
         sides=tuple(Side(ranks=(rank,), says=f"{len(epoch.indices or ())} samples") for rank, epoch in sorted(seen.items())),
     )  # fmt: skip
+
+
+def _only_the_last_batches_repeat(lists: Sequence[Sequence[int]], biggest: int) -> bool:
+    """Whether no sample is drawn twice but by some rank's last batch: samplers of whole batches pad with whole batches."""
+    before = [indices[:-biggest] for indices in lists]
+    drawn, all_drawn = sum(map(len, before)), sum(map(len, lists))
+    return 2 * drawn >= all_drawn and drawn == len(set().union(*before))
 
 
 def _strangers(seen: Mapping[int, EpochSeen], padding: int) -> tuple[int, ...]:
@@ -122,7 +128,7 @@ def _begins_alike(a: Sequence[int], b: Sequence[int]) -> bool:
     return length > 3 and a[:length] == b[:length]
 
 
-def _uneven(steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
+def _uneven(tracks: Mapping[int, Track], steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
     uneven = [
         seen
         for seen in steps
@@ -135,9 +141,18 @@ def _uneven(steps: Sequence[Mapping[int, StepSeen]]) -> Divergence | None:
     return Divergence(
         phase="uneven", step=max(one.step for one in uneven[0].values()), ranks=decided.odd, tied=decided.tied,
         sides=tuple(Side(ranks=side, says=str(sizes[side[0]])) for side in decided.sides),
-        numbers={"steps": len(uneven), "audited": len(steps)},
+        numbers={"steps": len(uneven), "last": sum(_ends_an_epoch(tracks, seen) for seen in uneven), "audited": len(steps)},
         lines=lines_at(uneven[0], "forward"),
     )  # fmt: skip
+
+
+def _ends_an_epoch(tracks: Mapping[int, Track], seen: Mapping[int, StepSeen]) -> bool:
+    """Whether the step was made with the last batch of a pass over the data, on every rank."""
+    ends = {
+        rank: {(epoch.number, epoch.batches) for epoch in track.epochs if epoch.finished}
+        for rank, track in tracks.items()
+    }
+    return all(one.position in ends[rank] for rank, one in seen.items())
 
 
 def _metric(tracks: Mapping[int, Track]) -> Divergence | None:

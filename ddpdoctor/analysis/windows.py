@@ -55,7 +55,7 @@ def left_open(report: Report, tracks: PerRank[Track]) -> Open | None:
     What was there before the first step, other than gradients and weights, was not written between two steps.
     """
     step = headline_step(report)
-    if step is None:
+    if step is None or all(entry.value.every == 1 for entry in tracks):
         return None
     looked_at = [max(one.step for one in seen.values()) for seen in aligned({one.rank: one.value for one in tracks})]
     window = Window(max((other for other in looked_at if other < step), default=-1), step)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.replica_words import at_step, differing, minority, places, sides_sentence, value_finding
-from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.analysis.replica_words import (
+    at_step,
+    differing,
+    element_sentence,
+    minority,
+    places,
+    sides_sentence,
+    value_finding,
+)
+from ddpdoctor.evidence.replicas import Replicas, ValueDifference
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -16,6 +24,11 @@ RULE = Rule(
     remedy="load the optimizer's state dict on every rank, or save and load it through one function that all "
     "ranks call",
     explains=("DDP503",),
+)
+
+AFTER_JOIN = (
+    "give every rank the same number of batches (DistributedSampler pads); or put a ZeroRedundancyOptimizer into the Join too, "
+    "`Join([model, optimizer])`; or broadcast the optimizer's state from the rank that had the most batches after each Join"
 )
 
 
@@ -36,5 +49,25 @@ def check(replicas: Replicas) -> Iterator[Finding]:
         )
         return
     differences = differing(replicas, "optimizer state")
-    if differences:
+    if differences and replicas.shadowed:
+        yield _after_join(replicas, differences)
+    elif differences:
         yield value_finding(RULE, replicas, differences, "state tensors")
+
+
+def _after_join(replicas: Replicas, differences: Sequence[ValueDifference]) -> Finding:
+    """Ranks that had no data left inside `Join` made none of the updates that their peers went on with."""
+    late = tuple(sorted(replicas.shadowed))
+    missed = " and ".join(f"rank {rank} missed {replicas.shadowed[rank]}" for rank in late)
+    others = f"; {len(differences)} state tensors differ" if len(differences) > 1 else ""
+    return RULE.finding(
+        f"{at_step(replicas)}{element_sentence(differences[0])}{others}: {missed} of the updates before it, out of data inside "
+        "Join, which makes the weights equal at its end and not the optimizer",
+        ranks=late,
+        where=places(replicas, late),
+        remedy=AFTER_JOIN,
+        step=replicas.step,
+        tensor=differences[0].name,
+        missed={str(rank): replicas.shadowed[rank] for rank in late},
+        tensors=[difference.name for difference in differences],
+    )

@@ -18,16 +18,15 @@ RULE = Rule(
     "samples of all ranks",
 )
 
-RARE = 0.05  # of the steps seen: the last batch of an epoch of twenty or more
-
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step at which the ranks' batches differ in size."""
     for found in of_phase(divergences, "uneven"):
         doubt = "; it cannot be told which side is right" if found.tied else ""
+        at_ends = found.numbers["steps"] == found.numbers["last"]
+        which = ", all with the last batch of an epoch" if at_ends else ""
         message = (
             f"{when(found, divergences)}, the batch has {sides_sentence(found.sides)} samples; sizes differ in "
-            f"{found.numbers['steps']:g} of {found.numbers['audited']:g} steps seen{doubt}"
+            f"{found.numbers['steps']:g} of {found.numbers['audited']:g} steps seen{which}{doubt}"
         )
-        rare = found.numbers["steps"] < RARE * found.numbers["audited"]
-        yield finding(RULE, found, message, note="steps with it", severity=Severity.WARN if rare else None)
+        yield finding(RULE, found, message, note="steps with it", severity=Severity.INFO if at_ends else None)

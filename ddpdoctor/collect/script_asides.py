@@ -29,7 +29,7 @@ def not_written(directory: Path, place: Path) -> tuple[str, ...]:
 
 
 def wrapped_twice(directory: Path) -> tuple[str, ...]:
-    """A note for each line that put a model under DistributedDataParallel which was under it already."""
+    """A note for each line that put a model under DistributedDataParallel a second time, where both wrappers are called."""
     lines = {line for file in directory.glob("*.sync.jsonl") for line in _second_wraps(file)}
     return tuple(
         f"{where} puts a model under DistributedDataParallel that is under it already: each backward reduces twice"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import json
 import zlib
 from array import array
@@ -56,14 +57,14 @@ def _track(who: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Track:
     wraps = by_event.get("wrapping", [])
     end = (by_event.get("end") or [{}])[-1]
     tables, keys = _tables(by_event.get("table", []))
-    lines = [entry["line"] for entry in by_event.get("wrap", []) if entry.get("line")]
+    lines = [entry.get("line") for entry in by_event.get("wrap", [])]
     return Track(
         method=who["method"],
         every=who["every"],
         kinds=tuple(_kind(place, *row) for place, wrap in enumerate(wraps) for row in wrap["structure"]),
-        wrap_line=_line(lines[0]) if lines else None,
+        wrap_lines=tuple(map(_line, lines)),
         models=len(wraps),
-        start=next(iter(keys.get("start", ())), None),
+        start=_start(entries),
         last=next(iter(keys.get("last", ())), None),
         tables=tables,
         steps=tuple(_step(entry) for entry in by_event.get("step", [])),
@@ -84,6 +85,13 @@ def _track(who: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Track:
         spent_seconds=end.get("spent", 0.0),
         seconds=end.get("seconds", 0.0),
     )
+
+
+def _start(entries: Sequence[dict[str, Any]]) -> str | None:
+    """The table of the weights when the last model was wrapped that was wrapped before any step."""
+    before = itertools.takewhile(lambda entry: entry["event"] != "step", entries)
+    starts = [entry["key"] for entry in before if entry["event"] == "table" and entry["phase"] == "start"]
+    return starts[-1] if starts else None
 
 
 def _kind(model: int, role: str, name: str, structure: dict[str, Any], tied_to: str) -> TensorKind:

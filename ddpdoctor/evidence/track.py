@@ -60,6 +60,7 @@ class StepSeen:
     the window began and when it ended. `finite` is whether all numbers given to the wrapper were. `parts`, and before the
     step `parts_before`, are [lowest rank that holds the same part, fingerprint] of parameters on a device mesh. `writes` are the
     user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in a replay only.
+    `shadowed` is how many of the steps so far were its peers', which this rank only shadowed inside `Join`.
     """
 
     step: int
@@ -68,6 +69,7 @@ class StepSeen:
     weights: str
     after: str
     position: tuple[int, int] | None = None
+    shadowed: int = 0
     wrapped: int = 0
     inner: int = 0
     synchronised: bool | None = None
@@ -112,12 +114,14 @@ class UnwaitedSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochSeen:
-    """One pass over a data loader; `indices` in the order drawn, None where the data set has none."""
+    """One pass over a data loader that was trained on; `indices` in the order drawn, None where the data set has none.
+
+    `loader` and `number` count those that were trained on: what a rank only evaluates shifts neither.
+    """
 
     loader: int
     number: int
     batches: int
-    trained: bool
     finished: bool
     length: int | None
     indices: tuple[int, ...] | None
@@ -139,12 +143,17 @@ class EvaluationSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """One rank's training. `steps_made` and `forwards_made` are None where the rank ended without last words."""
+    """One rank's training.
+
+    `wrap_lines` are where its models were wrapped, in that order; `start` is the table of the weights when the last of those
+    was wrapped that were wrapped before any step, `last` that at the end. `steps_made` and `forwards_made` are None where
+    the rank ended without last words.
+    """
 
     method: str
     every: int
     kinds: tuple[TensorKind, ...] = ()
-    wrap_line: Line | None = None
+    wrap_lines: tuple[Line | None, ...] = ()
     models: int = 0
     start: str | None = None
     last: str | None = None

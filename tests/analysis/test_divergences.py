@@ -7,7 +7,7 @@ from typing import Any
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.track import Gradient, Line, OverflowSeen, StepSeen, Table, Track, UnwaitedSeen
+from ddpdoctor.evidence.track import EpochSeen, Gradient, Line, OverflowSeen, StepSeen, Table, Track, UnwaitedSeen
 
 LINES = {name: Line(file="train.py", line=line, function="main") for name, line in (("forward", 5), ("backward", 6))}
 STEP = Line(file="train.py", line=7, function="main")
@@ -15,7 +15,13 @@ Make = Callable[[int, int], dict[str, Any]]
 
 
 def found(make: Make, *, nproc: int = 3, steps: int = 4, **track: Any) -> list[str]:
-    """Code, ranks and first line of the findings about ranks whose step differs by what `make(rank, step)` says."""
+    """Code, ranks and first line of the findings about `job_of` the same."""
+    report = diagnose(job_of(make, nproc=nproc, steps=steps, **track))
+    return [f"{f.code} {list(f.ranks)} {f.where[0].line if f.where else '-'}" for f in report.findings]
+
+
+def job_of(make: Make, *, nproc: int = 3, steps: int = 4, **track: Any) -> Evidence:
+    """Ranks whose step differs by what `make(rank, step)` says; of `track` each has its own."""
     ranks = []
     for rank in range(nproc):
         seen = tuple(
@@ -32,8 +38,7 @@ def found(make: Make, *, nproc: int = 3, steps: int = 4, **track: Any) -> list[s
             method="xxh3", every=1, start="w", last="w", tables={"w": Table(digests={"w": "0"})}, steps=seen, **own
         )
         ranks.append(RankFacts(rank=rank, host="a", facts=(value,)))
-    report = diagnose(Evidence(ranks=tuple(ranks), about_job=True))
-    return [f"{f.code} {list(f.ranks)} {f.where[0].line if f.where else '-'}" for f in report.findings]
+    return Evidence(ranks=tuple(ranks), about_job=True)
 
 
 def drawing(*states: Callable[[int, int], int]) -> Make:
@@ -91,3 +96,39 @@ def test_a_gradient_that_overflows_under_a_scaler_is_no_finding() -> None:
 def test_a_handle_thrown_away_is_told_with_its_call() -> None:
     thrown = UnwaitedSeen(op="all_reduce", step=2, line=LINES["forward"])
     assert found(lambda *_: {}, unwaited=[(thrown,), (), (thrown,)]) == ["DDP520 [0, 2] 5"]
+
+
+def epochs(*parts: tuple[int, ...], batches: int) -> tuple[tuple[EpochSeen, ...], ...]:
+    """One pass over ten samples, of which rank N drew `parts[N]`."""
+    return tuple(
+        (EpochSeen(loader=0, number=0, batches=batches, finished=True, length=10, indices=part, line=STEP),)
+        for part in parts
+    )
+
+
+def drawn(*parts: tuple[int, ...]) -> list[str]:
+    return found(lambda _rank, _step: {}, nproc=len(parts), epochs=epochs(*parts, batches=3))
+
+
+def test_a_last_batch_that_is_filled_up_from_the_front_is_padding() -> None:
+    assert drawn((0, 1, 4, 5, 8, 9), (2, 3, 6, 7, 0, 1)) == []
+    assert drawn((0, 1, 4, 5, 8, 9), (2, 3, 0, 1, 6, 7)) == ["DDP512 [0, 1] 7"]
+
+
+def test_uneven_last_batches_are_information_and_others_a_finding() -> None:
+    def sizes(uneven_at: int) -> list[tuple[str, str]]:
+        make: Make = lambda rank, step: {  # noqa: E731
+            "batch": 4 - (rank == 2 and step == uneven_at), "wrapped": 1, "position": (0, step + 1),
+        }  # fmt: skip
+        report = diagnose(job_of(make, epochs=epochs((0, 3, 6, 9), (1, 4, 7), (2, 5, 8), batches=4)))
+        return [(finding.code, finding.severity.value) for finding in report.findings]
+
+    assert sizes(3) == [("DDP514", "info")]
+    assert sizes(1) == [("DDP514", "fail")]
+
+
+def test_state_that_parts_behind_a_join_names_the_ranks_that_ran_out_of_data() -> None:
+    make: Make = lambda rank, _step: {"state": {"w.exp_avg": str(rank)}, "shadowed": 2 * (rank == 0)}  # noqa: E731
+    assert found(make, nproc=2) == ["DDP507 [0] 7"]
+    (finding,) = diagnose(job_of(make, nproc=2)).findings
+    assert "rank 0 missed 2 of the updates before it, out of data inside Join" in finding.message

@@ -18,7 +18,7 @@ SICK = (
                 phase="uneven",
                 step=0,
                 ranks=(2,),
-                numbers={"steps": 40, "audited": 40},
+                numbers={"steps": 40, "last": 2, "audited": 40},
                 sides=(Side(ranks=(0, 1, 3), says="8"), Side(ranks=(2,), says="4")),
             )
         ),

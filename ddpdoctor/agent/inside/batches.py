@@ -16,15 +16,15 @@ MOST_INDICES = 1 << 24  # beyond 16 million samples an epoch is not written down
 
 
 class Epoch:
-    """One pass over one data loader, as far as the loop went."""
+    """One pass over one data loader, as far as the loop went; `place` are its loader and number among those trained on."""
 
-    def __init__(self, loader: int, number: int, length: int | None, line: Any, sampler: str) -> None:  # noqa: ANN401
-        self.loader, self.number, self.length, self.line, self.sampler = loader, number, length, line, sampler
+    def __init__(self, loader: int, length: int | None, line: Any, sampler: str) -> None:  # noqa: ANN401
+        self.loader, self.length, self.line, self.sampler = loader, length, line, sampler
+        self.place: tuple[int, int] | None = None
         self.drawn: deque[Any] = deque()
         self.indices = array("q")
         self.batches = 0
         self.known = True
-        self.trained = False
         self.finished = False
 
     def consume(self) -> None:
@@ -37,15 +37,14 @@ class Epoch:
             else:
                 self.known = False
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self, loader: int, number: int) -> dict[str, Any]:
         """What is written down of it."""
         known = self.known and len(self.indices) <= MOST_INDICES
         return {
-            "loader": self.loader,
-            "number": self.number,
+            "loader": loader,
+            "number": number,
             "length": self.length,
             "batches": self.batches,
-            "trained": self.trained,
             "finished": self.finished,
             "line": self.line,
             "sampler": self.sampler,
@@ -54,15 +53,31 @@ class Epoch:
 
 
 class Batches:
-    """Follows every data loader of this process. `current` is the epoch whose batch the loop received last."""
+    """Follows every data loader of this process, and numbers the epochs that are trained on: a rank may evaluate alone."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._loaders: WeakKeyDictionary[Any, list[int]] = WeakKeyDictionary()
+        self._loaders: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._epochs: WeakKeyDictionary[Any, Epoch] = WeakKeyDictionary()
         self._count = 0
         self._open: list[Epoch] = []
-        self.current: Epoch | None = None
+        self._current: Epoch | None = None  # whose batch the loop received last
+        self._training: Epoch | None = None
+        self._trained: dict[int, list[int]] = {}  # by loader: its number among those trained on, and that of its epoch
+
+    @property
+    def position(self) -> tuple[int, int, int] | None:
+        """Loader, epoch and number of batches received, of the epoch that was trained on last."""
+        epoch = self._training
+        return None if epoch is None or epoch.place is None else (*epoch.place, epoch.batches)
+
+    def trained(self) -> None:
+        """A model is trained on the batch that the loop received last."""
+        epoch = self._training = self._current or self._training
+        if epoch is not None and epoch.place is None:
+            numbers = self._trained.setdefault(epoch.loader, [len(self._trained), -1])
+            numbers[1] += 1
+            epoch.place = numbers[0], numbers[1]
 
     def install(self) -> None:
         """Follow `torch.utils.data.DataLoader`."""
@@ -102,21 +117,20 @@ class Batches:
     def close(self) -> None:
         """Write down the epochs that are still open."""
         for epoch in self._open:
-            self._journal.write("epoch", **epoch.entry())
+            self._write(epoch)
         self._open.clear()
 
     def _started(self, loader: Any, iterator: Any) -> None:  # noqa: ANN401
         if loader not in self._loaders:
-            self._loaders[loader] = [self._count, -1]
+            self._loaders[loader] = self._count
             self._count += 1
         number = self._loaders[loader]
-        number[1] += 1
-        for epoch in [epoch for epoch in self._open if epoch.loader == number[0]]:
-            self._journal.write("epoch", **epoch.entry())
+        for epoch in [epoch for epoch in self._open if epoch.loader == number]:
+            self._write(epoch)
             self._open.remove(epoch)
         length = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
         sampler = type(getattr(loader, "sampler", None)).__name__
-        epoch = Epoch(number[0], number[1], length, user_line(), sampler)
+        epoch = Epoch(number, length, user_line(), sampler)
         early = self._epochs.get(iterator)
         if early is not None:  # workers are fed before `__iter__` returns
             waiting = getattr(iterator, "_tasks_outstanding", 0)
@@ -124,17 +138,21 @@ class Batches:
         self._epochs[iterator] = epoch
         self._open.append(epoch)
 
+    def _write(self, epoch: Epoch) -> None:
+        if epoch.place is not None:
+            self._journal.write("epoch", **epoch.entry(*epoch.place))
+
     def _drew(self, iterator: Any, index: Any) -> None:  # noqa: ANN401
         epoch = self._epochs.get(iterator)
         if epoch is None:
-            epoch = self._epochs[iterator] = Epoch(-1, -1, None, None, "")
+            epoch = self._epochs[iterator] = Epoch(-1, None, None, "")
         epoch.drawn.append(index)
 
     def _received(self, iterator: Any) -> None:  # noqa: ANN401
         epoch = self._epochs.get(iterator)
         if epoch is not None:
             epoch.consume()
-            self.current = epoch
+            self._current = epoch
 
     def _finished(self, iterator: Any) -> None:  # noqa: ANN401
         epoch = self._epochs.get(iterator)

@@ -32,8 +32,13 @@ class Gradients:
         """Follow these too from the next window on; sharded ones are left alone."""
         self._known |= {id(parameter): parameter for parameter in parameters if not is_meshed(parameter)}
 
-    def follow(self) -> None:
-        """A window begins: hook the parameters of the wrapped models, and what else is known."""
+    def follow(self, *, same: bool) -> None:
+        """A window begins: hook the parameters of the wrapped models, and what else is known.
+
+        With `same` its gradients are those of the window before, for another optimizer.
+        """
+        if not same:
+            self._local.clear()
         self.know(parameter for model in self._models for parameter in model.module.parameters())
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._observed)
@@ -42,11 +47,10 @@ class Gradients:
         ]
 
     def forget(self) -> None:
-        """The window is over."""
+        """The window is over; what was noted is kept for another optimizer that steps with the same gradients."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        self._local.clear()
 
     def read(self, optimizer: Optimizer, origins: Origins) -> dict[str, Any]:
         """The gradients that `optimizer` steps with: fingerprints, projections before and after, and DDP's part in them."""

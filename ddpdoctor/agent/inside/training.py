@@ -19,15 +19,18 @@ from .batches import Batches
 from .budget import Budget
 from .evaluation import Evaluation
 from .gradients import Gradients
-from .inventory import inventory, optimizer_state
+from .inventory import inventory, optimizer_state, unwrapped
 from .journal import Journal, user_line
 from .mesh import is_meshed
 from .origins import Origins
 from .parts import Parts
 from .prints import Prints, tensors_in
 from .randomness import random_state
-from .wrapped import Models
+from .wrapped import Models, Wrapped
 from .writes import Writes
+
+# what a window knows of the forward and the backward behind its gradients
+BACKWARD = ("wrapped", "inner", "synchronised", "batch", "finite", "lines", "input", "loss")
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,14 @@ class Steps:
         self._since = 0  # steps since the last wrapped forward
         self._depth = 0
         self._open = False
-        self._audited = False
+        self._audited = self._was_audited = False
+        self._backward = False  # since the last step
         self._window: dict[str, Any] = {}
+        self._run: set[str] = set()  # models whose forward this window has seen
+        self._callers: dict[int, int] = {}  # by model, the wrapper that this window's forward went through
+        self._wrapped_again: tuple[str, int, str] | None = None  # where a model was wrapped a second time
         self._scale: float | None = None
+        self._shadowed = 0  # steps of its peers, inside Join
 
     def begin(self) -> None:
         """The rank has joined: say who writes."""
@@ -76,12 +84,13 @@ class Steps:
 
     def wrapped(self, ddp: Any) -> None:  # noqa: ANN401
         """A model was wrapped."""
-        model = self._models.add(ddp)
-        if model is None:
-            self._journal.write("wrapped-twice", line=user_line())
-            return
+        model, again = self._models.add(ddp)
         self.origins.wrapped = True
-        ddp.module.register_forward_pre_hook(_Hook(self._journal.observing(self.inner_forward)), prepend=True)
+        if again:
+            self._wrapped_again = user_line()
+            return
+        runs = self._journal.observing(lambda module, args: self.inner_forward(model, module, args))
+        ddp.module.register_forward_pre_hook(_Hook(runs), prepend=True)
         self._journal.write(
             "wrap", line=user_line(), prefix=model.prefix, sharded=sum(map(is_meshed, model.module.parameters()))
         )
@@ -95,12 +104,14 @@ class Steps:
         if not (torch.is_grad_enabled() and ddp.training):
             return
         self._begin_window()
+        if self._callers.setdefault(id(unwrapped(ddp)), id(ddp)) != id(ddp) and self._wrapped_again is not None:
+            self._journal.write("wrapped-twice", line=self._wrapped_again)
+            self._wrapped_again = None
         self.forwards += 1
         self._since = 0
         self._window["wrapped"] += 1
         self._window["synchronised"] = bool(ddp.require_backward_grad_sync)
-        if (epoch := self._batches.current) is not None:
-            epoch.trained = True
+        self._batches.trained()
         tensor = next(tensors_in(inputs), None)
         if tensor is not None and tensor.dim():
             self._window["batch"] += tensor.shape[0]
@@ -111,8 +122,8 @@ class Steps:
                 if "input" not in self._window:
                     self._window["input"] = self._prints.of(tensors_in(inputs))
 
-    def inner_forward(self, module: nn.Module, args: Any) -> None:  # noqa: ANN401
-        """The user's own module is about to run: the moment at which DDP has made the buffers equal."""
+    def inner_forward(self, model: Wrapped, module: nn.Module, args: Any) -> None:  # noqa: ANN401
+        """The user's own module is about to run: the moment at which DDP has made its buffers equal, and no others'."""
         if not module.training and not torch.is_grad_enabled():
             self._evaluation.forward(args)
         elif torch.is_grad_enabled() and module.training:
@@ -121,12 +132,14 @@ class Steps:
             if self._audited:
                 with self._budget:
                     self._window["lines"].setdefault("inner", user_line())
-                    if "buffers" not in self._window:
-                        self._window["buffers"] = self._prints.by_name(self._models.buffers())
+                    if model.prefix not in self._run:
+                        self._run.add(model.prefix)
+                        self._window["buffers"] |= self._prints.by_name(model.buffers())
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
         self._writes.settle()
+        self._backward = True
         if self._audited and loss.numel() == 1 and not is_meshed(loss):
             with self._budget:
                 self._window["lines"]["backward"] = user_line()
@@ -139,17 +152,19 @@ class Steps:
 
     def grad(self) -> None:
         """`torch.autograd.grad` was called."""
+        self._backward = True
         if self._audited:
             self._window["lines"]["grad"] = user_line()
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
+        if not self._depth:
+            self._writes.settle()
+            self._begin_window(same_gradients=self._since > 0 and self.forwards > 0 and not self._backward)
         self._depth += 1
         if self._depth > 1:
             return
-        self._writes.settle()
         self._optimizers[id(optimizer)] = optimizer
-        self._begin_window()
         self._window["closure"] = bool(kwargs.get("closure") or any(map(callable, args[:1])))
         if self._audited:
             with self._budget:
@@ -174,7 +189,8 @@ class Steps:
         self._since += 1
         self._open = False
         self._budget.adapt(audited=self._audited)
-        self._audited = False
+        self._was_audited, self._audited = self._audited, False
+        self._backward = False
         self._gradients.forget()
         if self.made in self._closely.steps:
             self._writes.watch({"weights": self._weights, **self._beside_weights()})
@@ -183,6 +199,7 @@ class Steps:
         """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""
         self.forwards += 1
         self.made += stepped
+        self._shadowed += stepped
         self._since = int(stepped)
 
     def scaled(self, scale: float | None) -> None:
@@ -205,21 +222,26 @@ class Steps:
             spent=self._journal.spent, seconds=self._budget.seconds, models=len(self._models),
         )  # fmt: skip
 
-    def _begin_window(self) -> None:
+    def _begin_window(self, *, same_gradients: bool = False) -> None:
+        """Open a window, unless one is; with `same_gradients` for another optimizer's step after the same backward."""
         if self._open:
             return
         self._open = True
         self._depth = 0
         self._evaluation.over(self.made)
         self._prints.closely = self._closely.tensor if self.made in self._closely.steps else ""
-        self._audited = self._budget.take(self.forwards + self._since)
+        self._audited = self._was_audited if same_gradients else self._budget.take(self.forwards + self._since)
+        backward = {name: self._window[name] for name in BACKWARD if name in self._window} if same_gradients else {}
         self._window = {
             "wrapped": 0, "inner": 0, "synchronised": None, "batch": 0, "closure": False, "finite": True, "lines": {},
+            "buffers": {}, **backward,
         }  # fmt: skip
+        self._run.clear()
+        self._callers.clear()
         if self._audited:
             with self._budget:
                 self._window["random"] = [random_state()]
-                self._gradients.follow()
+                self._gradients.follow(same=same_gradients)
                 self._window["weights"] = self._prints.write("weights", self._models.parameters())
 
     def _end_window(self, optimizer: Optimizer) -> None:
@@ -228,10 +250,9 @@ class Steps:
         window["parts"] = self._parts.of(optimizer)
         window["random"].append(random_state())
         window["lines"] = {what: line for what, line in window["lines"].items() if line is not None}
-        epoch = self._batches.current
         self._journal.write(
-            "step", step=self.made, forwards=self.forwards, since=self._since, scale=self._scale,
-            position=None if epoch is None else [epoch.loader, epoch.number, epoch.batches],
+            "step", step=self.made, forwards=self.forwards, since=self._since, shadowed=self._shadowed, scale=self._scale,
+            position=self._batches.position,
             optimizer=type(optimizer).__name__, comm_hook=self.origins.comm_hook, writes=self._writes.take(), **window,
         )  # fmt: skip
         self._gradients.know(p for group in optimizer.param_groups for p in group["params"])

@@ -33,6 +33,11 @@ class Wrapped:
             return "unfrozen" if name in self._frozen else "ignored"
         return "replaced" if name in self._names.values() else "added"
 
+    def buffers(self) -> dict[str, Tensor]:
+        """Every buffer by name."""
+        named = self.module.named_buffers()
+        return {self.prefix + name: buffer for name, buffer in named if not is_meshed(buffer)}
+
 
 class Models:
     """All wrapped models of a rank, in the order in which they were wrapped."""
@@ -46,14 +51,13 @@ class Models:
     def __iter__(self) -> Iterator[Wrapped]:
         return iter(self._models.values())
 
-    def add(self, ddp: Any) -> Wrapped | None:  # noqa: ANN401
-        """Remember a wrapped model; None where it was wrapped before."""
+    def add(self, ddp: Any) -> tuple[Wrapped, bool]:  # noqa: ANN401
+        """Remember a wrapped model as it is now, and say whether it was wrapped before: then it keeps its prefix."""
+        before = self._models.get(id(unwrapped(ddp)))
         number = len(self._models)
-        model = Wrapped(ddp, f"model{number + 1}:" if number else "")
-        if id(model.module) in self._models:
-            return None
-        self._models[id(model.module)] = model
-        return model
+        prefix = before.prefix if before is not None else f"model{number + 1}:" if number else ""
+        model = self._models[id(unwrapped(ddp))] = Wrapped(ddp, prefix)
+        return model, before is not None
 
     def parameters(self, optimizer: Optimizer | None = None) -> dict[str, Tensor]:
         """Every parameter by name: of the wrapped models, then those that only the optimizer knows; no sharded ones."""
@@ -68,15 +72,6 @@ class Models:
                 if id(parameter) not in known and not is_meshed(parameter):
                     named[f"param_groups[{place}]['params'][{number}]"] = parameter
         return named
-
-    def buffers(self) -> dict[str, Tensor]:
-        """Every buffer by name."""
-        return {
-            model.prefix + name: buffer
-            for model in self
-            for name, buffer in model.module.named_buffers()
-            if not is_meshed(buffer)
-        }
 
     def standing(self, name: str, parameter: Tensor) -> str:
         """What DDP makes of a parameter: `reduced`, or why it does not reduce it."""
