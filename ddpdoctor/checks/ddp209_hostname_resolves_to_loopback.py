@@ -1,10 +1,15 @@
-"""A host's own name resolves to loopback, so that gloo tells its peers to connect to themselves."""
+"""A host's own name leads to loopback or to no address of it, so that gloo tells its peers to connect to themselves."""
 
-from collections.abc import Iterator
+from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+from ddpdoctor.analysis.gloo_address import dials, gloo_address, is_loopback
+from ddpdoctor.analysis.ifnames import GLOO
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.network import Network
+from ddpdoctor.evidence.torch_build import TorchBuild
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -17,27 +22,47 @@ RULE = Rule(
 )
 
 
-def check(network: PerRank[Network], environment: PerRank[Environment] | None) -> Iterator[Finding]:
+def check(
+    network: PerRank[Network], environment: PerRank[Environment] | None, torches: PerRank[TorchBuild] | None
+) -> Iterator[Finding]:
     """One finding for each such host, unless GLOO_SOCKET_IFNAME is set there.
 
-    It fails a job on several hosts and is harmless on one. A host that no launcher started us on gets a warning: the job
-    that comes may have several.
+    A host that no launcher started us on gets a warning: the job that comes may have several.
     """
-    chosen = {entry.host for entry in environment or () if entry.value.variables.get("GLOO_SOCKET_IFNAME")}
     hosts = network.hosts()
-    severity = Severity.FAIL if len(hosts) > 1 else Severity.INFO if network.launched else Severity.WARN
+    chosen = {each.host: each.value.variables.get(GLOO, "") for each in environment.hosts()} if environment else {}
+    addresses = {each.host: gloo_address(each.value, chosen.get(each.host, "")) for each in hosts}
+    gpus = bool(torches) and all(each.value.cuda_devices for each in torches or ())
     for each in hosts:
-        addresses = each.value.hostname_addresses
-        if each.host not in chosen and addresses and _loopback(addresses[0]):
-            only = "harmless on one host, fatal on several" if len(hosts) == 1 else "its peers cannot reach that"
+        if not chosen.get(each.host) and is_loopback(addresses[each.host]):
+            severity, so = _outcome(each.host, addresses, gpus=gpus, launched=network.launched)
             yield RULE.finding(
-                f"{each.value.hostname} resolves to {addresses[0]}, which gloo gives to its peers: {only}",
+                f"{_what(each.value, addresses[each.host])}, which gloo gives to its peers: {so}",
                 hosts=(each.host,),
                 ranks=each.ranks if len(hosts) > 1 else (),
                 severity=severity,
-                address=addresses[0],
+                address=addresses[each.host],
             )
 
 
-def _loopback(address: str) -> bool:
-    return address.startswith("127.") or address == "::1"
+def _what(network: Network, address: str) -> str:
+    if address in network.hostname_addresses:
+        return f"{network.hostname} resolves to {address}"
+    resolved = " and ".join(network.hostname_addresses)
+    said = f"to {resolved}, which the host does not have" if resolved else "to nothing"
+    return f"{network.hostname} resolves {said}: that leaves {address}"
+
+
+def _outcome(host: str, addresses: Mapping[str, str], *, gpus: bool, launched: bool) -> tuple[Severity, str]:
+    """How bad it is, and why: of two peers one dials, and only a peer that dials such a host ends up at itself."""
+    peers = [address for other, address in addresses.items() if other != host]
+    if not peers:
+        return (Severity.INFO if launched else Severity.WARN), "harmless on one host, fatal on several"
+    if not any(dials(address, addresses[host]) for address in peers):
+        return (
+            Severity.WARN,
+            "they are dialled by it, as their addresses are lower; a peer with a higher one cannot reach it",
+        )
+    if gpus:
+        return Severity.WARN, "they cannot reach that; NCCL does without it, a gloo group beside it fails"
+    return Severity.FAIL, "they cannot reach that"

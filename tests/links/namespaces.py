@@ -7,21 +7,35 @@ outputs = hosts.net()
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from typing_extensions import Self
 
 PORT = 29500
-TOOLS = ("ip", "ss", "tc", "iptables", "ip6tables", "unshare")
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+HOUR_AHEAD = "import time\nreal = time.time\ntime.time = lambda: real() + 3600\n"  # a sitecustomize.py
+TOOLS = ("ip", "ss", "tc", "iptables", "ip6tables", "unshare", "mount", "setpriv")
+
+# which suite has time for which number of hosts
+FIVE = pytest.param("five", id="5", marks=pytest.mark.matrix)
+BOTH = pytest.mark.parametrize("hosts", [pytest.param("three", id="3"), FIVE], indirect=True)
+LONGER = pytest.mark.parametrize("hosts", [pytest.param("three", id="3", marks=pytest.mark.slow), FIVE], indirect=True)
+RARE = pytest.mark.parametrize("hosts", [pytest.param("three", id="3", marks=pytest.mark.matrix), FIVE], indirect=True)
+SLOW_BOTH = pytest.mark.parametrize(
+    "hosts", [pytest.param(name, id=name, marks=pytest.mark.slow) for name in ("three", "five")], indirect=True
+)
 
 
 def why_not() -> str:
@@ -31,8 +45,10 @@ def why_not() -> str:
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         return f"not installed: {', '.join(missing)}"
-    probe = subprocess.run(["ip", "netns", "add", "ddp-probe"], capture_output=True, text=True, timeout=20)
-    subprocess.run(["ip", "netns", "del", "ddp-probe"], capture_output=True, timeout=20)
+    probe = subprocess.run(
+        ["ip", "netns", "add", f"ddp-probe{os.getpid()}"], capture_output=True, text=True, timeout=20
+    )
+    subprocess.run(["ip", "netns", "del", f"ddp-probe{os.getpid()}"], capture_output=True, timeout=20)
     return "" if probe.returncode == 0 else f"no network namespaces: {probe.stderr.strip()}"
 
 
@@ -48,30 +64,39 @@ class Said:
     def report(self) -> dict:
         return json.loads(self.stdout)
 
-    @property
-    def codes(self) -> list[str]:
-        """The codes at warn or above that nothing else explains, worst first."""
-        return [
-            finding["code"]
-            for finding in self.report["findings"]
-            if finding["explained_by"] is None and finding["severity"] != "info"
-        ]
+
+def culprits(said: Said) -> dict[str, list[int]]:
+    """The ranks of each headline at warn or above that nothing else explains."""
+    return {
+        finding["code"]: finding["ranks"]
+        for finding in said.report["findings"]
+        if finding["explained_by"] is None and finding["severity"] != "info"
+    }
 
 
 class Hosts:
-    """`count` hosts: node0 is 10.77.0.1, node1 is 10.77.0.2, and so on. All of it is gone after the `with`."""
+    """`count` hosts: node0 is 192.168.77.1, node1 is 192.168.77.2, and so on. All of it is gone after the `with`.
+
+    Each has a boot id of its own, as machines have, so that none takes another's clock for its own. A test may call a host
+    differently in `hostnames`, and put other texts in the place of its files in `files`.
+    """
+
+    _made = itertools.count()
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._tag = f"ddp{os.getpid() % 100000}"
+        self._tag = f"ddp{os.getpid() % 100000}x{next(self._made) % 10}"  # interface names have 15 letters
         self.bridge = f"{self._tag}b"
+        self.hostnames: dict[int, str] = {}
+        self.files: dict[int, dict[str, str]] = {}
+        self._texts = tempfile.TemporaryDirectory(prefix="ddp-hosts-")
         self._left_running: list[subprocess.Popen] = []
 
     def name(self, number: int) -> str:
         return f"{self._tag}n{number}"
 
     def address(self, number: int) -> str:
-        return f"10.77.0.{number + 1}"
+        return f"192.168.77.{number + 1}"
 
     def __enter__(self) -> Self:
         try:
@@ -113,6 +138,12 @@ class Hosts:
         self.on(number, "tc", "qdisc", "add", "dev", "eth0", *shape)
         _run("tc", "qdisc", "add", "dev", f"{self._tag}v{number}", *shape)
 
+    def _instead(self, number: int, path: str, text: str) -> Path:
+        """A file for a host to see in the place of its own at `path`."""
+        file = Path(self._texts.name) / f"{number}-{path.replace('/', '-')}"
+        file.write_text(text)
+        return file
+
     def restore(self, number: int) -> None:
         """Make a host again as it was made: no firewall, no narrow link, no further interface, its own names."""
         for family in ("iptables", "ip6tables"):
@@ -126,6 +157,8 @@ class Hosts:
         ):
             subprocess.run(command, capture_output=True, timeout=20, check=False)  # most have none
         self.on(number, "ip", "link", "set", "eth0", "up")
+        self.hostnames.pop(number, None)
+        self.files.pop(number, None)
         self.names(number)
 
     def pids(self, number: int) -> list[int]:
@@ -134,7 +167,9 @@ class Hosts:
 
     def start(self, number: int, *command: str, env: dict[str, str] | None = None) -> subprocess.Popen:
         """Start a program on a host, under the host's own name; it is ended with the hosts at the latest."""
-        inside = f'hostname node{number}; exec "$@"'
+        files = {BOOT_ID: f"{number:08x}-0000-4000-8000-{os.getpid():012x}\n"} | self.files.get(number, {})
+        mounts = [f"mount --bind {self._instead(number, path, text)} {path}" for path, text in files.items()]
+        inside = "; ".join([f"hostname {self.hostnames.get(number, f'node{number}')}", *mounts, 'exec "$@"'])
         process = subprocess.Popen(
             ["ip", "netns", "exec", self.name(number), "unshare", "--uts", "sh", "-c", inside, "sh", *command],
             env={**_clean_environ(), **(env or {})},
@@ -223,6 +258,7 @@ class Hosts:
             _run("ip", "link", "del", self.bridge)
         with suppress(OSError):
             Path("/etc/netns").rmdir()
+        self._texts.cleanup()
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
