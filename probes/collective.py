@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -19,9 +20,13 @@ import torch.distributed as dist
 from collective_call import Collective
 from control import agreed, control_group, gathered
 from exact_values import Values
+from host_links import host_links
+from own_work import own_work
 from rank import join, report
 from surroundings import about_this_rank, clock_offset, memory_for_each
 from torch import Tensor
+
+from ddpdoctor.analysis.own_work import FEWEST_RANKS, slow_ranks
 
 DEFAULT_SIZES = {"gloo": [1 << power for power in range(10, 27, 2)], "nccl": [1 << power for power in range(10, 33, 2)]}
 MEMORY_SHARE = 0.5  # of what is free for each rank
@@ -49,6 +54,8 @@ def bench(plan: dict[str, Any], device: torch.device) -> None:
     report({"event": "start", "backend": dist.get_backend(), "torch": torch.__version__, "ranks": ranks})
     cap = int(min(gathered(memory_for_each(ranks, device), control)) * MEMORY_SHARE / BUFFERS)
     clock = clock_offset(ranks, control)
+    if len(ranks) >= FEWEST_RANKS:
+        compare_ranks(ranks, device, control)
     for count in SMALL_COUNTS:
         check(collective, count, device, control)
     wanted = plan["sizes"] or DEFAULT_SIZES[dist.get_backend()]
@@ -68,6 +75,22 @@ def bench(plan: dict[str, Any], device: torch.device) -> None:
         share = left / (len(sizes) - done)
         measure(collective, count, plan, share, clock, device, control)
     report({"event": "end"})
+
+
+def compare_ranks(ranks: list[dict[str, Any]], device: torch.device, control: dist.ProcessGroup) -> None:
+    """Report each rank's own work, and over gloo the links between those hosts whose ranks were not slow at it.
+
+    A collective takes every rank as long as the slowest, so that its own times do not tell which that is. NCCL goes
+    other ways than gloo: of those its streams would tell nothing.
+    """
+    work = gathered(own_work(device, control), control)
+    report({"event": "own_work", "ranks": work})
+    slow_hosts = {ranks[rank]["host"] for rank in slow_ranks([seconds for seconds, _ in work])}
+    links = None
+    if dist.get_backend() == "gloo":
+        links = host_links(["" if rank["host"] in slow_hosts else rank["host"] for rank in ranks], control)
+    if links is not None:
+        report({"event": "links", "links": asdict(links)})
 
 
 def measure(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from ddpdoctor.evidence.bench import CollectiveBench, SizeTiming
 
+RINGS = ("all_reduce", "all_gather", "reduce_scatter", "send_recv")  # everything goes through every host
+
 
 def algorithm_bandwidth(size: SizeTiming) -> float:
     """The algbw in bytes a second: the size over the mean time, as in nccl-tests."""
@@ -26,6 +28,14 @@ def bus_factor(collective: str, ranks: int) -> float:
             return (ranks - 1) / ranks
         case _:
             return 1.0
+
+
+def carried_by_each_host(bench: CollectiveBench) -> float:
+    """The most bytes a second that each host was seen to send and receive: the busbw of the quickest iteration of a ring."""
+    if bench.collective not in RINGS:
+        return 0.0
+    factor = bus_factor(bench.collective, len(bench.ranks))
+    return max((factor * size.size_bytes / size.seconds[0] for size in bench.sizes), default=0.0)
 
 
 def quantile(sorted_values: Sequence[float], share: float) -> float:

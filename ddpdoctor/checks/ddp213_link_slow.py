@@ -1,12 +1,14 @@
 """A node or a link is far slower than the others of the job."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from ddpdoctor.analysis.accused import late, slow
+from ddpdoctor.analysis.bandwidth import carried_by_each_host
 from ddpdoctor.analysis.culprits import Culprits, Direction
 from ddpdoctor.analysis.speeds import median_latency, median_speed
+from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.evidence.links import Links
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
@@ -23,8 +25,13 @@ OF_STATED = 0.3  # one TCP stream reaches 0.94 of a link up to 10 Gbit/s; above,
 ONE_STREAM_MBIT = 10_000
 
 
-def check(links: Links) -> Iterator[Finding]:
-    """One finding for each slow node, group or link against the median; else one for a job slower than its interfaces say."""
+def check(links: Links, bench: CollectiveBench | None) -> Iterator[Finding]:
+    """One finding for each slow node, group or link against the median; else one for a job slower than its interfaces say.
+
+    A stream that was slower than what a collective brought through its host was held up by something else.
+    """
+    if bench is not None:
+        links = _at_least(links, carried_by_each_host(bench))
     speed, latency = median_speed(links.links), median_latency(links.links)
     if speed is None:
         raise SkipCheck("fewer than three nodes were measured: there is no median")
@@ -50,6 +57,14 @@ class _Figures:
     usual: float
     worst: Callable[[Iterable[float]], float]
     words: Callable[[float], str]
+
+
+def _at_least(links: Links, bytes_per_second: float) -> Links:
+    lifted = (
+        replace(link, bytes_per_second=max(link.bytes_per_second, bytes_per_second)) if link.bytes_per_second else link
+        for link in links.links
+    )
+    return replace(links, links=tuple(lifted))
 
 
 def _bandwidth(links: Links, usual: float) -> _Figures:
@@ -98,7 +113,7 @@ def _findings(links: Links, accused: Culprits, figures: _Figures) -> Iterator[Fi
 def _finding(what: str, nodes: tuple[int, ...], value: float, links: Links, figures: _Figures) -> Finding:
     return RULE.finding(
         f"{what}{figures.words(value)}",
-        ranks=nodes,
+        ranks=links.ranks(nodes),
         hosts=[links.name(node) for node in nodes],
         figure=figures.name,
         value=value,

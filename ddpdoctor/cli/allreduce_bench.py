@@ -116,7 +116,9 @@ def allreduce_bench(
     from ddpdoctor.cli.sizes import parse_sizes
     from ddpdoctor.collect.bench import BenchPlan, load_bench, run_bench, save_bench
     from ddpdoctor.evidence.bench import CollectiveBench
+    from ddpdoctor.evidence.links import Links
     from ddpdoctor.render import bench as screen
+    from ddpdoctor.render import matrix
 
     plan = BenchPlan(
         collective=collective.value,
@@ -139,8 +141,11 @@ def allreduce_bench(
     bench = evidence.one(CollectiveBench)
     if bench is None:
         conclude(evidence, options)
+    links = evidence.one(Links)
     if options.format is Format.TEXT:
         typer.echo(screen.render(bench))
+        if links is not None:
+            typer.echo(f"{matrix.heat_map(links)}\n")
     if save is not None:
         save_bench(bench, save)
     if plot is not None:
@@ -148,7 +153,8 @@ def allreduce_bench(
     if earlier is not None:
         evidence = replace(evidence, job=(*evidence.job, earlier))
     facts = (("benchmark", screen.title(bench)), ("values", screen.values_line(bench)), *screen.facts(bench))
-    conclude(evidence, options, facts=facts, measured={"bench": screen.measured(bench)})
+    measured = {"bench": screen.measured(bench)} | ({} if links is None else {"links": matrix.measured(links)})
+    conclude(evidence, options, facts=facts, measured=measured)
 
 
 def operator(collective: Collective, dtype: Dtype, op: Operator | None) -> str | None:

@@ -16,6 +16,7 @@ from ddpdoctor.case import write_atomically
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench, EarlierBench, RankTiming, SizeTiming, WrongValues
+from ddpdoctor.evidence.links import Links
 from ddpdoctor.launch.failure import why_ranks_failed
 from ddpdoctor.launch.ranks import our_file, run_ranks
 
@@ -74,8 +75,9 @@ def run_bench(
     bench = _bench(plan, started, events)
     if not bench.sizes and not undecided:
         undecided = (f"no size was measured: {'; '.join(bench.left_out)}",)
+    links = next((event["links"] for event in events if event["event"] == "links"), None)
     return Evidence(
-        job=(bench,),
+        job=(bench,) if links is None else (bench, msgspec.convert(links, Links)),
         ranks=tuple(RankFacts(rank=rank, host=place.host, facts=()) for rank, place in enumerate(bench.ranks)),
         notes=(*crowded_hosts(bench), *(f"left out: {left}" for left in bench.left_out)),
         undecided=undecided,
@@ -154,6 +156,9 @@ def size_timing(event: Mapping[str, Any]) -> SizeTiming:
 
 def _bench(plan: BenchPlan, started: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> CollectiveBench:
     checks = [event for event in events if event["event"] == "checked"]
+    work = next(
+        (event["ranks"] for event in events if event["event"] == "own_work"), [((), ())] * len(started["ranks"])
+    )
     cores: dict[str, set[int]] = {}
     for rank in started["ranks"]:
         cores.setdefault(rank["boot"], set()).update(rank["cores"])
@@ -164,8 +169,14 @@ def _bench(plan: BenchPlan, started: Mapping[str, Any], events: Sequence[Mapping
         backend=started["backend"],
         torch=started["torch"],
         ranks=tuple(
-            BenchRank(host=rank["host"], cores=len(cores[rank["boot"]]), device=rank["device"])
-            for rank in started["ranks"]
+            BenchRank(
+                host=rank["host"],
+                cores=len(cores[rank["boot"]]),
+                device=rank["device"],
+                work_seconds=tuple(round(each, 6) for each in seconds),
+                work_on_cpu=tuple(round(each, 6) for each in on_cpu),
+            )
+            for rank, (seconds, on_cpu) in zip(started["ranks"], work, strict=True)
         ),
         sizes=tuple(size_timing(event) for event in events if event["event"] == "size"),
         checked=tuple(check["count"] for check in checks),

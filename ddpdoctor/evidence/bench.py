@@ -7,11 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRank:
-    """Where one rank ran: `cores` are those that the ranks on its host may use together; `device` is `cpu` or its GPU's name."""
+    """Where one rank ran: `cores` are those that the ranks on its host may use together; `device` is `cpu` or its GPU's name.
+
+    `work_seconds` says how long it took in each round of a work of its own that is the same for all ranks, `work_on_cpu`
+    for how many of these seconds it had a processor. Both are empty where that was not measured.
+    """
 
     host: str
     cores: int
     device: str
+    work_seconds: tuple[float, ...] = ()
+    work_on_cpu: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

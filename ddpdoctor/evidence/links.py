@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -33,12 +33,16 @@ class MasterProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node that joined: its number, host name, and the address on which collectives would reach it."""
+    """One node that joined: its number, host name, and the address on which collectives would reach it.
+
+    `ranks` are the ranks on it, where a rank is not a node.
+    """
 
     node: int
     host: str
     address: str
     speed_mbit: int | None = None
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,11 @@ class Links:
     def missing(self) -> tuple[int, ...]:
         """The numbers of the nodes that never joined."""
         return tuple(sorted(set(range(self.expected)) - {node.node for node in self.nodes}))
+
+    def ranks(self, numbers: Collection[int]) -> tuple[int, ...]:
+        """The ranks on these nodes; in `net` a node is a rank."""
+        known = {node.node: node.ranks for node in self.nodes}
+        return tuple(rank for number in numbers for rank in known.get(number) or (number,))
 
     def name(self, number: int) -> str:
         """The host of a node, or `node N` where it is not known or shared with another node."""

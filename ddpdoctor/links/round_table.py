@@ -100,11 +100,11 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
         if mine is not None:
             _take_turns(messages, me.node, mine, everyone[mine], token, planner.rounds, until)
         heard = _gather_round(messages, pairs, planner.rounds, until)
-        found.update({direction: _better(found.get(direction), link) for direction, link in heard.items()})
+        found.update({direction: better(found.get(direction), link) for direction, link in heard.items()})
         for pair in pairs:
             if time.monotonic() < until:
                 lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard]
-        _report(planner, found, pairs)
+        tell(planner, found, pairs)
     messages.say(f"round/{planner.rounds + 1}", [])
     again = _claims(messages, expected, turn=2)
     return Gathered(
@@ -130,6 +130,35 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
             seconds=time.monotonic() - start,
         ),
     )
+
+
+def better(before: Link | None, now: Link) -> Link:
+    """The better of two looks at one direction: a link is not accused for one bad moment."""
+    if before is None or (now.outcome == "ok" and before.outcome != "ok"):
+        return now
+    if now.outcome != "ok":
+        return now if before.outcome != "ok" else before
+    seconds = [link.latency_seconds for link in (before, now) if link.latency_seconds is not None]
+    best = max(before, now, key=lambda link: link.bytes_per_second or 0.0)
+    return replace(best, latency_seconds=min(seconds, default=None))
+
+
+def tell(planner: Planner, found: Mapping[Pair, Link], pairs: list[Pair]) -> None:
+    """Tell the planner which pairs need no second look: both directions talk, as fast and as soon as is usual by now."""
+    speed, latency = median_speed(found.values()), median_latency(found.values())
+
+    def good(pair: Pair) -> bool:
+        links = [found.get(pair), found.get(pair[::-1])]
+        return all(
+            link is not None
+            and link.outcome == "ok"
+            and not (speed is not None and is_slow(link, speed))
+            and not (latency is not None and is_late(link, latency))
+            for link in links
+        )
+
+    for pair in {*pairs, *((min(ends), max(ends)) for ends in found)}:
+        planner.report(pair, good=good(pair))
 
 
 def _wait_for_nodes(messages: Messages, expected: int, until: float) -> list[Self]:
@@ -162,32 +191,3 @@ def _gather_round(messages: Messages, pairs: list[Pair], number: int, until: flo
             if said is not None:
                 heard[me, other] = msgspec.convert(said, Link)
     return heard
-
-
-def _better(before: Link | None, now: Link) -> Link:
-    """The better of two looks at one direction: a link is not accused for one bad moment."""
-    if before is None or (now.outcome == "ok" and before.outcome != "ok"):
-        return now
-    if now.outcome != "ok":
-        return now if before.outcome != "ok" else before
-    seconds = [link.latency_seconds for link in (before, now) if link.latency_seconds is not None]
-    best = max(before, now, key=lambda link: link.bytes_per_second or 0.0)
-    return replace(best, latency_seconds=min(seconds, default=None))
-
-
-def _report(planner: Planner, found: Mapping[Pair, Link], pairs: list[Pair]) -> None:
-    """Tell the planner which pairs need no second look: both directions talk, as fast and as soon as is usual by now."""
-    speed, latency = median_speed(found.values()), median_latency(found.values())
-
-    def good(pair: Pair) -> bool:
-        links = [found.get(pair), found.get(pair[::-1])]
-        return all(
-            link is not None
-            and link.outcome == "ok"
-            and not (speed is not None and is_slow(link, speed))
-            and not (latency is not None and is_late(link, latency))
-            for link in links
-        )
-
-    for pair in {*pairs, *((min(ends), max(ends)) for ends in found)}:
-        planner.report(pair, good=good(pair))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-import socket
+from collections.abc import Callable
+from functools import partial
 
 from ddpdoctor.evidence.links import Link, LinkOutcome
 from ddpdoctor.links.wire import MAX_SINK_BYTES, Stranger, call, echo, stream
@@ -39,7 +40,7 @@ def talk(me: int, other: int, address: str, port: int, token: bytes) -> Link:
             return _broken(me, other, "large-stalls", f"{LARGE_BYTES >> 10} KiB: {words(error)}", error, latency)
         try:
             connection.settimeout(STREAM_SECONDS)
-            speed = _speed(connection)
+            speed = fastest(partial(stream, connection), most=MAX_SINK_BYTES)
         except OSError as error:
             return _broken(me, other, "large-stalls", f"a stream: {words(error)}", error, latency)
     return Link(source=me, target=other, outcome="ok", latency_seconds=latency, bytes_per_second=speed)
@@ -63,17 +64,20 @@ def words(error: OSError) -> str:
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
+def fastest(send: Callable[[int], float], *, most: int) -> float:
+    """Bytes a second of the best of some streams, lengthened up to `most` bytes until they last long enough to tell.
+
+    `send` sends so many bytes and returns the seconds until all had come.
+    """
+    size = FIRST_STREAM_BYTES
+    while (seconds := send(size)) < ENOUGH_SECONDS and size < most:
+        size = min(most, size * 4)
+    for _ in range(STREAMS - 1):
+        if seconds < STREAM_SECONDS / STREAMS:
+            seconds = min(seconds, send(size))
+    return size / seconds
+
+
 def _broken(me: int, other: int, stall: LinkOutcome, detail: str, error: OSError, latency: float | None = None) -> Link:
     outcome: LinkOutcome = "reset" if isinstance(error, ConnectionError) else stall
     return Link(source=me, target=other, outcome=outcome, detail=detail, latency_seconds=latency)
-
-
-def _speed(connection: socket.socket) -> float:
-    """Bytes a second of the best of some streams, which are lengthened until they last long enough to tell."""
-    size = FIRST_STREAM_BYTES
-    while (seconds := stream(connection, size)) < ENOUGH_SECONDS and size < MAX_SINK_BYTES:
-        size = min(MAX_SINK_BYTES, size * 4)
-    for _ in range(STREAMS - 1):
-        if seconds < STREAM_SECONDS / STREAMS:
-            seconds = min(seconds, stream(connection, size))
-    return size / seconds

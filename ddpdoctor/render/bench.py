@@ -125,6 +125,7 @@ def measured(bench: CollectiveBench) -> dict[str, Measure]:
         "world_size": len(bench.ranks),
         "checked": len(bench.checked),
         "wrong": sum(each.elements for each in bench.wrong),
+        "rank_work": [rank.work_seconds for rank in bench.ranks],
         "sizes": [_numbers(bench, size) for size in bench.sizes],
         "fit": None
         if fit is None
