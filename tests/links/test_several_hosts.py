@@ -244,7 +244,7 @@ def test_names_with_dots_and_underscores(hosts: Hosts) -> None:
     assert [node["host"] for node in said[0].report["measured"]["links"]["nodes"]] == list(called.values())
 
 
-@LONGER
+@RARE
 def test_two_thousand_connections_a_clock_an_hour_ahead_and_no_privileges(hosts: Hosts, tmp_path: Path) -> None:
     """One of them a host: none is a fault of the network, and none keeps a probe from its work."""
     (tmp_path / "sitecustomize.py").write_text(HOUR_AHEAD)
