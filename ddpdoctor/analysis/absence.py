@@ -39,12 +39,12 @@ def derive(timeline: Timeline, exits: PerRank[RankExit] | None) -> Absences:
 
 
 def _of_group(group: GroupTimeline, busy: set[int]) -> Absence | None:
-    waiting = {rank: made for rank, made in group.open.items() if made.seq == group.top}
+    waiting = {rank: made for rank, made in group.open.items() if made.seq == group.awaited}
     ages = [made.seconds for made in waiting.values() if made.seconds is not None]
     if not waiting or Disagreement.OPERATION in group.clashes or (ages and max(ages) < MOVING_SECONDS):
         return None
     absent = tuple(rank for rank in group.behind if rank not in busy)
-    if not absent or len(absent) + len(waiting) < len(group.recorded):
+    if not absent or len(absent) + len(group.open) < len(group.recorded):
         return None
     return Absence(
         absent=absent, waiting=waiting, last={rank: group.last[rank] for rank in absent if rank in group.last}

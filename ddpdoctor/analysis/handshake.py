@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.timeline import Timeline, age
 from ddpdoctor.analysis.tracks import users_stack
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
@@ -72,6 +72,7 @@ def _follow(start: int, awaited: Mapping[int, int]) -> list[int]:
 
 def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
     made: Counter[tuple[str, str, int, int]] = Counter()
+    under_way: Counter[tuple[str, str, int, int]] = Counter()
     waiting: list[tuple[str, str, int, int, int, int]] = []
     for rank, record in timeline.archive.records.items():
         if not any(call.point_to_point for call in record.calls):
@@ -84,15 +85,17 @@ def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
             source, target = _global(group.ranks, call.source), _global(group.ranks, call.target)
             made[group.name, call.op, source, target] += 1
             if record.state[entry] is not State.DONE:
+                under_way[group.name, call.op, source, target] += 1
                 waiting.append((group.name, call.op, source, target, rank, entry))
     for name, op, source, target, rank, entry in waiting:
         partner = target if op == "send" else source
         opposite = "recv" if op == "send" else "send"
-        if (
-            partner in timeline.archive.records
-            and made[name, opposite, source, target] < made[name, op, source, target]
-        ):
-            yield _unmatched(timeline.archive.records[rank], rank, partner, op, entry)
+        mine, theirs = timeline.archive.records[rank], timeline.archive.records.get(partner)
+        if theirs is None:
+            continue
+        counted = under_way if mine.lost or theirs.lost else made  # rings that wrapped have not kept the same pairs
+        if counted[name, opposite, source, target] < counted[name, op, source, target]:
+            yield _unmatched(mine, rank, partner, op, entry)
 
 
 def _global(members: tuple[int, ...] | None, place: int) -> int:
@@ -106,7 +109,7 @@ def _unmatched(record: FlightRecord, rank: int, partner: int, op: str, entry: in
         partner=partner,
         kind="send" if op == "send" else "recv",
         place=stack[-1] if stack else None,
-        seconds=record.taken_at - record.created_ns[entry] / 1e9 if record.taken_at is not None else None,
+        seconds=age(record, record.created_ns[entry], record.calls[record.call[entry]].timeout_ms),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress, count
+from statistics import multimode
 
 from ddpdoctor.analysis.agreement import Disagreement, disagreement, operation
 from ddpdoctor.analysis.tracks import UNKNOWN, Lane, Track, lanes_of, users_stack
@@ -23,7 +24,10 @@ GRACE_SECONDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """One call on one rank. `stack` are the user's own frames, outermost first; `seconds` how old it was at the dump."""
+    """One call on one rank. `stack` are the user's own frames, outermost first; `seconds` how old it was at the dump.
+
+    `started` is whether the device had begun it, False as well where the recorder does not look.
+    """
 
     rank: int
     seq: int
@@ -31,6 +35,7 @@ class Made:
     group: str
     stack: tuple[Frame, ...]
     done: bool
+    started: bool
     created_ns: int
     seconds: float | None = None
 
@@ -70,8 +75,9 @@ class Archive:
             group=group,
             stack=users_stack(record, record.stack[position]),
             done=record.state[position] is State.DONE,
+            started=record.state[position] is not State.SCHEDULED,
             created_ns=created,
-            seconds=_age(record, created, record.calls[record.call[position]].timeout_ms),
+            seconds=age(record, created, record.calls[record.call[position]].timeout_ms),
         )
 
 
@@ -90,8 +96,9 @@ class GroupTimeline:
     """One process group. `last` is each rank's last call, `recorded` the members whose recorder we have.
 
     `top` is the highest number that any rank has reached. `clashes` holds the first disagreement of each kind. `open`
-    are the calls that their ranks had not finished, the oldest of each rank. `behind` are the recorded members that have
-    not made the last call that others made.
+    are the calls that their ranks had not finished, the oldest of each rank; `awaited` is the number of that in which most
+    of them wait, `top` where nobody does: NCCL's ranks queue more calls behind it. `behind` are the recorded members that
+    have not made call number `awaited`.
     """
 
     name: str
@@ -102,6 +109,7 @@ class GroupTimeline:
     top: int
     clashes: Mapping[Disagreement, Clash]
     open: Mapping[int, Made]
+    awaited: int
     behind: tuple[int, ...]
     lane: Lane
 
@@ -160,6 +168,8 @@ def _group(lane: Lane, archive: Archive) -> GroupTimeline:
     name = _spoken(lane)
     last = {track.rank: made for track in lane.tracks if (made := archive.made(track, name, track.last)) is not None}
     top = max(made.seq for made in last.values())
+    under_way = dict(_open(lane, archive, name))
+    awaited = min(multimode(made.seq for made in under_way.values()), default=top)
     recorded = tuple(rank for rank in lane.members if rank in archive.records)
     return GroupTimeline(
         name=name,
@@ -169,8 +179,9 @@ def _group(lane: Lane, archive: Archive) -> GroupTimeline:
         last=last,
         top=top,
         clashes={clash.kind: clash for clash in _clashes(lane, archive, name)},
-        open=dict(_open(lane, archive, name)),
-        behind=tuple(rank for rank in recorded if rank not in last or last[rank].seq < top),
+        open=under_way,
+        awaited=awaited,
+        behind=tuple(rank for rank in recorded if rank not in last or last[rank].seq < awaited),
         lane=lane,
     )
 
@@ -233,7 +244,7 @@ def _differing(tracks: Iterable[Track], first: int, last: int) -> list[int]:
     )
 
 
-def _age(record: FlightRecord, created_ns: int, timeout_ms: int | None) -> float | None:
+def age(record: FlightRecord, created_ns: int, timeout_ms: int | None) -> float | None:
     """How old a call was when the dump was made; None where the time of the dump cannot be true.
 
     A call does not live much longer than its timeout: a file that claims so was copied, and has the time of the copy.

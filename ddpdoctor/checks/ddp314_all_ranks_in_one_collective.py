@@ -19,6 +19,10 @@ RULE = Rule(
     "the kernel log). If the call has a root (broadcast, reduce), see that src or dst is the same on every rank",
     explains=("DDP408",),
 )
+OF_THE_QUEUED = (
+    "look at the GPU of this rank: work that it was given before does not end (`nvidia-smi`, Xid in the kernel log, a kernel of "
+    "your own that waits)"
+)
 MOVING_SECONDS = 2.0  # a dump of a healthy job shows calls this young: 100x a slow all_reduce of a large bucket
 
 
@@ -45,15 +49,27 @@ def check(timeline: Timeline, deadlocks: Deadlocks, size: JobSize | None) -> Ite
             continue
         name = group.open[group.members[0]].name
         waits = f" for {duration(age)}" if age else ""
+        queued = _queued(group)
+        begun = (
+            f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not" if queued else ""
+        )
         yield RULE.finding(
             f"all {len(group.members)} ranks ({group_ranks(group.members)[6:]}) are in {name}{waits}, nobody is missing, "
-            "and it does not end",
+            f"and it does not end{begun}",
+            ranks=queued,
             where=witnesses(group.open, group.members),
             details=unplaced(group.open, group.members),
-            seq=group.top,
+            seq=group.awaited,
             seconds=age or None,
+            remedy=OF_THE_QUEUED if queued else None,
             backend=group.backend,
         )
+
+
+def _queued(group: GroupTimeline) -> list[int]:
+    """The few ranks whose device has not begun the call; nobody where the recorders do not look (TORCH_NCCL_ENABLE_TIMING)."""
+    queued = [rank for rank, made in sorted(group.open.items()) if not made.started]
+    return queued if 2 * len(queued) < len(group.open) else []
 
 
 def _age(group: GroupTimeline) -> float | None:

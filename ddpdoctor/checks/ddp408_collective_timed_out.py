@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.timeline import Timeline
+from ddpdoctor.analysis.absence import MOVING_SECONDS
+from ddpdoctor.analysis.doing import Doings
+from ddpdoctor.analysis.timeline import GroupTimeline, Timeline
 from ddpdoctor.analysis.watchdog import Watchdogs
+from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankExit
-from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 TIMED_OUT = re.compile(
     r"Timed out waiting (?P<gloo>\d+)ms for (?:recv|send) operation"
@@ -28,10 +31,19 @@ RULE = Rule(
 )
 
 
-def check(exits: PerRank[RankExit], timeline: Timeline | None, watchdogs: Watchdogs | None) -> Iterator[Finding]:
-    """One finding for all ranks whose own error is a timeout; the culprits are those that never came, where that is known."""
+def check(
+    exits: PerRank[RankExit] | None, timeline: Timeline | None, watchdogs: Watchdogs | None, doings: Doings | None
+) -> Iterator[Finding]:
+    """One finding for all ranks whose own error is a timeout; the culprits are those that never came, where that is known.
+
+    Where there are dumps alone, and not of all ranks: that the others wait, and that it is open what those do.
+    """
+    if exits is None and timeline is None:
+        raise SkipCheck("no RankExit and no FlightRecord: nobody saw a rank end, and there is no dump")
+    if exits is None and doings is None and timeline is not None:
+        yield from _without_a_dump(timeline)
     timed_out = {}
-    for entry in exits:
+    for entry in exits or ():
         text = entry.value.error.message if entry.value.error is not None else "\n".join(entry.value.tail)
         found = TIMED_OUT.search(text)
         if found is not None:
@@ -48,6 +60,35 @@ def check(exits: PerRank[RankExit], timeline: Timeline | None, watchdogs: Watchd
             timed_out=[*timed_out],
             timeout_seconds=seconds,
         )
+
+
+def _without_a_dump(timeline: Timeline) -> Iterator[Finding]:
+    """The call that every rank with a dump has waited in the longest, where other members left none."""
+    waited = [group for group in timeline.groups if _all_but_the_unrecorded_wait(group)]
+    if waited:
+        group = min(waited, key=lambda group: min(made.created_ns for made in group.open.values()))
+        unknown = [rank for rank in group.members if rank not in group.recorded]
+        yield RULE.finding(
+            f"{group_ranks(group.recorded)} {verb(group.recorded, 'waits', 'wait')} in {names(group.open, group.open)}, and "
+            f"{group_ranks(unknown)} left no dump",
+            where=witnesses(group.open, group.recorded),
+            details=unplaced(group.open, group.recorded),
+            remedy=f"give the dump or the log of {group_ranks(unknown)} as well: without them it is open whether "
+            f"{verb(unknown, 'it never came, or died, or waits there too', 'they never came, or died, or wait there too')}",
+            without_dump=unknown,
+        )
+
+
+def _all_but_the_unrecorded_wait(group: GroupTimeline) -> bool:
+    ages = [made.seconds for made in group.open.values() if made.seconds is not None]
+    return (
+        group.lane.told
+        and len(group.recorded) < len(group.members)
+        and {*group.open} == {*group.recorded}
+        and {made.seq for made in group.open.values()} == {group.awaited}
+        and not group.clashes
+        and (not ages or max(ages) >= MOVING_SECONDS)
+    )
 
 
 def _absent(timeline: Timeline | None, watchdogs: Watchdogs | None) -> Sequence[int]:

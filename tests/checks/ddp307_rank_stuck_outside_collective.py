@@ -15,12 +15,18 @@ SUBPROCESS = stack(
 LOCK = stack((f"{STDLIB}/threading.py", 327, "wait"), (f"{STDLIB}/threading.py", 622, "wait"), user=(70, "save"))
 ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 DIED = RankError(type="OSError", message="shard-00035.tar is truncated")
+QUEUED = (STEP, waits(STEP), waits(STEP), waits(STEP))
 
 SICK = (
     Sick(
         evidence=flights([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
         says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait; the last that it called was all_reduce #1",
         ranks=(2,),
+    ),
+    Sick(  # on NCCL the others have queued what comes behind it
+        evidence=flights(QUEUED, [STEP], QUEUED, [STEP, waits(STEP)]),
+        says="rank 1 did not come to all_reduce #2, in which ranks 0,2-3 wait; the last that it called was all_reduce #1",
+        ranks=(1,),
     ),
     Sick(
         evidence=standstill(rank(), rank(), rank(OWN_LINE, system_call="clock_nanosleep"), rank()),

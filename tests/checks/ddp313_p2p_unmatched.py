@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from tests.checks import Sick, ranks
-from tests.flights import STEP, Did, flights, waits
+from tests.flights import STEP, Did, flights, record, waits
 
 SEND = Did("send", line=80, peers=(0, 1))
 RECV = Did("recv", line=82, peers=(0, 1))
@@ -23,6 +23,13 @@ SICK = (
     Sick(
         evidence=flights([STEP, SEND, waits(STEP)], [STEP, RECV, waits(RECV)]),
         says="rank 1 waits in recv from rank 0, which did not send; rank 0 waits in all_reduce #2",
+        ranks=(0,),
+    ),
+    Sick(  # rings that wrapped hold one more send than receives, and the last receive has no send nevertheless
+        evidence=flights(
+            record([SEND, SEND, SEND, waits(STEP)], world=2, lost=50), record([RECV, waits(RECV)], world=2, lost=90)
+        ),
+        says="rank 1 waits in recv from rank 0, which did not send; rank 0 waits in all_reduce #1",
         ranks=(0,),
     ),
     Sick(

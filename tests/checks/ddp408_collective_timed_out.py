@@ -4,6 +4,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from tests.checks import Sick, ranks
 from tests.endings import FINE, ended, gave_up
+from tests.flights import STEP, flights, waits
 
 GLOO = RankError(
     type="RuntimeError",
@@ -37,5 +38,9 @@ SICK = (
         evidence=ended(gave_up(0, "GATHER", numel=7), gave_up(1, "GATHER", numel=9)),
         says="ranks 0-1 gave up waiting in a collective after 600 s",
     ),
+    Sick(
+        evidence=flights([STEP, waits(STEP)], None, [STEP, waits(STEP)]),
+        says="ranks 0,2 wait in all_reduce #2, and rank 1 left no dump",
+    ),
 )
-HEALTHY = (ranks(FINE, FINE),)
+HEALTHY = (ranks(FINE, FINE), flights([STEP], None, [STEP]))
