@@ -57,7 +57,7 @@ def _count_forwards(log: Log, calls: Calls) -> None:
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
-    counted.__code__ = counted.__code__.replace(co_filename=forward.__code__.co_filename)
+    counted.__code__ = counted.__code__.replace(co_filename=forward.__code__.co_filename, co_name="forward")
     DistributedDataParallel.forward = functools.wraps(forward)(counted)  # type: ignore[method-assign]
 
 

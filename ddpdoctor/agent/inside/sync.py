@@ -129,7 +129,7 @@ def _follow_wrapper(wrapper: Any, steps: Any, journal: Journal) -> None:  # noqa
         return forward(self, *inputs, **kwargs)
 
     # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
-    observed.__code__ = observed.__code__.replace(co_filename=forward.__code__.co_filename)
+    observed.__code__ = observed.__code__.replace(co_filename=forward.__code__.co_filename, co_name="forward")
     wrapper.__init__ = __init__
     wrapper.forward = functools.wraps(forward)(observed)
 
