@@ -91,6 +91,21 @@ def check(failures: Failures | None, nccl: NcclTries | None) -> Iterator[Finding
                 yield _of_a_try(tried, nccl)
 
 
+def _does_without(tried: NcclTry, nccl: NcclTries) -> bool:
+    """Whether NCCL joins all GPUs of the host by a way that it prefers, and no other host needs this one."""
+    hosts = {each.node for each in nccl.tries} | set(nccl.skipped)
+    if tried.transport == "NET" and len(hosts) > 1:
+        return False
+    preferred = list(_WAYS)[: list(_WAYS).index(tried.transport)]
+    return any(
+        each.node == tried.node
+        and each.transport in preferred
+        and each.outcome == "ok"
+        and all(log.transports in {(), (each.transport,)} for log in each.logs)
+        for each in nccl.tries
+    )
+
+
 def _of_a_try(tried: NcclTry, nccl: NcclTries) -> Finding:
     others = [each.transport for each in nccl.tries if each.node == tried.node and each.outcome == "ok"]
     warnings = list(dict.fromkeys(words for log in tried.logs for words in log.warnings))
@@ -102,6 +117,7 @@ def _of_a_try(tried: NcclTry, nccl: NcclTries) -> Finding:
         ranks=(tried.node,),
         hosts=(tried.host,),
         remedy=decoded or _WAYS[tried.transport],
+        severity=Severity.WARN if _does_without(tried, nccl) else Severity.FAIL,
         details=[*(f"its words: {words[:300]}" for words in warnings), *tried.remarks],
         transport=tried.transport,
         seconds=tried.seconds,

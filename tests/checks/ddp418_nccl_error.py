@@ -1,6 +1,7 @@
 """NCCL's own words, decoded; a peer's end is not one of its errors."""
 
 from ddpdoctor.evidence.nccl import NcclLog, NcclTries, NcclTry
+from ddpdoctor.model import Severity
 from tests.checks import Sick, job
 from tests.endings import FINE, LOST_PEER, ended, raised
 
@@ -18,7 +19,21 @@ def tries(p2p: str, detail: str = "", *warnings: str) -> NcclTries:
     )
 
 
+def shared_memory(*p2p_takes: str) -> NcclTries:
+    """SHM hangs on a host where P2P joins the GPUs, all of them or some."""
+    logs = (NcclLog(rank=0, transports=p2p_takes),)
+    return NcclTries(
+        tries=(
+            NcclTry(node=0, host="host-0", gpus=2, transport="P2P", outcome="ok", logs=logs),
+            NcclTry(node=0, host="host-0", gpus=2, transport="SHM", outcome="hung", detail="no sum after 30 s"),
+        )
+    )
+
+
+SHM_HANGS = "NCCL over SHM hangs between the 2 GPUs of host-0 (no sum after 30 s); it works over P2P"
 SICK = (
+    Sick(evidence=job(shared_memory("P2P")), says=SHM_HANGS, ranks=(0,), severity=Severity.WARN),
+    Sick(evidence=job(shared_memory("NET", "P2P")), says=SHM_HANGS, ranks=(0,), severity=Severity.FAIL),
     Sick(
         evidence=job(tries("hung", "no sum after 30 s")),
         says="NCCL over P2P hangs between the 4 GPUs of host-1 (no sum after 30 s); it works over SHM",
