@@ -8,58 +8,25 @@ be the same bit by bit.
 
 from __future__ import annotations
 
-import json
 import os
-import statistics
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
-from typing import Any
+
+from tests.side_by_side import ALONE, measure
 
 LIMIT = 1.02
 PAIRS = int(os.environ.get("PAIRS", "7"))
-EPOCHS = 4
-TRAIN = Path(__file__).parents[2] / "reference_train" / "train.py"
-JOB = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(TRAIN))
 
 
 def main() -> int:
     """Measure and print; 1 where it is over the limit or the weights differ."""
-    run(watched=False)  # fills the caches
-    ratios: list[float] = []
-    seconds: dict[bool, list[float]] = {False: [], True: []}
-    same = True
-    for pair in range(PAIRS):
-        first, second = (run(watched=watched) for watched in ((False, True) if pair % 2 else (True, False)))
-        alone, watched = (first, second) if pair % 2 else (second, first)
-        same = same and alone["weights"] == watched["weights"]
-        ratios.append(watched["seconds"] / alone["seconds"])
-        seconds[True].append(watched["seconds"])
-        seconds[False].append(alone["seconds"])
-        print(f"watched over alone: {watched['seconds']:.2f} / {alone['seconds']:.2f} s = {ratios[-1]:.3f}", flush=True)
-    median = statistics.median(ratios)
-    print(f"watch: best of each {min(seconds[True]):.2f} / {min(seconds[False]):.2f} s")
-    print(f"watch: median of {PAIRS} pairs {median:.3f} (limit {LIMIT:g}); weights {'identical' if same else 'DIFFER'}")
-    return int(median > LIMIT or not same)
-
-
-def run(*, watched: bool) -> dict[str, Any]:
-    """The last line that the job writes: how long it trained, and the digests of its weights."""
-    with tempfile.TemporaryDirectory() as folder:
-        lines = Path(folder) / "lines.jsonl"
-        watch = (sys.executable, "-m", "ddpdoctor", "watch", "--") if watched else ()
-        environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-        subprocess.run(
-            [*watch, *JOB, "--epochs", str(EPOCHS), "--json-lines", str(lines)],
-            check=True,
-            env=environ,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=300,
-        )
-        last: dict[str, Any] = json.loads(lines.read_text().splitlines()[-1])
-        return last
+    found = measure({"watched": (sys.executable, "-m", "ddpdoctor", "watch", "--", *ALONE)}, rounds=PAIRS)
+    best = {way: min(took) for way, took in found.seconds.items()}
+    ratio = found.ratio("watched")
+    print(f"watch: best of each {best['watched']:.2f} / {best['alone']:.2f} s")
+    print(
+        f"watch: median of {PAIRS} pairs {ratio:.3f} (limit {LIMIT:g}); weights {'identical' if found.same else 'DIFFER'}"
+    )
+    return int(ratio > LIMIT or not found.same)
 
 
 if __name__ == "__main__":
