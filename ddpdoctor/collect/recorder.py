@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -27,6 +26,8 @@ _ADDED_LATER = {"process_group": ("", ""), "pg_id": 0, "is_p2p": None, "timeout_
 _CONTENT = ("process_group", "pg_id", "profiling_name", "is_p2p", "timeout_ms")
 _TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 _PEERS = re.compile(r"(?:send (?P<from>\d+)->(?P<to>\d+)|recv (?P<at>\d+)<-(?P<of>\d+))")
+_LIST_OF_NUMBERS = re.compile(r"""["'\[]*[\d, ]*[\]"']*""")  # some writers quote it
+_NUMBER = re.compile(r"\d+")
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.DONE}
 
 
@@ -244,10 +245,7 @@ def _members(told: object) -> tuple[int, ...] | None:
 @lru_cache(maxsize=SHARED)
 def _listed(text: str) -> tuple[int, ...] | None:
     """The ranks in `[0, 1, 2]`: every rank of a job writes the same text, so that reading it costs the square of their number."""
-    ranks = ast.literal_eval(text)
-    if isinstance(ranks, str):  # some writers quote the list twice
-        ranks = ast.literal_eval(ranks)
-    return _integers(ranks) or None if isinstance(ranks, list | tuple) else None
+    return tuple(map(int, _NUMBER.findall(text))) or None if _LIST_OF_NUMBERS.fullmatch(text) else None
 
 
 def _counted(status: object, group: str, key: str) -> int | None:

@@ -14,6 +14,7 @@ import pytest
 from ddpdoctor.analysis.timeline import derive
 from ddpdoctor.collect.dumps import decode, rank_of, read_dump
 from ddpdoctor.collect.leftovers import gather
+from ddpdoctor.collect.recorder import record_of
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.recorder import FlightRecord, State
@@ -138,7 +139,6 @@ def test_rings_that_wrapped_at_different_places_are_aligned() -> None:
     whole = [document(rank) for rank in range(3)]
     whole[1]["entries"] = whole[1]["entries"][4:]
     whole[2]["entries"] = whole[2]["entries"][1:]
-    from ddpdoctor.collect.recorder import record_of
     from ddpdoctor.evidence import Entry, PerRank
 
     entries = tuple(Entry(rank, "h", record_of(one)) for rank, one in enumerate(whole))
@@ -164,3 +164,22 @@ def test_a_name_without_a_rank_is_an_error() -> None:
 
 def test_json_may_not_be_a_dump() -> None:
     assert decode(json.dumps({"a": [1]}).encode()) == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("written", "ranks"),
+    [
+        ("[0, 1, 2]", (0, 1, 2)),
+        ("'[0, 1]'", (0, 1)),
+        ([1, 3], (1, 3)),
+        ("send 0->1", None),
+        ("[" * 300, None),
+        ("", None),
+    ],
+)
+def test_the_members_of_a_group_are_read_however_they_are_written(
+    written: object, ranks: tuple[int, ...] | None
+) -> None:
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": written}}
+    record = record_of({**document(0), "pg_config": config})
+    assert record.groups[0].ranks == ranks
