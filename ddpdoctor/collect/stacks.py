@@ -6,6 +6,7 @@ import pwd
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from ddpdoctor.launch.program import run
 PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
 NATIVE_SECONDS = 8.0  # reads the symbols of libtorch: 1 s
 MOST_LINES = 400_000
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+CONTAINER = "start the container with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
 
 
 class NoStacks(Exception):  # noqa: N818 - it is an answer: the reason why there are none
@@ -128,15 +131,20 @@ def why_forbidden(pid: int) -> str:
     may_trace_all = int(ours.get("CapEff", "0"), 16) >> 19 & 1  # CAP_SYS_PTRACE
     if not may_trace_all and ours.get("Uid", "0").split()[:1] != theirs.get("Uid", "0").split()[:1]:
         return f"process {pid} belongs to user {_name(theirs.get('Uid', '?').split()[0])}: run ddpdoctor as that user, or as root"
-    scope = _read(Path("/proc/sys/kernel/yama/ptrace_scope"))
-    if scope in {"1", "2", "3"} and not may_trace_all:
-        return (
-            f"/proc/sys/kernel/yama/ptrace_scope is {scope}, so only a parent may look: run ddpdoctor as root, "
-            "or `sudo sysctl kernel.yama.ptrace_scope=0`"
-        )
+    scope = _read(YAMA)
+    if scope == "3":
+        return f"{YAMA} is 3, so nobody may look into a process, root neither, until this host is booted with another value"
+    if scope in {"1", "2"} and not may_trace_all:
+        allowed = "a parent or a process with CAP_SYS_PTRACE" if scope == "1" else "a process with CAP_SYS_PTRACE"
+        return f"{YAMA} is {scope}, so only {allowed} may look: {_to_get_it(ours)}, or `sudo sysctl kernel.yama.ptrace_scope=0`"
     if ours.get("Seccomp") == "2" or not may_trace_all:
-        return "the container forbids ptrace: start it with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
+        return f"the container forbids ptrace: {CONTAINER}"
     return f"the kernel forbids to trace process {pid}, although CAP_SYS_PTRACE is there"
+
+
+def _to_get_it(ours: Mapping[str, str]) -> str:
+    """How a process that lacks CAP_SYS_PTRACE gets it: root has it, except in a container."""
+    return CONTAINER if ours.get("Uid", "").startswith("0\t") else "run ddpdoctor as root"
 
 
 def _name(user: str) -> str:

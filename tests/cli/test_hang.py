@@ -114,7 +114,7 @@ def test_a_container_without_ptrace_is_told_its_flag_and_nothing_is_called_healt
     ended = hang(str(pids[0]), under=("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"))
     assert ended.returncode == 3
     assert (
-        "undecided: no stacks of ranks 0-1: the container forbids ptrace: start it with `--cap-add=SYS_PTRACE`"
+        "undecided: no stacks of ranks 0-1: the container forbids ptrace: start the container with `--cap-add=SYS_PTRACE`"
         in ended.stdout
     )
 
@@ -128,16 +128,30 @@ def test_without_py_spy_the_answer_is_how_to_get_it(
     assert "undecided: no stacks of ranks 0-1: py-spy is not installed: `pip install py-spy`" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("scope", ["1", "2", "3"])
-def test_yamas_ptrace_scope_is_named_with_its_value(
-    scope: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("scope", "user", "said"),
+    [
+        (
+            "1",
+            1000,
+            "is 1, so only a parent or a process with CAP_SYS_PTRACE may look: run ddpdoctor as root, or `sudo",
+        ),
+        ("2", 1000, "is 2, so only a process with CAP_SYS_PTRACE may look: run ddpdoctor as root, or `sudo sysctl"),
+        (
+            "2",
+            0,
+            "is 2, so only a process with CAP_SYS_PTRACE may look: start the container with `--cap-add=SYS_PTRACE`",
+        ),
+        ("3", 1000, "is 3, so nobody may look into a process, root neither, until this host is booted"),
+    ],
+)
+def test_yamas_ptrace_scope_is_named_with_what_it_still_allows(
+    scope: str, user: int, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = stacks._read
-    monkeypatch.setattr(stacks, "_read", lambda path: scope if path.name == "ptrace_scope" else real(path))
-    monkeypatch.setattr(stacks, "_status", lambda _path: {"Uid": "1000\t1000", "CapEff": "0"})
-    said = stacks.why_forbidden(1)
-    assert f"/proc/sys/kernel/yama/ptrace_scope is {scope}" in said
-    assert "as root" in said
+    monkeypatch.setattr(stacks, "_read", lambda path: scope if path == stacks.YAMA else real(path))
+    monkeypatch.setattr(stacks, "_status", lambda _path: {"Uid": f"{user}\t{user}", "CapEff": "0"})
+    assert f"/proc/sys/kernel/yama/ptrace_scope {said}" in stacks.why_forbidden(1)
 
 
 def test_a_stopped_rank_is_named(start: Start) -> None:
