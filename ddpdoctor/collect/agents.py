@@ -12,7 +12,16 @@ from pathlib import Path
 import msgspec
 
 from ddpdoctor.agent.inside.calls import POINT_TO_POINT
-from ddpdoctor.agent.inside.strip import HEADER_BYTES, NO_ROOT, NO_SEQ, Header, Record, read_header, read_records
+from ddpdoctor.agent.inside.strip import (
+    HEADER_BYTES,
+    NO_ROOT,
+    NO_SEAT,
+    NO_SEQ,
+    Header,
+    Record,
+    read_header,
+    read_records,
+)
 from ddpdoctor.collect.faulthandler_text import from_faulthandler
 from ddpdoctor.collect.last_calls import record_from
 from ddpdoctor.evidence.frames import Frame
@@ -143,17 +152,25 @@ class RankProcess:
 
 
 def find_ranks(directory: Path) -> tuple[RankProcess, ...]:
-    """The ranks whose agents write to `directory`, in order; of a rank that was restarted the latest process."""
-    latest: dict[int, tuple[tuple[int, float], RankProcess]] = {}
+    """The ranks whose agents write to `directory`, in order; of a rank that was restarted the latest process.
+
+    A process that has its launcher's seat from another one has taken its place, whatever the numbers of the two.
+    """
+    ages: dict[RankProcess, tuple[int, float]] = {}
     for strip in directory.glob("*.strip"):
-        with_header = _bytes(strip, HEADER_BYTES)
-        header = read_header(with_header)
-        if header is None or header.rank < 0 or not strip.stem.isdigit():
-            continue
-        age = (header.restart, strip.stat().st_ctime)
-        if header.rank not in latest or latest[header.rank][0] < age:
-            latest[header.rank] = (age, RankProcess(directory=directory, pid=int(strip.stem), header=header))
-    return tuple(process for _, (_, process) in sorted(latest.items()))
+        header = read_header(_bytes(strip, HEADER_BYTES))
+        if header is not None and header.rank >= 0 and strip.stem.isdigit():
+            process = RankProcess(directory=directory, pid=int(strip.stem), header=header)
+            ages[process] = (header.restart, strip.stat().st_ctime)
+    oldest_first = sorted(ages, key=ages.__getitem__)
+    seated = {_seat(process): process for process in oldest_first}
+    latest = {process.rank: process for process in oldest_first if seated[_seat(process)] is process}
+    return tuple(latest[rank] for rank in sorted(latest))
+
+
+def _seat(process: RankProcess) -> tuple[int, int]:
+    header = process.header
+    return (0, header.rank) if header.seat == NO_SEAT else (header.launcher, header.seat)
 
 
 def ended_processes(directory: Path) -> dict[int, Ended]:

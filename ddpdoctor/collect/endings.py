@@ -6,16 +6,21 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ddpdoctor.analysis.failures import chain
+from ddpdoctor.analysis.known_errors import echo
 from ddpdoctor.collect.agents import Ended, RankProcess
 from ddpdoctor.collect.faulthandler_text import from_faulthandler
 from ddpdoctor.collect.processes import is_alive
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.joblog import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.launch.observed import Received
 
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
 FATAL = "Fatal Python error: "
 BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
+ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+CLOCK_SECONDS = 0.5  # a signal to a whole process group may end a rank before it reaches us
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +39,19 @@ def exits_of(
     *,
     main: tuple[int, int | None],
     killed_by_us: bool,
+    asked: Received | None = None,
 ) -> dict[int, RankExit]:
-    """By rank, the end of each rank that has ended. `main` is the command's own process and exit code."""
+    """By rank, the end of each rank that has ended. `main` is the command's own process and exit code.
+
+    `asked` is the signal by which somebody had the whole job end: what its ranks then die of, and what they say of it, is
+    nobody's failure.
+    """
     ends = [end for agent in ranks if (end := _end(agent, ended, main)) is not None]
     first = _first_failure(ranks, ended)
 
     def by_launcher(end: _End) -> bool:
+        if asked is not None and _as_asked(end, asked):
+            return True
         after = first is not None and end.collected_at is not None and end.collected_at > first
         return end.code in BY_A_LAUNCHER and (killed_by_us or after)
 
@@ -63,6 +75,37 @@ def exits_of(
         )
         for order, end in enumerate(sorted(ends, key=when))
     }
+
+
+def asked_to_end(received: Sequence[Received], code: int | None) -> Received | None:
+    """The first signal that reached us and by which the job ended with `code`; None where it ended by itself."""
+    return next((one for one in received if one.signal in ENDS_A_JOB or code == -one.signal), None)
+
+
+def _as_asked(end: _End, asked: Received) -> bool:
+    """Whether this rank ended, without an error of its own, because the whole job was to end."""
+    ended_after = end.collected_at is None or end.collected_at > asked.at - CLOCK_SECONDS
+    return ended_after and end.error is None and end.code not in {0, *CRASHES}
+
+
+def without_echoes(
+    exits: Mapping[int, RankExit], log: JobLog | None, asked: Received
+) -> tuple[dict[int, RankExit], JobLog | None]:
+    """The ends, and the log, without the errors that say no more than that somebody was `asked` to end."""
+
+    def silent(ending: RankExit) -> RankExit:
+        after = ending.ended_at is None or ending.ended_at > asked.at - CLOCK_SECONDS
+        if ending.error is None or not after or not _is_echo(ending.error):
+            return ending
+        return replace(ending, error=None, ended_by_launcher=True)
+
+    if log is not None:
+        log = replace(log, errors=tuple(error for error in log.errors if not _is_echo(error)))
+    return {rank: silent(ending) for rank, ending in exits.items()}, log
+
+
+def _is_echo(error: RankError) -> bool:
+    return all(echo(f"{each.type}: {each.message}") is not None for each in chain(error))
 
 
 def _first_failure(ranks: Sequence[RankProcess], ended: Mapping[int, Ended]) -> float | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ddpdoctor.agent import given_up
 from ddpdoctor.collect.agents import RankProcess, ended_processes, find_ranks
 from ddpdoctor.collect.dumps import decode
-from ddpdoctor.collect.endings import exits_of, with_log, with_users_faulthandler
+from ddpdoctor.collect.endings import asked_to_end, exits_of, with_log, with_users_faulthandler, without_echoes
 from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.live import examine, targets_of
 from ddpdoctor.collect.memory import MemoryWatch
@@ -29,7 +29,7 @@ from ddpdoctor.evidence.process import ProcessState, Stall
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
-from ddpdoctor.launch.observed import ObservedJob
+from ddpdoctor.launch.observed import ObservedJob, Received
 
 LOG_BYTES = 1 << 19  # what one agent writes in its first minutes
 
@@ -89,7 +89,8 @@ class JobEvidence:
     ) -> Evidence:
         host = socket.gethostname()
         ended = ended_processes(self.directory)
-        exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_by_us=self.killed_by_us)
+        asked = asked_to_end(self.job.received, code)
+        exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_by_us=self.killed_by_us, asked=asked)
         log = None
         exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}
         if code is not None:
@@ -97,23 +98,35 @@ class JobEvidence:
                 exits, log = with_log(exits, read_logs(self.job.stderr_files()))
                 said = "".join(path.read_text(errors="replace") for path in self.job.stderr_files())
                 exits = with_users_faulthandler(exits, said)
+        if asked is not None:
+            exits, log = without_echoes(exits, log, asked)
+        interrupted = (
+            asked is not None
+            and stall is None
+            and all(ending.ended_by_launcher or ending.exit_code == 0 for ending in exits.values())
+        )
         facts = []
         for agent in ranks:
             seen = looked[agent.rank].facts if agent.rank in looked else ()
             seen = tuple(fact for fact in seen if isinstance(fact, Stacks | ProcessState | FlightRecord))
-            if not any(isinstance(fact, FlightRecord) for fact in seen):
+            if not interrupted and not any(isinstance(fact, FlightRecord) for fact in seen):
                 record = _kept_record(agent)
                 seen = (*seen, record) if record is not None else seen
             ending = (exits[agent.rank],) if agent.rank in exits else ()
             looks = (self.looks[agent.rank],) if agent.rank in self.looks else ()
-            told = (agent.steps(), agent.calls(), agent.pace(), *agent.thread_errors(), *looks)
+            calls = () if interrupted else (agent.calls(),)
+            told = (agent.steps(), *calls, agent.pace(), *agent.thread_errors(), *looks)
             facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
         source = source_of(_frames(facts))
         size = JobSize(ranks=max(agent.header.world_size for agent in ranks)) if ranks else None
         return Evidence(
             job=tuple(fact for fact in (stall, source, log, size) if fact is not None),
             ranks=tuple(facts),
-            missing=missing if ranks else (*missing, *_no_ranks(self.directory)),
+            missing=(
+                *missing,
+                *(() if ranks else _no_ranks(self.directory)),
+                *(_interrupted(asked) if asked is not None and interrupted else ()),
+            ),
             notes=(*self.notes, *given_up(self.directory)),
             about_job=True,
         )
@@ -135,6 +148,13 @@ def _frames(facts: list[RankFacts]) -> Iterator[Frame]:
                 yield from (frame for thread in fact.threads for frame in thread.frames)
             elif isinstance(fact, FlightRecord):
                 yield from fact.frames
+
+
+def _interrupted(asked: Received) -> Iterator[Missing]:
+    """Why the last calls of a job that was ended in the middle of its work say nothing."""
+    reason = f"{asked.signal.name} ended the job in the middle of its work, where its ranks are never quite in step"
+    for kind in ("FlightRecord", "CollectiveCalls"):
+        yield Missing(kind=kind, reason=reason)
 
 
 def _no_ranks(directory: Path) -> Iterator[Missing]:

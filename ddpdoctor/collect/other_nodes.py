@@ -39,6 +39,7 @@ class OtherNodes:
     wrote: bool = False
     _lowest: int | None = None  # of this node's ranks; None while unknown, and where all ranks of the job are here
     _world_size: int = 0
+    _pids: tuple[int, ...] = ()
     _joined_at: float = 0.0
     _seen: set[int] = field(default_factory=set)
     _next_beat: float = 0.0
@@ -49,12 +50,8 @@ class OtherNodes:
         if not ranks or time.monotonic() < self._next_beat:
             return
         self._next_beat = time.monotonic() + BEAT_SECONDS
-        if self._lowest is None:
-            part = _part(ranks)
-            if part is None:
-                return
-            self._lowest, self._world_size = part
-        if self.directory is None:
+        self._take_place(ranks)
+        if self._lowest is None or self.directory is None:
             return
         sign = self._sign(self._lowest)
         with contextlib.suppress(OSError):
@@ -63,6 +60,22 @@ class OtherNodes:
             self._joined_at = self._joined_at or sign.stat().st_mtime - CLOCK_SECONDS
             self._seen |= self._alive()
             self.speaks = self._lowest == 0 or 0 not in self._seen
+
+    def _take_place(self, ranks: Sequence[RankProcess]) -> None:
+        """Know which part of the job runs here; an elastic job that goes on with other nodes is numbered anew."""
+        pids = tuple(agent.pid for agent in ranks)
+        if self._lowest is not None and pids == self._pids:
+            return
+        part = _part(ranks)
+        if part is None and self._lowest is None:
+            return
+        before, self._pids = self._lowest, pids
+        self._lowest, self._world_size = part or (ranks[0].rank, len(ranks))  # no part: now all of the job is here
+        self._seen.clear()
+        if before not in {None, self._lowest} and self.directory is not None:
+            with contextlib.suppress(OSError):
+                self._sign(before).unlink(missing_ok=True)
+                self._case(before).unlink(missing_ok=True)
 
     def at_a_standstill(self, evidence: Evidence, quiet: float) -> Evidence:
         """Write this node's case of a standstill that has lasted for `quiet` seconds; on the node of rank 0, add the others'."""

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 import tty
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -26,6 +28,14 @@ GRACE_SECONDS = 5.0
 DRAIN_SECONDS = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A signal that reached us and went on to the job, and when, in seconds since the epoch."""
+
+    signal: signal.Signals
+    at: float
+
+
 class ObservedJob:
     """The running command. Its stderr passes through a companion process that keeps the tail and survives us."""
 
@@ -36,7 +46,7 @@ class ObservedJob:
         self._companion = companion
         self._mark = mark
         self._tail = tail
-        self.signalled: signal.Signals | None = None
+        self.received: list[Received] = []
 
     @property
     def pid(self) -> int:
@@ -135,7 +145,7 @@ def _passing_signals_on(job: ObservedJob) -> Iterator[None]:
     """Ctrl-C at a terminal reaches the job by itself, as it shares our process group: it is not sent twice."""
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        job.signalled = signal.Signals(number)
+        job.received.append(Received(signal.Signals(number), time.time()))
         if number == signal.SIGINT and _at_a_terminal():
             return
         with contextlib.suppress(ProcessLookupError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,23 @@ def test_the_ring_keeps_the_latest(strip: Strip, tmp_path: Path) -> None:
     data = (tmp_path / "77.strip").read_bytes()
     records = read_records(data)
     assert (len(records), records[0].seq, records[-1].seq) == (RING, 5, RING + 4)
+
+
+def test_a_rank_that_is_numbered_anew_takes_the_place_of_the_one_that_had_its_seat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(pid: int, rank: int, seat: str) -> None:
+        monkeypatch.setenv("LOCAL_RANK", seat)
+        Strip(str(tmp_path / f"{pid}.strip"), rank=rank, world_size=4, restart=0)
+        os.utime(tmp_path / f"{pid}.strip")  # what is written last is the youngest
+
+    for pid, rank, seat in ((71, 2, "0"), (72, 3, "1"), (81, 0, "0")):
+        start(pid, rank, seat)
+    assert [(found.rank, found.pid) for found in find_ranks(tmp_path)] == [(0, 81), (3, 72)]
+    start(82, 1, "1")
+    assert [(found.rank, found.pid) for found in find_ranks(tmp_path)] == [(0, 81), (1, 82)]
+    start(91, 3, "")  # without a launcher's seat the number is all there is
+    assert [(found.rank, found.pid) for found in find_ranks(tmp_path)] == [(0, 81), (1, 82), (3, 91)]
 
 
 @pytest.mark.parametrize("data", [b"", b"ddpstrip", b"x" * 4096], ids=["empty", "short", "foreign"])

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from ddpdoctor.agent.inside.strip import MAGIC, VERSION, Header
 from ddpdoctor.collect.agents import Ended, RankProcess
-from ddpdoctor.collect.endings import exits_of
+from ddpdoctor.collect.endings import asked_to_end, exits_of, without_echoes
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.launch.observed import Received
 
 TORCHRUN = 50
 FIRST_PID = 100
@@ -47,3 +49,36 @@ def test_the_failures_of_an_earlier_attempt_and_of_helpers_accuse_nobody(tmp_pat
     helper = collected((900, 1, 11.0), parent=now.pid)
 
     assert ended_by_launcher([now], killed | helper) == []
+
+
+def test_a_signal_that_only_the_ranks_users_know_of_ends_a_job_if_it_died_of_it() -> None:
+    usr1, term = Received(signal.SIGUSR1, 10.0), Received(signal.SIGTERM, 20.0)
+    assert asked_to_end([usr1, term], 1) == term
+    assert asked_to_end([usr1], 0) is None
+    assert asked_to_end([usr1], -signal.SIGUSR1) == usr1
+
+
+def test_what_ranks_die_of_once_the_job_is_to_end_is_nobodys_failure(tmp_path: Path) -> None:
+    ranks = [rank(tmp_path, number) for number in range(5)]
+    codes = (-signal.SIGTERM, -signal.SIGKILL, 1, -signal.SIGSEGV, 0)
+    ended = collected(*((FIRST_PID + number, code, 21.0) for number, code in enumerate(codes)))
+
+    def as_asked(at: float) -> list[int]:
+        asked = Received(signal.SIGTERM, at)
+        exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_by_us=False, asked=asked)
+        return [number for number, one in sorted(exits.items()) if one.ended_by_launcher]
+
+    assert as_asked(20.0) == [0, 1, 2]
+    assert as_asked(30.0) == []  # they had ended before anybody asked
+
+
+def test_an_error_of_a_ranks_own_outlives_the_order_to_end_and_an_echo_does_not() -> None:
+    asked = Received(signal.SIGINT, 20.0)
+    texts = {0: ("KeyboardInterrupt", "", 21.0), 1: ("OSError", "disk full", 21.0), 2: ("KeyboardInterrupt", "", 15.0)}
+    exits = {
+        number: RankExit(exit_code=1, error=RankError(type=kind, message=text), ended_at=at)
+        for number, (kind, text, at) in texts.items()
+    }
+    silenced, _ = without_echoes(exits, None, asked)
+    assert [number for number, one in silenced.items() if one.error is not None] == [1, 2]
+    assert [number for number, one in silenced.items() if one.ended_by_launcher] == [0]

@@ -39,7 +39,7 @@ def node(directory: Path | None, *ranks: int) -> OtherNodes:
 
 
 def agent(rank: int, forwards: int = 0) -> RankProcess:
-    header = Header(b"", 1, rank, 4, 0, 0, forwards, 0, 0, 0)
+    header = Header(b"", 2, rank, 4, 0, 0, forwards, 0, 0, 0)
     return RankProcess(directory=Path("/"), pid=100 + rank, header=header)
 
 
@@ -108,6 +108,23 @@ def test_a_failure_that_rank_0s_node_has_told_is_not_told_again(tmp_path: Path) 
     assert second.deserted()
     second.at_the_end(steps(2, 3), 1, None)
     assert not second.speaks
+
+
+def test_a_node_that_goes_on_without_that_of_rank_0_speaks_under_its_new_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node(tmp_path, 0, 1)
+    second = node(tmp_path, 2, 3)
+    second.at_a_standstill(steps(2, 3), 5.0)
+    assert not second.speaks
+    alone = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0", "RANK": "0"}
+    monkeypatch.setattr(processes, "environ", lambda _pid: alone)
+    monkeypatch.setattr(second, "_next_beat", 0.0)
+    second.beat([replace(agent(0), pid=200), replace(agent(1), pid=201)])
+    assert second.speaks
+    together = second.at_a_standstill(steps(0, 1), 5.0)
+    assert (known(together), together.notes) == ({0: 3, 1: 3}, ())
+    assert [file.name for file in tmp_path.glob("*.json")] == ["node-with-rank-0.json"]
 
 
 def test_what_the_others_say_of_an_end_that_we_made_is_left_out(tmp_path: Path) -> None:

@@ -12,18 +12,22 @@ import struct
 import time
 from typing import NamedTuple
 
-HEADER = struct.Struct("<8sIiiIQQQqQ")
+HEADER = struct.Struct("<8sIiiIQQQqQii")
 RECORD = struct.Struct("<QqqqqIIIHHBxxx")
 MAGIC = b"ddpstrip"
-VERSION = 1
+VERSION = 2
 RING = 4096  # records; 256 KiB a rank
 HEADER_BYTES = 256
 NO_ROOT = -1
 NO_SEQ = -1
+NO_SEAT = -1
 
 
 class Header(NamedTuple):
-    """The counters of a rank. `written` counts records ever made; `last_ns` is when any of the counters last moved."""
+    """The counters of a rank. `written` counts records ever made; `last_ns` is when any of the counters last moved.
+
+    `launcher` is the process that started it, `seat` its LOCAL_RANK there, which it keeps when an elastic job is numbered anew.
+    """
 
     magic: bytes
     version: int
@@ -35,6 +39,8 @@ class Header(NamedTuple):
     steps: int
     last_ns: int
     returned: int
+    launcher: int = 0
+    seat: int = NO_SEAT
 
 
 class Record(NamedTuple):
@@ -67,6 +73,8 @@ class Strip:
             os.posix_fallocate(file.fileno(), 0, size)  # a hole in a full file system would be a SIGBUS to write to
             self._map = mmap.mmap(file.fileno(), size)
         self._rank, self._world_size, self._restart = rank, world_size, restart
+        seat = os.environ.get("LOCAL_RANK", "")
+        self._launcher, self._seat = os.getppid(), int(seat) if seat.isdigit() else NO_SEAT
         self.written = self.forwards = self.steps = self.returned = 0
         self._header()
 
@@ -121,7 +129,7 @@ class Strip:
     def _header(self, now: int | None = None) -> None:
         HEADER.pack_into(
             self._map, 0, MAGIC, VERSION, self._rank, self._world_size, self._restart, self.written, self.forwards,
-            self.steps, now or time.time_ns(), self.returned,
+            self.steps, now or time.time_ns(), self.returned, self._launcher, self._seat,
         )  # fmt: skip
 
 
