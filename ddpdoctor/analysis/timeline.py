@@ -8,11 +8,13 @@ from itertools import compress, count
 from statistics import multimode
 
 from ddpdoctor.analysis.agreement import Disagreement, disagreement, operation
+from ddpdoctor.analysis.other_lines import OtherLines, other_lines
 from ddpdoctor.analysis.tracks import UNKNOWN, Lane, Track, lanes_of, users_stack
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import Call, FlightRecord, State
+from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import SkipCheck
 
 DEFAULT_GROUP = ("default_pg", "0", "")
@@ -57,27 +59,33 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """Every rank's record, and the calls that the numbers in tracks stand for."""
+    """Every rank's record, the calls that the numbers in tracks stand for, and lines for records that hold none."""
 
     records: Mapping[int, FlightRecord]
     calls: tuple[tuple[Call, ...], ...]
+    lines: OtherLines
 
     def made(self, track: Track, group: str, seq: int) -> Made | None:
         """The call that a rank made as number `seq` of the group with this name, or None where it is not known."""
         if not track.first <= seq <= track.last or track.entries[seq - track.first] < 0:
             return None
         record, position = self.records[track.rank], track.entries[seq - track.first]
-        created = record.created_ns[position]
+        created, call = record.created_ns[position], record.calls[record.call[position]]
+        done = record.state[position] is State.DONE
+        stack = users_stack(record, record.stack[position])
+        if not stack:
+            waits = not done and position == len(record) - 1
+            stack = self.lines.of(track.rank, record.groups[call.group].name, record.seq[position], waits=waits)
         return Made(
             rank=track.rank,
             seq=seq,
             calls=self.calls[track.calls[seq - track.first]],
             group=group,
-            stack=users_stack(record, record.stack[position]),
-            done=record.state[position] is State.DONE,
+            stack=stack,
+            done=done,
             started=record.state[position] is not State.SCHEDULED,
             created_ns=created,
-            seconds=age(record, created, record.calls[record.call[position]].timeout_ms),
+            seconds=age(record, created, call.timeout_ms),
         )
 
 
@@ -141,7 +149,9 @@ class Timeline:
         return self.archive.made(track, group.name, seq) if track is not None else None
 
 
-def derive(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> Timeline:
+def derive(
+    records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] | None = None
+) -> Timeline:
     """The timeline of the ranks whose flight recorders there are.
 
     Raises:
@@ -155,7 +165,11 @@ def derive(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | Non
     everybody = tuple(sorted(told | {*records.ranks}))
     members = {group.name: group.ranks for group in made if group.name is not None}
     lanes, book = lanes_of(records, everybody, members)
-    archive = Archive(records={entry.rank: entry.value for entry in records}, calls=tuple(book.calls))
+    archive = Archive(
+        records={entry.rank: entry.value for entry in records},
+        calls=tuple(book.calls),
+        lines=other_lines(calls, stacks),
+    )
     return Timeline(
         groups=tuple(_group(lane, archive) for lane in lanes),
         ranks=everybody,

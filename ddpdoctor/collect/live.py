@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ddpdoctor.agent.inside.answers import THREAD
 from ddpdoctor.collect import processes
 from ddpdoctor.collect.agents import RankProcess
 from ddpdoctor.collect.dumps import decode
@@ -157,6 +158,7 @@ def _together(
     never_free = (
         holder is not None
         and still is not None
+        and holder.name != THREAD  # it is our own question that this rank is busy with
         and (holder.os_id, holder.frames) == (still.os_id, still.frames)
         and (silent or (target.agent is None and not still.active))
     )

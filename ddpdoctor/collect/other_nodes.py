@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -170,12 +171,16 @@ class OtherNodes:
 def _part(ranks: Sequence[RankProcess]) -> tuple[int, int] | None:
     """The lowest rank of this node and the size of the job, or None where the job has no other node, as far as is known.
 
-    The launcher says so, or, where none does (`mp.spawn`), a rank that trains: all ranks have joined by then.
+    The launcher says so, or, where none does (`mp.spawn`), a rank that trains: all ranks have joined by then. Each task of
+    srun or mpirun may have a `watch` of its own, and is then its own node.
     """
-    launch = Launch.from_environ(processes.environ(ranks[0].pid) or {})
-    if launch is not None and (launch.local_world_size or launch.world_size) < launch.world_size:
-        return launch.rank - (launch.local_rank or 0), launch.world_size
     size = max(agent.header.world_size for agent in ranks)
+    task = Launch.from_environ(os.environ)
+    if task is not None and 1 < task.world_size == size and [agent.rank for agent in ranks] == [task.rank]:
+        return task.rank, size
+    launch = Launch.from_environ(processes.environ(ranks[0].pid) or {})
+    if launch is not None and (launch.local_world_size or launch.world_size) < launch.world_size == size:
+        return launch.rank - (launch.local_rank or 0), size
     if len(ranks) < size and any(agent.header.returned or agent.header.forwards for agent in ranks):
         return min(agent.rank for agent in ranks), size
     return None

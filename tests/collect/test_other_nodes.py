@@ -148,6 +148,22 @@ def test_without_a_launcher_a_rank_that_trains_shows_that_the_others_are_elsewhe
     assert (tmp_path / "b" / "node-with-rank-2.json").exists()
 
 
+@pytest.mark.parametrize(("rank", "spawned"), [(3, False), (2, True)], ids=["a rank a task", "ranks spawned by a task"])
+def test_each_task_of_srun_is_a_node_and_its_ranks_are_those_that_it_has(
+    rank: int, spawned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "1"}
+    if not spawned:
+        task = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2"}
+    for name, value in task.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(processes, "environ", lambda _pid: task)
+    here = OtherNodes(tmp_path)
+    here.beat([agent(number, forwards=1) for number in range(rank, 4)])
+    here.at_the_end(steps(*range(rank, 4)), 1, None)
+    assert [file.name for file in tmp_path.glob("*.json")] == [f"node-with-rank-{rank}.json"]
+
+
 def test_a_directory_that_cannot_be_written_leaves_each_node_to_itself(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     first = node(tmp_path / "file" / "case", 0, 1)

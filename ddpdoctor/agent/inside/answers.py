@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 import threading
+from collections.abc import Iterator
+from types import ModuleType
 
 from .rank import Rank
 from .server import SUN_PATH_BYTES
 
 PICKLE = b"recorder\n"
+THREAD = "ddpdoctor"
 
 
 def answer_requests(rank: Rank) -> None:
@@ -23,7 +27,7 @@ def answer_requests(rank: Rank) -> None:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.bind(path)
     server.listen(8)
-    threading.Thread(target=_serve, args=(server,), name="ddpdoctor", daemon=True).start()
+    threading.Thread(target=_serve, args=(server,), name=THREAD, daemon=True).start()
 
 
 def _serve(server: socket.socket) -> None:
@@ -43,5 +47,26 @@ def recorder_pickle() -> bytes:
     from torch._C import _distributed_c10d as c10d
 
     dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace")  # noqa: B009 - before torch 2.9
-    pickled: bytes = dump()
+    with _without_inductor():
+        pickled: bytes = dump()
     return pickled
+
+
+@contextlib.contextmanager
+def _without_inductor() -> Iterator[None]:
+    """Keep PyTorch from importing its compiler, a second's work, for a rank that has compiled nothing.
+
+    To name compiled frames the dump asks for `torch._inductor`, which `torch` imports when it is asked for.
+    """
+    import torch
+
+    if "torch._inductor" in sys.modules:
+        yield
+        return
+    nothing = ModuleType("torch._inductor")
+    torch.__dict__["_inductor"] = nothing
+    try:
+        yield
+    finally:
+        if torch.__dict__.get("_inductor") is nothing:
+            del torch.__dict__["_inductor"]
