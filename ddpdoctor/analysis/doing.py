@@ -113,9 +113,10 @@ def _open_call(timeline: Timeline | None, rank: int) -> str | None:
 def _doing(
     rank: int, stacks: Stacks | None, process: ProcessState | None, open_call: str | None, code: SourceCode | None
 ) -> Doing:
-    thread = _thread_that_matters(stacks)
+    keeps_the_gil = _keeps_the_gil(stacks, process)
+    thread = stacks.gil_holder if stacks is not None and keeps_the_gil else _thread_that_matters(stacks)
     frames = thread.frames if thread else ()
-    activity, operation = _activity(stacks, thread, process)
+    activity, operation = (Activity.GIL, _function(thread)) if keeps_the_gil else _activity(stacks, thread, process)
     if activity is Activity.FILE and operation == "read" and _asks(frames, code):
         activity, operation = Activity.HUMAN, "input"  # a launcher has put a pipe in the place of the keyboard
     if open_call is not None and activity in _MAY_BE_A_WAIT and told_by_stack(frames) is None:
@@ -137,12 +138,22 @@ def _thread_that_matters(stacks: Stacks | None) -> Thread | None:
     if stacks is None:
         return None
     main = stacks.main
-    if stacks.gil_never_free and stacks.gil_holder is not None:
-        return stacks.gil_holder
     if main is not None and joins_a_thread(main.frames):
         others = (thread for thread in stacks.threads if thread is not main and users_frame(thread.frames) is not None)
         return next(others, main)
     return main
+
+
+def _keeps_the_gil(stacks: Stacks | None, process: ProcessState | None) -> bool:
+    """Whether a line of the user's own never gives the GIL back: an interpreter that shuts down is at no line any more.
+
+    In the kernel, or stopped, that it holds the GIL too explains nothing; nor does it on a machine too busy to run it.
+    """
+    if stacks is None or not stacks.gil_never_free or stacks.gil_holder is None:
+        return False
+    waits = process is not None and process.state in "DTt"
+    starved = process is not None and process.state == "R" and (process.cpu_share or 0.0) < BUSY_SHARE
+    return not waits and not starved and users_frame(stacks.gil_holder.frames) is not None
 
 
 def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState | None) -> bool | None:
@@ -165,9 +176,7 @@ def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessStat
             Activity.EXITING,
             "the interpreter's own end",
         )  # no Python is left to run: it collects garbage, with the GIL
-    in_the_kernel = process is not None and process.state == "D"  # that it may hold the GIL there too explains nothing
-    if stacks is not None and stacks.gil_never_free and not in_the_kernel:
-        return Activity.GIL, _function(thread)
+    in_the_kernel = process is not None and process.state == "D"
     told = told_by_stack(thread.frames if thread else ())
     main = told_by_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
     if main is not None and main[0] is Activity.EXITING:
