@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import traceback
 import typing
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
@@ -14,6 +14,7 @@ from typing import Any
 
 from ddpdoctor import analysis, checks
 from ddpdoctor.evidence import Evidence, PerRank
+from ddpdoctor.evidence.process import Stall
 from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Rule, Severity, SkipCheck, Skipped
 
 
@@ -50,12 +51,25 @@ def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collec
     findings = [finding for outcome in outcomes if isinstance(outcome, Ran) for finding in outcome.findings]
     if evidence.about_job:
         findings = [_background(finding) for finding in findings]
-    return Report(
+    report = Report(
         outcomes=outcomes,
         findings=tuple(_root_cause_first(findings)),
         notes=evidence.notes,
         undecided=evidence.undecided,
     )
+    if report.explained or select:
+        return report
+    return replace(report, undecided=(*report.undecided, *_unexplained(evidence)))
+
+
+def _unexplained(evidence: Evidence) -> Iterator[str]:
+    """`the job has stood still for 12 s, and what its ranks show does not say why; not seen: Stacks of rank 2 (...)`."""
+    stall = evidence.one(Stall)
+    if stall is None or stall.seconds is None:
+        return
+    unseen = [f"{each.kind} of rank {each.rank} ({each.reason})" for each in evidence.missing if each.rank is not None]
+    not_seen = f"; not seen: {', '.join(unseen)}" if unseen else ""
+    yield f"the job has stood still for {stall.seconds:.0f} s, and what its ranks show does not say why{not_seen}"
 
 
 @cache

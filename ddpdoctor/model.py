@@ -168,6 +168,11 @@ class Report:
         """The checks that failed themselves."""
         return tuple(outcome for outcome in self.outcomes if isinstance(outcome, Crashed))
 
+    @property
+    def explained(self) -> bool:
+        """Whether a finding names a cause; one that is only worth saying is none."""
+        return any(finding.severity is not Severity.INFO for finding in self.findings)
+
     def exit_code(self, fail_on: Severity) -> int:
         """1 with a finding at or above `fail_on`, 4 when a check crashed, 3 when undecided or nothing ran, else 0."""
         if any(finding.severity.rank >= fail_on.rank for finding in self.findings):

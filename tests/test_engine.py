@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from ddpdoctor import engine
 from ddpdoctor.engine import Check, diagnose
 from ddpdoctor.evidence import Evidence, Missing, PerRank, RankFacts
+from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, group_ranks
+from tests.standstills import rank, stack, standstill
 
 
 @dataclass(frozen=True)
@@ -118,3 +120,16 @@ def test_facts_about_the_host_are_background_beside_a_job(monkeypatch: pytest.Mo
 )
 def test_ranks_are_written_as_people_write_them(ranks: tuple[int, ...], said: str) -> None:
     assert group_ranks(ranks) == said
+
+
+def test_a_standstill_that_nothing_explains_is_undecided_and_says_what_was_not_seen() -> None:
+    stood = standstill(rank(), rank(), rank())
+    half = replace(stood, job=(*stood.job, JobSize(ranks=6)), missing=(Missing(kind="Stacks", rank=2, reason="gone"),))
+    report = diagnose(half)
+    assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
+    (said,) = report.undecided
+    assert (
+        said
+        == "the job has stood still for 6 s, and what its ranks show does not say why; not seen: Stacks of rank 2 (gone)"
+    )
+    assert diagnose(standstill(rank(), rank(stack()), rank())).undecided == ()  # DDP307 explains it

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from ddpdoctor.cli.options import Format, ReportOptions, reports
-from ddpdoctor.evidence import Evidence, Missing
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.host import Environment
-from ddpdoctor.model import Report, Severity
+from ddpdoctor.model import Report
 
 if TYPE_CHECKING:
     from ddpdoctor.collect.other_nodes import OtherNodes
@@ -99,7 +99,7 @@ def _run(
             for event in watching.events():
                 match event:
                     case Stalled(evidence=evidence, last=last):
-                        explained = _explained(speaker.report(evidence))
+                        explained = speaker.report(evidence).explained
                         if not nodes.speaks:
                             continue
                         if not explained and not last:
@@ -124,7 +124,7 @@ def _run(
                             return code if code >= 0 else 128 - code
                         if known.killed_by_us:
                             speaker.say(_last_word(report))
-                        if known.killed_by_us and not _explained(report):
+                        if known.killed_by_us and not report.explained:
                             return 3
                         found = report.exit_code(options.fail_on) == 1
                         return 1 if found else code if code >= 0 else 128 - code
@@ -193,7 +193,6 @@ class _Speaker:
         """
         from ddpdoctor.case import write_atomically
         from ddpdoctor.cli.conclude import formatted, judge, keep
-        from ddpdoctor.evidence.process import Stall
         from ddpdoctor.render import text
 
         report = judge(evidence, self._options)
@@ -204,9 +203,6 @@ class _Speaker:
                 self._deferred = True
                 typer.echo("ddpdoctor: something is wrong; the node of rank 0 says what, for all nodes", err=True)
             return report
-        stall = evidence.one(Stall)
-        if stall is not None and stall.seconds is not None and not _explained(report):
-            report = replace(report, undecided=(*report.undecided, _unexplained(stall.seconds, evidence.missing)))
         said = (*((finding.code, finding.message) for finding in report.findings), *report.undecided)
         if said != self._said:
             self._said = said
@@ -233,21 +229,9 @@ class _Speaker:
                 self.say(f"{error.message} (the job is not affected)")
 
 
-def _explained(report: Report) -> bool:
-    """Whether the report names a cause; one that is only worth saying is none."""
-    return any(finding.severity is not Severity.INFO for finding in report.findings)
-
-
 def _last_word(report: Report) -> str:
     """Said below everything that a launcher prints when it is ended."""
-    if not _explained(report):
+    if not report.explained:
         return "ended the job, whose hang stays unexplained: see above"
     first = report.findings[0]
     return f"ended the job for {first.code} {first.rule.name}: {first.message}"
-
-
-def _unexplained(seconds: float, missing: Sequence[Missing]) -> str:
-    """`the job has stood still for 12 s, and what its ranks show does not say why; not seen: Stacks of rank 2 (...)`."""
-    unseen = [f"{each.kind} of rank {each.rank} ({each.reason})" for each in missing if each.rank is not None]
-    not_seen = f"; not seen: {', '.join(unseen)}" if unseen else ""
-    return f"the job has stood still for {seconds:.0f} s, and what its ranks show does not say why{not_seen}"

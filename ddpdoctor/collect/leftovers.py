@@ -18,6 +18,8 @@ from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.joined import join
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.model import group_ranks
 
 HEAD_BYTES = 4096
 MAX_FILES = 200_000
@@ -52,7 +54,7 @@ def gather(paths: Sequence[Path]) -> Evidence:
             hint="give flight-recorder dumps, job logs, or a case that `ddpdoctor watch --case` saved",
         )
     joined = join(parts)
-    notes = (*joined.notes, *(f"not used: {line}" for line in _shortened(complaints)))
+    notes = (*joined.notes, *_without_lines(joined), *(f"not used: {line}" for line in _shortened(complaints)))
     return Evidence(
         job=(*joined.job, *_source(joined)),
         ranks=joined.ranks,
@@ -62,6 +64,18 @@ def gather(paths: Sequence[Path]) -> Evidence:
         about_job=True,
         meta=joined.meta,
     )
+
+
+def _without_lines(evidence: Evidence) -> Iterator[str]:
+    """Said of dumps in JSON, in which PyTorch writes no stacks."""
+    records = evidence.per_rank(FlightRecord)
+    stackless = [entry.rank for entry in records or () if len(entry.value) and not entry.value.frames]
+    unseen = [rank for rank in stackless if rank not in {entry.rank for entry in evidence.per_rank(Stacks) or ()}]
+    if unseen:
+        yield (
+            f"no lines of code in the dumps of {group_ranks(unseen)}: PyTorch writes none into JSON, but into pickled dumps "
+            "(TORCH_NCCL_DUMP_ON_TIMEOUT=1), and a case of `ddpdoctor watch --case` holds them"
+        )
 
 
 def _sorted(paths: Iterable[Path]) -> Sorted:
