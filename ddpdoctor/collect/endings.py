@@ -20,6 +20,7 @@ CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -si
 FATAL = "Fatal Python error: "
 BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
 ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+GRACE_SECONDS = 600.0  # to save a checkpoint; Slurm gives 30 s unless told otherwise, Kubernetes too
 CLOCK_SECONDS = 0.5  # a signal to a whole process group may end a rank before it reaches us
 
 
@@ -77,9 +78,13 @@ def exits_of(
     }
 
 
-def asked_to_end(received: Sequence[Received], code: int | None) -> Received | None:
-    """The first signal that reached us and by which the job ended with `code`; None where it ended by itself."""
-    return next((one for one in received if one.signal in ENDS_A_JOB or code == -one.signal), None)
+def asked_to_end(received: Sequence[Received], code: int | None, ended_at: float) -> Received | None:
+    """The first signal that reached us and by which the job ended with `code`; None where it ended by itself.
+
+    A job that went on for longer than any grace (under nohup after a SIGHUP, say) has not ended by it.
+    """
+    late = (one for one in received if ended_at - one.at < GRACE_SECONDS)
+    return next((one for one in late if one.signal in ENDS_A_JOB or code == -one.signal), None)
 
 
 def _as_asked(end: _End, asked: Received) -> bool:

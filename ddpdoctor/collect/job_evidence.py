@@ -89,7 +89,7 @@ class JobEvidence:
     ) -> Evidence:
         host = socket.gethostname()
         ended = ended_processes(self.directory)
-        asked = asked_to_end(self.job.received, code)
+        asked = asked_to_end(self.job.received, code, time.time())
         exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_by_us=self.killed_by_us, asked=asked)
         log = None
         exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}
