@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.step_lines import lines_at, lines_that_wrote
 from ddpdoctor.evidence.divergence import Divergence, Phase
 from ddpdoctor.evidence.track import Gradient, Line, StepSeen
 
 ALIKE = 0.999  # cosine of projections: exact reductions give 1 - 1e-11, unrelated gradients of ten tensors almost never this
+STRAIGHT = 1 - 1e-8  # the same where nothing but a scale may have been changed
 EXACT = 1e-4  # relative: rounding of a float32 projection is about 1e-6
 
 WHY = {
@@ -102,17 +104,19 @@ def _some_are_reduced(names: Sequence[str], seen: Mapping[int, StepSeen]) -> boo
 
 
 def _who_changed(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[int, ...]:
-    """The ranks whose gradients are not the mean of all ranks' local ones, scaled as most ranks' are."""
+    """The ranks whose gradients are not as they were reduced; all ranks where it cannot be told.
+
+    Ranks that changed nothing hold the same bytes: those that are the mean of the local gradients, else those that most ranks
+    hold (all may clip), else the only ones that are a multiple of the mean.
+    """
     means = _means(names, seen)
-    factors = {rank: _alike(_reduced(names, one), means) for rank, one in seen.items()}
-    known = sorted(
-        (factor for factor in factors.values() if factor is not None), key=lambda f: abs(math.log(abs(f) or 1))
-    )
-    usual = known[0] if known else None
-    changed = [
-        rank for rank, factor in factors.items() if factor is None or usual is None or abs(factor / usual - 1) > EXACT
-    ]
-    return tuple(sorted(changed)) or tuple(sorted(seen))
+    sides = vote({rank: tuple(one.gradients[name].digest for name in names) for rank, one in seen.items()})
+    factors = {side: _alike(_reduced(names, seen[side[0]]), means, STRAIGHT) for side in sides.sides}
+    scaled = {side: factor * (seen[side[0]].scale or 1.0) for side, factor in factors.items() if factor is not None}
+    unchanged = [side for side, factor in scaled.items() if abs(factor - 1) <= EXACT]
+    if len(unchanged) != 1:
+        unchanged = [sides.usual] if sides.usual else list(scaled)
+    return tuple(sorted(set(seen) - set(unchanged[0]))) if len(unchanged) == 1 else tuple(sorted(seen))
 
 
 def _means(names: Sequence[str], seen: Mapping[int, StepSeen]) -> list[float]:
@@ -124,7 +128,7 @@ def _reduced(names: Sequence[str], one: StepSeen) -> list[float]:
     return [one.gradients[name].reduced if name in one.gradients else 0.0 for name in names]
 
 
-def _alike(values: Sequence[float], means: Sequence[float]) -> float | None:
+def _alike(values: Sequence[float], means: Sequence[float], least: float = ALIKE) -> float | None:
     """The factor by which `values` are a multiple of `means`, or None where they are none."""
     xx = sum(x * x for x in means)
     yy = sum(y * y for y in values)
@@ -133,4 +137,4 @@ def _alike(values: Sequence[float], means: Sequence[float]) -> float | None:
         return None
     if len(means) < 3 and abs(xy / xx - 1) > EXACT:
         return None
-    return xy / xx if xy * xy >= ALIKE**2 * xx * yy else None
+    return xy / xx if xy * xy >= least**2 * xx * yy else None

@@ -132,3 +132,25 @@ def test_state_that_parts_behind_a_join_names_the_ranks_that_ran_out_of_data() -
     assert found(make, nproc=2) == ["DDP507 [0] 7"]
     (finding,) = diagnose(job_of(make, nproc=2)).findings
     assert "rank 0 missed 2 of the updates before it, out of data inside Join" in finding.message
+
+
+def test_who_added_noise_is_told_where_all_clip() -> None:
+    def make(clipped: dict[int, float], noise: float) -> Make:
+        def step(rank: int, _step: int) -> dict[str, Any]:
+            changed = [clipped[rank] * mean * (1 + noise * (rank == 0) * place) for place, mean in enumerate(MEANS)]
+            gradients = {
+                f"w{place}": Gradient(digest=f"{value:.9g}", reduced=value, local=mean, count=1, standing="reduced")
+                for place, (value, mean) in enumerate(zip(changed, MEANS, strict=True))
+            }
+            return {"gradients": gradients}
+
+        return step
+
+    alike = {0: 0.7, 1: 0.7, 2: 0.7}
+    assert found(make(alike, 1e-3), nproc=3)[0] == "DDP505 [0] 7"
+    assert found(make(alike, 1e-3), nproc=2)[0] == "DDP505 [0] 7"
+    assert found(make({0: 0.7, 1: 1.0}, 0), nproc=2)[0] == "DDP505 [0] 7"
+    assert found(make({0: 0.7, 1: 0.6}, 0), nproc=2)[0] == "DDP505 [0, 1] 7"
+
+
+MEANS = (1.0, -2.0, 0.5, 3.0)
