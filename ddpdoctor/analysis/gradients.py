@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.majority import vote
@@ -27,7 +28,7 @@ WHY = {
 }
 
 # the call to blame, where the parameter itself has no origin that is
-SHOWN_AT = {"bypassed": "inner", "no_sync": "forward", "again": "backward", "autograd.grad": "grad"}
+SHOWN_AT = {"no_sync": "forward", "again": "backward", "autograd.grad": "grad"}
 
 
 def gradient_divergences(seen: Mapping[int, StepSeen], step: int) -> Iterator[Divergence]:
@@ -52,7 +53,8 @@ def _lines(name: str, why: str, seen: Mapping[int, StepSeen]) -> dict[int, Line]
     found = {}
     at_call = lines_at(seen, SHOWN_AT.get(why, "step"))
     for rank, one in seen.items():
-        line = one.origins.get(name) or at_call.get(rank)
+        bypassed = one.bypassed.get(_model(name)) if why == "bypassed" else None
+        line = one.origins.get(name) or bypassed or at_call.get(rank)
         if line is not None:
             found[rank] = line
     return found
@@ -75,17 +77,23 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
         return "not reduced", "autograd.grad"
     if len(present) == len(seen) and not _is_local(differing, seen) and _some_are_reduced(differing, seen):
         return "changed after", ""
-    return "not reduced", _why(present, seen)
+    return "not reduced", _why(name, present, seen)
 
 
-def _why(gradients: Sequence[Gradient], seen: Mapping[int, StepSeen]) -> str:
-    if all(one.wrapped == 0 and one.inner > 0 for one in seen.values()):
+def _why(name: str, gradients: Sequence[Gradient], seen: Mapping[int, StepSeen]) -> str:
+    if all(_model(name) in one.bypassed for one in seen.values()):
         return "bypassed"
     if all(one.synchronised is False for one in seen.values()):
         return "no_sync"
     if all(g.count > one.wrapped for g, one in zip(gradients, seen.values(), strict=False)):
         return "again"
     return "unfinished"
+
+
+def _model(name: str) -> str:
+    """What the names of the tensors of one model begin with: nothing, then `model2:`, `model3:`."""
+    numbered = re.match(r"model\d+:", name)
+    return numbered.group() if numbered else ""
 
 
 def _is_local(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:

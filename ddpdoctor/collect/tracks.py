@@ -133,6 +133,7 @@ def _step(entry: dict[str, Any]) -> StepSeen:
             **plain,
             "line": _line(plain.get("line")),
             "lines": _lines(plain.get("lines", {})),
+            "bypassed": _lines(plain.get("bypassed", {})),
             "origins": _lines(plain.get("origins", {})),
             "comm_hook": _line(plain.get("comm_hook")),
             "writes": {

@@ -54,13 +54,14 @@ class StepSeen:
     """One audited step. (`forwards`, `since`) align the ranks: wrapped forwards so far, and steps since the last one.
 
     `weights` and `after` are keys of `Track.tables`: before the forward and after the step. `position` is the epoch and the
-    batch that the data loader gave last, both counted by the loader. `wrapped` and `inner` count forwards of the wrapper
-    and of the module inside since the last step. `lines` are the user's by what was called there (forward, inner, backward),
-    `origins` those that made a parameter what DDP does not reduce, by its name. `random` digests each random generator when
-    the window began and when it ended. `finite` is whether all numbers given to the wrapper were. `parts`, and before the
-    step `parts_before`, are [lowest rank that holds the same part, fingerprint] of parameters on a device mesh. `writes` are the
-    user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in a replay only.
-    `shadowed` is how many of the steps so far were its peers', which this rank only shadowed inside `Join`.
+    batch that the data loader gave last, both counted by the loader. `wrapped` counts forwards of wrappers since the last step;
+    `bypassed` are the user's lines that called a module whose wrapper was not called, by what the names of its tensors begin
+    with. `lines` are the user's by what was called there (forward, backward, grad), `origins` those that made a parameter what
+    DDP does not reduce, by its name. `random` digests each random generator when the window began and when it ended. `finite`
+    is whether all numbers given to the wrapper were. `parts`, and before the step `parts_before`, are [lowest rank that holds
+    the same part, fingerprint] of parameters on a device mesh. `writes` are the user's lines that changed weights, gradients,
+    settings or state outside forward, backward and step; sought in a replay only. `shadowed` is how many of the steps so far
+    were its peers', which this rank only shadowed inside `Join`.
     """
 
     step: int
@@ -71,7 +72,6 @@ class StepSeen:
     position: tuple[int, int] | None = None
     shadowed: int = 0
     wrapped: int = 0
-    inner: int = 0
     synchronised: bool | None = None
     batch: int = 0
     input: str | None = None
@@ -84,6 +84,7 @@ class StepSeen:
     gradients: Mapping[str, Gradient] = field(default_factory=dict)
     line: Line | None = None
     lines: Mapping[str, Line] = field(default_factory=dict)
+    bypassed: Mapping[str, Line] = field(default_factory=dict)
     origins: Mapping[str, Line] = field(default_factory=dict)
     comm_hook: Line | None = None
     random: tuple[Mapping[str, int], ...] = ()

@@ -26,11 +26,11 @@ from .origins import Origins
 from .parts import Parts
 from .prints import Prints, tensors_in
 from .randomness import random_state
-from .wrapped import Models, Wrapped
+from .wrapped import Models
 from .writes import Writes
 
 # what a window knows of the forward and the backward behind its gradients
-BACKWARD = ("wrapped", "inner", "synchronised", "batch", "finite", "lines", "input", "loss")
+BACKWARD = ("wrapped", "synchronised", "batch", "finite", "lines", "input", "loss")
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,7 @@ class Steps:
         if again:
             self._wrapped_again = user_line()
             return
-        runs = self._journal.observing(lambda module, args: self.inner_forward(model, module, args))
-        ddp.module.register_forward_pre_hook(_Hook(runs), prepend=True)
+        ddp.module.register_forward_pre_hook(_Hook(self._journal.observing(self.inner_forward)), prepend=True)
         self._journal.write(
             "wrap", line=user_line(), prefix=model.prefix, sharded=sum(map(is_meshed, model.module.parameters()))
         )
@@ -107,6 +106,8 @@ class Steps:
         if self._callers.setdefault(id(unwrapped(ddp)), id(ddp)) != id(ddp) and self._wrapped_again is not None:
             self._journal.write("wrapped-twice", line=self._wrapped_again)
             self._wrapped_again = None
+        if (model := self._models.of(ddp)) is not None:
+            model.forward(wrapper=True)
         self.forwards += 1
         self._since = 0
         self._window["wrapped"] += 1
@@ -122,16 +123,17 @@ class Steps:
                 if "input" not in self._window:
                     self._window["input"] = self._prints.of(tensors_in(inputs))
 
-    def inner_forward(self, model: Wrapped, module: nn.Module, args: Any) -> None:  # noqa: ANN401
+    def inner_forward(self, module: nn.Module, args: Any) -> None:  # noqa: ANN401
         """The user's own module is about to run: the moment at which DDP has made its buffers equal, and no others'."""
         if not module.training and not torch.is_grad_enabled():
             self._evaluation.forward(args)
         elif torch.is_grad_enabled() and module.training:
             self._begin_window()
-            self._window["inner"] += 1
+            if (model := self._models.of(module)) is None:
+                return
+            model.forward(wrapper=False)
             if self._audited:
                 with self._budget:
-                    self._window["lines"].setdefault("inner", user_line())
                     if model.prefix not in self._run:
                         self._run.add(model.prefix)
                         self._window["buffers"] |= self._prints.by_name(model.buffers())
@@ -185,6 +187,8 @@ class Steps:
                 if self._window["closure"]:
                     self._window.update(self._gradients.read(optimizer, self.origins))
                 self._end_window(optimizer)
+        for model in self._models:
+            model.step(optimizer)
         self.made += 1
         self._since += 1
         self._open = False
@@ -233,7 +237,7 @@ class Steps:
         self._audited = self._was_audited if same_gradients else self._budget.take(self.forwards + self._since)
         backward = {name: self._window[name] for name in BACKWARD if name in self._window} if same_gradients else {}
         self._window = {
-            "wrapped": 0, "inner": 0, "synchronised": None, "batch": 0, "closure": False, "finite": True, "lines": {},
+            "wrapped": 0, "synchronised": None, "batch": 0, "closure": False, "finite": True, "lines": {},
             "buffers": {}, **backward,
         }  # fmt: skip
         self._run.clear()
@@ -253,6 +257,7 @@ class Steps:
         self._journal.write(
             "step", step=self.made, forwards=self.forwards, since=self._since, shadowed=self._shadowed, scale=self._scale,
             position=self._batches.position,
+            bypassed={model.prefix: model.bypassed for model in self._models if model.bypassed is not None},
             optimizer=type(optimizer).__name__, comm_hook=self.origins.comm_hook, writes=self._writes.take(), **window,
         )  # fmt: skip
         self._gradients.know(p for group in optimizer.param_groups for p in group["params"])

@@ -9,11 +9,16 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .inventory import unwrapped
+from .journal import user_line
 from .mesh import is_meshed
 
 
 class Wrapped:
-    """One wrapped model. `reduced` holds the ids of the parameters whose gradients DDP reduces."""
+    """One wrapped model. `reduced` holds the ids of the parameters whose gradients DDP reduces.
+
+    `bypassed` is the user's line that called the module and not its wrapper, where nothing called the wrapper since the last
+    step with its gradients.
+    """
 
     def __init__(self, ddp: nn.Module, prefix: str) -> None:
         self.module = unwrapped(ddp)
@@ -22,6 +27,22 @@ class Wrapped:
         self._names = {id(p): prefix + name for name, p in self.module.named_parameters()}
         self._frozen = {prefix + name for name, p in self.module.named_parameters() if not p.requires_grad}
         self.reduced = {id(p) for name, p in self.module.named_parameters() if p.requires_grad and name not in ignored}
+        self.bypassed: tuple[str, int, str] | None = None
+        self._wrapper_called = False
+        self._stepped = False
+
+    def forward(self, *, wrapper: bool) -> None:
+        """Its wrapper's forward begins, or its own."""
+        if self._stepped:
+            self._stepped = self._wrapper_called = False
+            self.bypassed = None
+        self._wrapper_called |= wrapper
+        self.bypassed = None if self._wrapper_called else user_line()
+
+    def step(self, optimizer: Optimizer) -> None:
+        """`optimizer` has stepped."""
+        first = [group["params"][0] for group in optimizer.param_groups if group["params"]]
+        self._stepped |= any(id(parameter) in self._names for parameter in first)
 
     def standing(self, name: str, parameter: Tensor) -> str | None:
         """`reduced`, or why DDP does not reduce the parameter that is called `name` here; None where it is not of this model."""
@@ -50,6 +71,10 @@ class Models:
 
     def __iter__(self) -> Iterator[Wrapped]:
         return iter(self._models.values())
+
+    def of(self, module: nn.Module) -> Wrapped | None:
+        """The model that `module` is, or wraps."""
+        return self._models.get(id(unwrapped(module)))
 
     def add(self, ddp: Any) -> tuple[Wrapped, bool]:  # noqa: ANN401
         """Remember a wrapped model as it is now, and say whether it was wrapped before: then it keeps its prefix."""
