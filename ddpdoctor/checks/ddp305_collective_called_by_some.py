@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis import handled
 from ddpdoctor.analysis.apart import HOW_IT_IS_KNOWN, Apart
 from ddpdoctor.analysis.callsites import Relation
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
 from ddpdoctor.analysis.iterations import Iterations, OutOfStep
 from ddpdoctor.analysis.wording import condition_note, names, unplaced, verb, witnesses
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -21,7 +24,9 @@ RULE = Rule(
 )
 
 
-def check(desyncs: Desyncs | None, iterations: Iterations | None, apart: Apart | None) -> Iterator[Finding]:
+def check(
+    desyncs: Desyncs | None, iterations: Iterations | None, apart: Apart | None, calls: PerRank[CollectiveCalls] | None
+) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
 
     Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
@@ -34,11 +39,16 @@ def check(desyncs: Desyncs | None, iterations: Iterations | None, apart: Apart |
         if parted is not None and _had_parted(parted, desync):
             continue
         everyone = (*desync.odd, *desync.usual)
+        errors = handled.errors_of(calls, desync)
         yield RULE.finding(
             _said(desync),
             ranks=desync.culprits,
-            where=witnesses(desync.made, everyone, odd=desync.odd, odd_note=condition_note(desync.comparison)),
-            details=unplaced(desync.made, everyone),
+            where=[
+                *witnesses(desync.made, everyone, odd=desync.odd, odd_note=condition_note(desync.comparison)),
+                *handled.where(errors),
+            ],
+            details=[*handled.told(errors), *unplaced(desync.made, everyone)],
+            remedy=handled.REMEDY if errors else None,
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},

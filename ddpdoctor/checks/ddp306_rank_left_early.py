@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis import handled
 from ddpdoctor.analysis.apart import HOW_IT_IS_KNOWN, Apart
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import StepCount
+from ddpdoctor.evidence.ranks import CollectiveCalls, StepCount
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
@@ -31,6 +32,7 @@ def check(
     steps: PerRank[StepCount] | None,
     code: SourceCode | None,
     apart: Apart | None,
+    calls: PerRank[CollectiveCalls] | None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made."""
     if desyncs is None and failures is None and apart is None:
@@ -39,11 +41,14 @@ def check(
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     for desync in left:
         everyone = (*desync.odd, *desync.usual)
+        errors = handled.errors_of(calls, desync)
+        skipped = () if errors else _or_skipped(desync, code)
         yield RULE.finding(
             _said(desync, made_steps),
             ranks=desync.culprits,
-            where=witnesses(desync.made, everyone),
-            details=[*unplaced(desync.made, everyone), *_or_skipped(desync, code)],
+            where=[*witnesses(desync.made, everyone), *handled.where(errors)],
+            details=[*handled.told(errors), *unplaced(desync.made, everyone), *skipped],
+            remedy=handled.REMEDY if errors else None,
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},

@@ -30,6 +30,7 @@ from ddpdoctor.evidence.ranks import (
     CollectiveCall,
     CollectiveCalls,
     Forward,
+    Handled,
     NewGroup,
     RankError,
     StepCount,
@@ -88,6 +89,7 @@ class RankProcess:
             steps=_iterations(by_kind["mark"], names),
             forwards=tuple(_forwards(by_kind["mark"], names)),
             new_groups=tuple(_new_group(record, names) for record in by_kind["new_group"]),
+            handled=tuple(_handled(text) for text in names.values() if text[:1] == ("handling",)),
         )
 
     def pace(self) -> Pace:
@@ -270,6 +272,12 @@ def _new_group(record: Record, names: Names) -> NewGroup:
     )
 
 
+def _handled(text: tuple[str | int, ...]) -> Handled:
+    _, group, seq, kind, said, *lines = text
+    error = RankError(type=str(kind), message=str(said), stack=_frames(lines))
+    return Handled(group=str(group), seq=int(seq), error=error)
+
+
 def _text(names: Names, number: int) -> str | int:
     return names.get(number, ("", "?"))[-1]
 
@@ -281,7 +289,10 @@ def _place(names: Names, number: int) -> Frame | None:
 
 def _lines(names: Names, number: int) -> tuple[Frame, ...]:
     """The user's lines that this number stands for, innermost first."""
-    text = names.get(number, ())
+    return _frames(names.get(number, ()))
+
+
+def _frames(text: Sequence[str | int]) -> tuple[Frame, ...]:
     return tuple(
         Frame(file=file, line=line, function=function)
         for file, line, function in zip(text[::3], text[1::3], text[2::3], strict=False)

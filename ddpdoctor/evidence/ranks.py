@@ -141,13 +141,26 @@ class NewGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Handled:
+    """An error that the rank was handling, in an `except`, a `finally` or an `__exit__`, as it made call `seq` of `group`."""
+
+    group: str
+    seq: int
+    error: RankError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCalls:
-    """What the agent recorded on one rank: its latest collectives, iterations and forwards, oldest first, and `new_group`s."""
+    """What the agent recorded on one rank: its latest collectives, iterations and forwards, oldest first, and `new_group`s.
+
+    `handled` are the first calls that it made while it handled an error, one for each line that raised one.
+    """
 
     calls: tuple[CollectiveCall, ...] = ()
     steps: tuple[StepMark, ...] = ()
     forwards: tuple[Forward, ...] = ()
     new_groups: tuple[NewGroup, ...] = ()
+    handled: tuple[Handled, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

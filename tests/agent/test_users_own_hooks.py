@@ -24,6 +24,8 @@ SIGNALS = (
 THREADS = "threading.excepthook = lambda args: print('my thread hook saw', args.exc_type.__name__, flush=True)\n"
 SIGNALLED = "for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT): os.kill(os.getpid(), number)\n"
 THREAD = "thread = threading.Thread(target=lambda: 1 / 0); thread.start(); thread.join()\n"
+HANDLES = "try:\n    1 / 0\nexcept ZeroDivisionError:\n    dist.barrier()\n    dist.barrier()\n"
+BEAT = "beat = threading.Thread(target=lambda: dist.barrier()); beat.start(); beat.join()\n"
 RAISE = "def train():\n    raise KeyError('x')\ntrain()\n"
 CRASH = "def train():\n    ctypes.string_at(0)\ntrain()\n"
 HANDLED = [f"my handler got {name}" for name in ("SIGTERM", "SIGUSR1", "SIGINT")]
@@ -63,6 +65,16 @@ def test_signal_handlers_of_the_users(short_dir: Path, tmp_path: Path) -> None:
     ended, written = rank(SIGNALS + BEFORE + SIGNALLED, short_dir, tmp_path)
     assert (ended.returncode, ended.stdout.splitlines()) == (0, HANDLED)
     assert written.left_at() is not None
+
+
+def test_a_call_tells_the_error_that_is_handled_and_the_thread_that_makes_it(short_dir: Path, tmp_path: Path) -> None:
+    _, written = rank(BEFORE + HANDLES + BEAT, short_dir, tmp_path)
+    (handled,) = written.calls().handled
+    assert (handled.group, handled.seq, handled.error.type) == ("0", 1, "ZeroDivisionError")
+    assert [(Path(frame.file).name, frame.line) for frame in handled.error.stack] == [("train.py", 4)]
+    calls = written.last_calls()
+    assert calls is not None
+    assert [calls.stack_of(entry)[-1].function for entry in range(3)] == ["<module>", "<module>", "_bootstrap"]
 
 
 def test_all_of_them_together(short_dir: Path, tmp_path: Path) -> None:

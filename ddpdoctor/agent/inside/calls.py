@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from threading import get_ident
 from types import ModuleType
@@ -63,15 +64,19 @@ class Calls:
             group: Any = None
             try:
                 group = given("group") or self._c10d._get_default_group()  # noqa: SLF001
+                seq = self.made(group) + 1 if numbered else NO_SEQ
                 index = log.strip.begin(
                     log.number("op", name),
                     self._group(log, group),
                     log.place(1),
-                    seq=self.made(group) + 1 if numbered else NO_SEQ,
+                    seq=seq,
                     root=self._root(roots, given, group),
                     reduce_op=log.number("reduce", _name(given("op"))) if "op" in position else 0,
                     tensors=_tensors(log, name, given("tensor")) if numbered else _tag(given("tag")),
                 )
+                error = sys.exc_info()[1]
+                if error is not None and numbered:
+                    log.handling(str(group.group_name), seq, error)
             except Exception:
                 pass  # the call itself says what is wrong with it
             before = _number_of(group) if index is not None and not numbered else 0

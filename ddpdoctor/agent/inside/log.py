@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from types import CodeType, FrameType
@@ -15,6 +16,8 @@ from .strip import Strip
 
 _FRAMES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "evidence", "frames.py")
 
+MOST_HANDLED = 64  # lines that raised what was handled while a collective was called
+MOST_CHARACTERS = 2000
 MOST_LINES = 6  # of one stack: enough to meet a peer's stack in the loop that both are in
 
 
@@ -33,6 +36,7 @@ class Log:
         self._numbers: dict[Any, int] = {}
         self.is_users = _is_users()
         self._users_code: dict[CodeType, bool] = {}
+        self._handled: set[tuple[type, CodeType, int]] = set()
 
     def number(self, *text: str | int) -> int:
         """The number that stands for `text` in the strip; 0 is nothing."""
@@ -66,6 +70,17 @@ class Log:
             spoken = [(os.path.abspath(code.co_filename), line, code.co_name) for code, line in lines]
             number = self._numbers[key] = self.number(*(part for line in spoken for part in line))
         return number
+
+    def handling(self, group: str, seq: int, error: BaseException) -> None:
+        """Write down an error that is being handled while call `seq` of `group` is made: of each line the first one only."""
+        lines = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+        if not lines or (type(error), *lines[-1]) in self._handled or len(self._handled) == MOST_HANDLED:
+            return
+        self._handled.add((type(error), *lines[-1]))
+        users = [one for one in reversed(lines) if self.is_users(one[0].co_filename)][:MOST_LINES]
+        told = [(os.path.abspath(code.co_filename), line, code.co_name) for code, line in users]
+        said = str(error)[:MOST_CHARACTERS]
+        self.number("handling", group, seq, type(error).__name__, said, *(part for line in told for part in line))
 
 
 def _is_users() -> Callable[[str], bool]:
