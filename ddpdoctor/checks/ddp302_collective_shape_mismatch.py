@@ -25,6 +25,10 @@ RULE = Rule(
     remedy="give it the same shape on every rank: pad, or exchange the sizes first (all_gather of the sizes)",
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
 )
+OF_TWO_LINES = (
+    "these are two calls of your code that met, and not one: see how these ranks came to different lines (a loop left early, a "
+    "call that only some make) before you look at shapes"
+)
 SHOWN_TENSORS = 3
 
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
@@ -116,11 +120,13 @@ def _finding(group: GroupTimeline, clash: Clash) -> Finding:
     (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
     name = clash.made[its[0]].name
     rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
+    lines = {made.place for made in clash.made.values() if made.place is not None}
     return RULE.finding(
         f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{aftermath(group, clash)}",
         ranks=sides.odd,
         where=witnesses(clash.made, (*sides.odd, *sides.usual)),
         details=unplaced(clash.made, (*sides.odd, *sides.usual)),
+        remedy=OF_TWO_LINES if len(lines) > 1 else None,
         seq=clash.seq,
         group=group.name or "default",
         shapes={str(rank): _spoken(shape(made.calls)) for rank, made in sorted(clash.made.items())},
