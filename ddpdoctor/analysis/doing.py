@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.telling import BACKWARD, Activity, joins_a_thread, told_by_stack
+from ddpdoctor.analysis.telling import (
+    BACKWARD,
+    Activity,
+    joins_a_thread,
+    told_by_stack,
+    turns_an_event_loop,
+    works_for_an_executor,
+)
 from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
@@ -134,13 +141,18 @@ def _doing(
 
 
 def _thread_that_matters(stacks: Stacks | None) -> Thread | None:
-    """The main thread, or, where that only waits for a thread of the user's own, the one that is in the job's code."""
+    """The main thread, or, where that only waits for a thread of the user's own, the one that is in the job's code.
+
+    Behind an event loop it is the thread of an executor, if one is at work.
+    """
     if stacks is None:
         return None
     main = stacks.main
     if main is not None and joins_a_thread(main.frames):
         others = (thread for thread in stacks.threads if thread is not main and users_frame(thread.frames) is not None)
         return next(others, main)
+    if main is not None and turns_an_event_loop(main.frames):
+        return next((thread for thread in stacks.threads if works_for_an_executor(thread.frames)), main)
     return main
 
 

@@ -66,6 +66,8 @@ _PLACES = (
     (Activity.SOCKET, r"/(socket|ssl|http/client|urllib3/\w+|requests/\w+)", ".*"),
 )
 _TELLING = tuple((activity, re.compile(rf"{file}\.py:(?:{functions})$")) for activity, file, functions in _PLACES)
+_EVENT_LOOP = re.compile(r"/asyncio/base_events\.py:_run_once$")
+_EXECUTOR = re.compile(r"/concurrent/futures/thread\.py:_worker$")
 _JOINS_A_THREAD = re.compile(r"/threading\.py:(join|_wait_for_tstate_lock|_shutdown)$")
 
 
@@ -86,6 +88,17 @@ def told_by_stack(frames: Sequence[Frame]) -> tuple[Activity, str] | None:
 def joins_a_thread(frames: Sequence[Frame]) -> bool:
     """Whether the thread only waits for another one to end."""
     return any(_JOINS_A_THREAD.search(f"{frame.file}:{frame.function}") for frame in frames[:3])
+
+
+def turns_an_event_loop(frames: Sequence[Frame]) -> bool:
+    """Whether the thread waits in asyncio for something to happen."""
+    return any(_EVENT_LOOP.search(f"{frame.file}:{frame.function}") for frame in frames[:3])
+
+
+def works_for_an_executor(frames: Sequence[Frame]) -> bool:
+    """Whether the thread is one to which work is handed, and has some of the user's."""
+    handed = any(_EXECUTOR.search(f"{frame.file}:{frame.function}") for frame in frames)
+    return handed and users_frame(frames) is not None
 
 
 def _operation(activity: Activity, above: Sequence[Frame]) -> str:

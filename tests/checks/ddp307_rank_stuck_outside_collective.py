@@ -1,8 +1,10 @@
 """One rank sleeps, waits for a lock, a file, a server or a subprocess, or computes; healthy: all wait, or all compute."""
 
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.joblog import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, SourceCode
+from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
 from tests.flights import STEP, flights, waits
 from tests.standstills import STDLIB, rank, stack, standstill
@@ -16,6 +18,21 @@ LOCK = stack((f"{STDLIB}/threading.py", 327, "wait"), (f"{STDLIB}/threading.py",
 ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 DIED = RankError(type="OSError", message="shard-00035.tar is truncated")
 QUEUED = (STEP, waits(STEP), waits(STEP), waits(STEP))
+LOOP = stack(
+    (f"{STDLIB}/selectors.py", 468, "select"),
+    (f"{STDLIB}/asyncio/base_events.py", 1884, "_run_once"),
+    user=(49, "<module>"),
+)
+QUEUE = (f"{STDLIB}/queue.py", 171, "get")
+LOGGER = Thread(name="logger", frames=stack(QUEUE, user=(12, "write")), os_id=101)
+EXECUTOR = Thread(
+    name="asyncio_0",
+    frames=(
+        *stack(QUEUE, user=(20, "step")),
+        Frame(file=f"{STDLIB}/concurrent/futures/thread.py", line=83, function="_worker"),
+    ),
+    os_id=102,
+)
 
 SICK = (
     Sick(
@@ -47,6 +64,11 @@ SICK = (
     Sick(  # a thread of it died; the job hung until it was ended
         evidence=standstill((*rank(), ENDED), (*rank(LOCK), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)),
         says="rank 1 in save (train.py:70) waits for a lock; rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=standstill(rank(), rank(LOOP, others=(LOGGER, EXECUTOR), system_call="epoll_wait")),
+        says="rank 1 in step (train.py:20) waits for a lock; rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
     ),
     Sick(
