@@ -29,9 +29,19 @@ def errors_of(calls: PerRank[CollectiveCalls] | None, desync: Desync) -> list[tu
     ]
 
 
+def errors_at_the_end(calls: PerRank[CollectiveCalls] | None) -> list[tuple[int, Handled]]:
+    """The errors that ranks were handling at the last call that their own code made, each with its rank."""
+    return [
+        (entry.rank, one)
+        for entry in calls or ()
+        for one in entry.value.handled
+        if entry.value.calls and (one.group, one.seq) == (entry.value.calls[-1].group, entry.value.calls[-1].seq)
+    ]
+
+
 def told(errors: list[tuple[int, Handled]]) -> list[str]:
-    """`rank 2 called it while it handled IndexError: index out of range in self`."""
-    return [f"rank {rank} called it while it handled {spoken(one.error)}" for rank, one in errors]
+    """`rank 2 called a collective while it handled IndexError: index out of range in self`."""
+    return [f"rank {rank} called a collective while it handled {spoken(one.error)}" for rank, one in errors]
 
 
 def where(errors: list[tuple[int, Handled]]) -> Iterator[Where]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ddpdoctor.analysis import handled
 from ddpdoctor.analysis.agreement import Disagreement, shape
 from ddpdoctor.analysis.desync import Desyncs
 from ddpdoctor.analysis.failures import Failures, who
@@ -15,6 +16,8 @@ from ddpdoctor.analysis.signatures import signatures_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Timeline
 from ddpdoctor.analysis.watchdog import Watchdogs
 from ddpdoctor.analysis.wording import aftermath, unplaced, witnesses
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -29,6 +32,7 @@ OF_TWO_LINES = (
     "these are two calls of your code that met, and not one: see how these ranks came to different lines (a loop left early, a "
     "call that only some make) before you look at shapes"
 )
+RUN_IT_AGAIN = "run it again under `ddpdoctor watch`, or give the flight recorders to `ddpdoctor diagnose`"
 SHOWN_TENSORS = 3
 
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
@@ -40,6 +44,7 @@ def check(
     iterations: Iterations | None,
     failures: Failures | None,
     watchdogs: Watchdogs | None,
+    calls: PerRank[CollectiveCalls] | None,
 ) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
@@ -56,7 +61,7 @@ def check(
     amiss = parted or (timeline is not None and any(group.clashes for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
         yield from _refused(failures)
-        yield from _by_words(failures, timeline)
+        yield from _by_words(failures, timeline, handled.errors_at_the_end(calls))
     if timeline is None and watchdogs is not None:
         yield from _by_watchdogs(watchdogs)
 
@@ -84,7 +89,7 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
         )
 
 
-def _by_words(failures: Failures, timeline: Timeline | None) -> Iterator[Finding]:
+def _by_words(failures: Failures, timeline: Timeline | None, errors: list[tuple[int, Handled]]) -> Iterator[Finding]:
     found = [failure for failure in failures.all if failure.echo is Echo.MISMATCHED]
     told = next((sizes for failure in found if (sizes := _SIZES.search(failure.words))), None)
     if told is None:
@@ -97,8 +102,10 @@ def _by_words(failures: Failures, timeline: Timeline | None) -> Iterator[Finding
     yield RULE.finding(
         f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
         "the collectives themselves differ between ranks",
-        where=[where for failure in found for where in failure.where()],
-        remedy="run it again under `ddpdoctor watch`, or give the flight recorders to `ddpdoctor diagnose`",
+        ranks=[rank for rank, _ in errors],
+        where=[*handled.where(errors), *(where for failure in found for where in failure.where())],
+        details=handled.told(errors),
+        remedy=handled.REMEDY if errors else RUN_IT_AGAIN,
         received_bytes=int(told["got"]),
         expected_bytes=int(told["wanted"]),
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Handled, RankError
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Handled, RankError, RankExit
 from ddpdoctor.model import Finding
 from tests.checks.ddp305_collective_called_by_some import CODE, EXTRA, LAST
 from tests.flights import STEP, Did, flights, waits
@@ -18,7 +20,7 @@ ERROR = RankError(
     stack=(Frame(file="/home/me/job/data.py", line=12, function="tokens"),),
 )
 END = waits(Did("all_reduce", line=95, sizes=((1,),)))
-SAID = "rank 1 called it while it handled IndexError: index out of range"
+SAID = "rank 1 called a collective while it handled IndexError: index out of range"
 
 
 def headline(evidence: Evidence, *, seq: int, rank: int = 1) -> Finding:
@@ -37,6 +39,18 @@ def test_a_collective_in_finally_looks_like_a_loop_left_early() -> None:
 def test_a_collective_in_an_except() -> None:
     found = headline(flights([STEP, LAST], [STEP, EXTRA], [STEP, LAST], code=CODE), seq=2)
     assert (found.code, found.ranks, found.details) == ("DDP305", (1,), (SAID,))
+
+
+@pytest.mark.parametrize(("last", "blamed"), [(9, (1,)), (8, ())])
+def test_gloo_ended_the_rank_before_anybody_saw_its_recorder(last: int, blamed: tuple[int, ...]) -> None:
+    call = CollectiveCall(op="all_reduce", group="0", seq=last, returned=False)
+    fact = CollectiveCalls(calls=(call,), handled=(Handled(group="0", seq=9, error=ERROR),))
+    words = "op.preamble.length <= op.nbytes. 528 vs 4. Received data size doesn't match expected size."
+    aborted = RankExit(exit_code=-6, tail=(f"[enforce fail at /gloo/transport/tcp/pair.cc:456] {words}",))
+    lost = RankFacts(rank=0, host="a", facts=(RankExit(exit_code=-15, ended_by_launcher=True),))
+    evidence = Evidence(ranks=(lost, RankFacts(rank=1, host="a", facts=(aborted, fact))), about_job=True)
+    found, *_ = diagnose(evidence).findings
+    assert (found.code, found.ranks, SAID in found.details) == ("DDP302", blamed, bool(blamed))
 
 
 def test_an_error_handled_at_another_call_or_by_another_rank_is_not_shown() -> None:

@@ -1,5 +1,5 @@
 """A step raises on one rank, and its `finally` sums the losses over the ranks before the error can be seen."""
-# DDP306 culprit: loss = model(tokens(step))
+# DDP306/DDP302 culprit: loss = model(tokens(step))
 
 import os
 
