@@ -14,7 +14,7 @@ from ddpdoctor.analysis.known_errors import Echo, echo
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.shift import Shift, shift_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Made, Timeline
-from ddpdoctor.analysis.two_threads import groups_in_turns
+from ddpdoctor.analysis.two_threads import groups_in_turns, made_by_a_thread
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.source import Loop, SourceCode
@@ -129,10 +129,15 @@ def _of_group(
 
 
 def _is_chance(group: GroupTimeline, timeline: Timeline, clash: Clash) -> bool:
-    """Whether ranks call from two threads in turns, and came apart in a call of one and a call of the other."""
-    lines = {made.stack for made in clash.made.values()}
-    in_turns = {made.name for rank in group.recorded for made in groups_in_turns(timeline.archive.records[rank])}
-    return len(lines) > 1 and group.lane.group.name in in_turns
+    """Whether ranks came apart in calls of different threads, which each makes in turns, or which differ in shape alone."""
+    records = timeline.archive.records
+    by_a_thread = {
+        made_by_a_thread(records[track.rank], track.entries[clash.seq - track.first])
+        for track in group.lane.tracks
+        if track.rank in clash.made
+    }
+    in_turns = {made.name for rank in group.recorded for made in groups_in_turns(records[rank])}
+    return len(by_a_thread) > 1 and (clash.kind is Disagreement.SHAPE or group.lane.group.name in in_turns)
 
 
 def _by_chance(group: GroupTimeline, clash: Clash) -> Desync:

@@ -28,6 +28,11 @@ def groups_in_turns(record: FlightRecord) -> Iterator[Group]:
             yield group
 
 
+def made_by_a_thread(record: FlightRecord, entry: int) -> bool:
+    """Whether another thread than the main one made this call."""
+    return _began_in_a_thread(record, record.stacks[record.stack[entry]])
+
+
 def _began_in_a_thread(record: FlightRecord, stack: tuple[int, ...]) -> bool:
     if not stack:
         return False

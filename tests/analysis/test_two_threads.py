@@ -56,7 +56,13 @@ def test_two_threads_in_one_group_are_the_cause_and_no_rank_is() -> None:
     assert "new_group" in finding.remedy
 
 
+def test_one_meeting_with_a_call_of_another_shape_is_enough() -> None:
+    here, there = record([STEP, waits(STEP)], backend="gloo", world=2), threaded([STEP, waits(BEAT)])
+    (finding,) = diagnose(flights(here, there, backend="gloo")).findings
+    assert (finding.code, finding.ranks) == ("DDP301", ())
+
+
 def test_a_thread_that_does_all_the_training_is_no_cause() -> None:
-    here, there = [BEAT] * 6 + [waits(STEP)], [BEAT] * 6 + [waits(BEAT)]
+    here, there = [BEAT] * 6 + [waits(Did("barrier"))], [BEAT] * 6 + [waits(BEAT)]
     finding, *_ = diagnose(flights(*map(threaded, (here, here, there)), backend="gloo")).findings
     assert finding.ranks == (2,)
