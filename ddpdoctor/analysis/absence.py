@@ -25,7 +25,7 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Absences:
-    """The absence in each group that has one."""
+    """The absence in each group that has one, the longest in front; of the same ranks in several groups only that."""
 
     found: tuple[Absence, ...]
 
@@ -35,7 +35,15 @@ def derive(timeline: Timeline, exits: PerRank[RankExit] | None) -> Absences:
     if exits is not None:
         return Absences(())
     busy = {rank for rank, record in timeline.archive.records.items() if set(record.state) - {State.DONE}}
-    return Absences(tuple(found for group in timeline.groups if (found := _of_group(group, busy)) is not None))
+    found = [absence for group in timeline.groups if (absence := _of_group(group, busy)) is not None]
+    longest: dict[tuple[int, ...], Absence] = {}
+    for absence in sorted(found, key=_began):
+        longest.setdefault(absence.absent, absence)
+    return Absences(tuple(longest.values()))
+
+
+def _began(absence: Absence) -> int:
+    return min(made.created_ns for made in absence.waiting.values())
 
 
 def _of_group(group: GroupTimeline, busy: set[int]) -> Absence | None:

@@ -6,7 +6,7 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
-from tests.flights import STEP, flights, waits
+from tests.flights import STEP, Did, flights, waits
 from tests.standstills import STDLIB, rank, stack, standstill
 
 OWN_LINE = stack(user=(88, "validate"))
@@ -17,6 +17,8 @@ SUBPROCESS = stack(
 LOCK = stack((f"{STDLIB}/threading.py", 327, "wait"), (f"{STDLIB}/threading.py", 622, "wait"), user=(70, "save"))
 ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 DIED = RankError(type="OSError", message="shard-00035.tar is truncated")
+PAIR = Did("all_reduce", group="1", members=(0, 1))
+OTHERS = Did("all_reduce", group="2", members=(1, 2, 3))
 QUEUED = (STEP, waits(STEP), waits(STEP), waits(STEP))
 LOOP = stack(
     (f"{STDLIB}/selectors.py", 468, "select"),
@@ -43,6 +45,11 @@ SICK = (
     Sick(  # on NCCL the others have queued what comes behind it
         evidence=flights(QUEUED, [STEP], QUEUED, [STEP, waits(STEP)]),
         says="rank 1 did not come to all_reduce #2, in which ranks 0,2-3 wait; the last that it called was all_reduce #1",
+        ranks=(1,),
+    ),
+    Sick(  # what others wait for in a second group is the same absence
+        evidence=flights([STEP, waits(PAIR)], [STEP], [STEP, STEP, waits(OTHERS)], [STEP, STEP, waits(OTHERS)]),
+        says="rank 1 did not come to all_reduce #1 of group 1, in which rank 0 waits",
         ranks=(1,),
     ),
     Sick(
