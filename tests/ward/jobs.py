@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from ddpdoctor.launch.program import Ended, run
 
+DUMPS_AT_STALL = Path(__file__).with_name("dumps_at_stall")
 STALL_SECONDS = 5.0
 DEADLINE_SECONDS = 180.0  # of one job; on a free machine the longest takes 35
 
@@ -41,9 +43,15 @@ def environment(culprit: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": "1", "CULPRIT": str(culprit)}
 
 
-def plain(command: Sequence[str], *, culprit: int = 1, deadline: float, env: Mapping[str, str] | None = None) -> Ended:
-    """The job as it runs today, ended at the deadline."""
-    return run(command, deadline_seconds=deadline, env={**environment(culprit), **(env or {})})
+def plain(command: Sequence[str], *, culprit: int = 1, dumps: Path, still_after: float) -> Ended:
+    """The job as it runs today, ended when it has stood still so long; each rank's flight recorder is left in `dumps`."""
+    leaving = {"PYTHONPATH": str(DUMPS_AT_STALL), "WARD_DUMPS": str(dumps)}
+
+    def stands_still() -> bool:
+        changed = [dump.stat().st_mtime for dump in dumps.glob("rank_*")]
+        return bool(changed) and time.time() - max(changed) > still_after
+
+    return run(command, deadline_seconds=DEADLINE_SECONDS, env={**environment(culprit), **leaving}, poll=stands_still)
 
 
 def watch(

@@ -15,8 +15,7 @@ from ddpdoctor.launch.program import Ended
 from tests.ward.cases import Case
 from tests.ward.jobs import plain, torchrun, watch
 
-PLAIN_SECONDS = 45.0  # what a hanging job is given before it is ended; its own timeout would come after 30 minutes
-DUMPS = Path(__file__).with_name("dumps_at_stall")
+STILL_SECONDS = 20.0  # for how long a hanging job is left alone; its own timeout would come after 30 minutes
 MATCHERS = {
     r"typically caused by a remote worker": "connection closed by peer",
     r"op\.preamble\.length": "SIGABRT, received data size does not match",
@@ -63,8 +62,8 @@ def row(case: Case, culprit: int, nproc: int, *, others: bool) -> Row:
     today = trace = ""
     if others:
         with tempfile.TemporaryDirectory(prefix="ward-") as dumps:
-            leaving = {"PYTHONPATH": str(DUMPS), "WARD_DUMPS": dumps}
-            today = told_by_torchrun(plain(command, culprit=culprit, deadline=PLAIN_SECONDS, env=leaving))
+            ended = plain(command, culprit=culprit, dumps=Path(dumps), still_after=STILL_SECONDS)
+            today = told_by_torchrun(ended)
             trace = told_by_torchfrtrace(Path(dumps))
     watched = watch(command, culprit=culprit)
     wrongs = case.wrongs(watched.report, culprit, nproc)
@@ -88,9 +87,9 @@ def told_by_torchrun(ended: Ended) -> str:
     told = [_short(error) for error in errors]
     if ended.timed_out:
         return (
-            "; ".join([*told, f"nothing more in {PLAIN_SECONDS:.0f} s"])
+            "; ".join([*told, f"nothing more in {STILL_SECONDS:.0f} s"])
             if told
-            else f"nothing in {PLAIN_SECONDS:.0f} s"
+            else f"nothing in {STILL_SECONDS:.0f} s"
         )
     root = re.search(r"Root Cause.*?rank\s+: (\d+).*?exitcode\s+: (-?\d+)", text, re.DOTALL)
     if root:
