@@ -155,8 +155,11 @@ def _by_chance(group: GroupTimeline, clash: Clash) -> Desync:
 
 
 def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, Made]) -> Desync:
-    """Some ranks ended with exit code 0 while others wait: whoever is the minority is at fault."""
-    few_wait = 2 * len(waiting) < len(group.members)
+    """Some ranks ended with exit code 0 while others wait: whoever is the minority of these is at fault.
+
+    What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side.
+    """
+    few_wait = len(waiting) < len(short)
     seq = min(made.seq for made in waiting.values())
     return Desync(
         cause=Cause.EXTRA if few_wait else Cause.LEFT,

@@ -24,6 +24,7 @@ BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's
 IDLE_SHARE = 0.05
 MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more, one that waits does none
 
+OWN_END = "the interpreter's own end"
 
 # `work.wait()` of an asynchronous collective, and CUDA's spinning in `loss.item()`, leave no frame above the user's line
 _MAY_BE_A_WAIT = frozenset({Activity.COMPUTING, Activity.LOCK, Activity.UNKNOWN})
@@ -184,10 +185,7 @@ def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessStat
     if process is not None and process.state in "Tt":
         return Activity.STOPPED, "stopped"
     if stacks is not None and stacks.main is not None and not stacks.main.frames:
-        return (
-            Activity.EXITING,
-            "the interpreter's own end",
-        )  # no Python is left to run: it collects garbage, with the GIL
+        return Activity.EXITING, OWN_END  # no Python is left to run: it collects garbage, with the GIL
     in_the_kernel = process is not None and process.state == "D"
     told = told_by_stack(thread.frames if thread else ())
     main = told_by_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from ddpdoctor.analysis.doing import Doing, Doings
+from ddpdoctor.analysis.doing import OWN_END, Doing, Doings
 from ddpdoctor.analysis.telling import Activity
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
@@ -24,9 +24,10 @@ RULE = Rule(
 
 
 def check(doings: Doings, exits: PerRank[RankExit] | None, stall: Stall | None) -> Iterator[Finding]:
-    """The ranks that are leaving, where no rank is still at work."""
+    """The ranks that are leaving, where no rank is still at work; beside one that is kept alive, not those that clean up."""
     leaving = doings.of(Activity.EXITING)
     if leaving and len(leaving) == len(doings.each):
+        leaving = tuple(doing for doing in leaving if doing.operation != OWN_END) or leaving
         failed = {entry.rank for entry in exits or () if entry.value.error is not None}
         yield RULE.finding(
             f"{_subject(leaving, failed)}{_since(stall)}: the main thread is in {leaving[0].operation}{_keeper(leaving[0])}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -105,10 +106,10 @@ def _run(
                         if not explained and not last:
                             speaker.say(f"looking again in {watching.look_again():.0f} s")
                         elif kill_on_hang:
-                            known.killed_by_us = True
+                            known.killed_at = time.time()
                             job.end()
                     case Deserted() if kill_on_hang:
-                        known.killed_by_us = True
+                        known.killed_at = time.time()
                         job.end()
                     case Waiting(text=text):
                         speaker.say(f"note: {text}")
@@ -122,9 +123,9 @@ def _run(
                         report = speaker.report(evidence)
                         if not nodes.speaks:
                             return code if code >= 0 else 128 - code
-                        if known.killed_by_us:
+                        if known.killed_at is not None:
                             speaker.say(_last_word(report))
-                        if known.killed_by_us and not report.explained:
+                        if known.killed_at is not None and not report.explained:
                             return 3
                         found = report.exit_code(options.fail_on) == 1
                         return 1 if found else code if code >= 0 else 128 - code

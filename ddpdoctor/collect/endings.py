@@ -39,11 +39,12 @@ def exits_of(
     ended: Mapping[int, Ended],
     *,
     main: tuple[int, int | None],
-    killed_by_us: bool,
+    killed_at: float | None,
     asked: Received | None = None,
 ) -> dict[int, RankExit]:
     """By rank, the end of each rank that has ended. `main` is the command's own process and exit code.
 
+    `killed_at` is when we ended the job, if we did: a rank that its parent had collected before was not ended by us.
     `asked` is the signal by which somebody had the whole job end: what its ranks then die of, and what they say of it, is
     nobody's failure.
     """
@@ -53,8 +54,9 @@ def exits_of(
     def by_launcher(end: _End) -> bool:
         if asked is not None and _as_asked(end, asked):
             return True
+        by_us = killed_at is not None and (end.collected_at is None or end.collected_at >= killed_at)
         after = first is not None and end.collected_at is not None and end.collected_at > first
-        return end.code in BY_A_LAUNCHER and (killed_by_us or after)
+        return end.code in BY_A_LAUNCHER and (by_us or after)
 
     def when(end: _End) -> float:
         if end.error is not None:

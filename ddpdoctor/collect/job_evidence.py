@@ -38,13 +38,14 @@ LOG_BYTES = 1 << 19  # what one agent writes in its first minutes
 class JobEvidence:
     """Brings together what the agents wrote to `directory`, what the ranks show, how they ended and what they printed.
 
-    `environment` is what we know the ranks to have, `looks` are those at slow ranks by rank, `notes` go into every report.
+    `environment` is what we know the ranks to have, `looks` are those at slow ranks by rank, `notes` go into every report;
+    `killed_at` is when we ended the job, if we did.
     """
 
     job: ObservedJob
     directory: Path
     environment: tuple[Environment, ...] = ()
-    killed_by_us: bool = False
+    killed_at: float | None = None
     memory: MemoryWatch = field(default_factory=MemoryWatch)
     looks: dict[int, Looks] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -90,7 +91,7 @@ class JobEvidence:
         host = socket.gethostname()
         ended = ended_processes(self.directory)
         asked = asked_to_end(self.job.received, code, time.time())
-        exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_by_us=self.killed_by_us, asked=asked)
+        exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_at=self.killed_at, asked=asked)
         log = None
         exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}
         if code is not None:

@@ -117,7 +117,7 @@ class Watch:
                 yield from self._look(ranks, quiet)
         known.job.drain()
         ended = known.at_the_end(code, self._stall)
-        yield Ended(code, self.nodes.at_the_end(ended, code, self._stall if known.killed_by_us else None))
+        yield Ended(code, self.nodes.at_the_end(ended, code, self._stall if known.killed_at is not None else None))
 
     def _pace(self, ranks: tuple[RankProcess, ...], now: float, *, stepped: bool) -> Iterator[Event]:
         """Now and then, whether a job that gets on crawls."""

@@ -68,6 +68,13 @@ SICK = (
         says="rank 1 ended with exit code 0 while ranks 0,2 wait in all_reduce #2",
         ranks=(1,),
     ),
+    Sick(  # two ranks died of it, and their recorders with them: that only one is left to wait makes it no culprit
+        evidence=flights(
+            [STEP, NEXT], None, [STEP], None, facts={1: (LOST_PEER,), 2: (RankExit(exit_code=0),), 3: (LOST_PEER,)}
+        ),
+        says="rank 2 ended with exit code 0 while rank 0 waits in all_reduce #2",
+        ranks=(2,),
+    ),
     Sick(  # one rank alone lost it before the launcher ended the others
         evidence=flights(
             [STEP],

@@ -19,6 +19,11 @@ SICK = (
         says="rank 0 does not exit for 6.1 s: the main thread is in _shutdown, kept alive by upload (train.py:8)",
         ranks=(0,),
     ),
+    Sick(  # its peers end by themselves, only slowly
+        evidence=standstill(rank(()), rank(SHUTDOWN, others=(UPLOADER,), system_call="futex"), rank(())),
+        says="rank 1 does not exit for 6.1 s: the main thread is in _shutdown, kept alive by upload (train.py:8)",
+        ranks=(1,),
+    ),
     Sick(
         evidence=standstill((*rank(TEARDOWN), FAILED), (*rank(TEARDOWN), FAILED), seconds=None),
         says="ranks 0-1 do not exit after an error: the main thread is in destroy_process_group, kept alive by main "

@@ -26,8 +26,10 @@ def collected(*codes: tuple[int, int, float], parent: int = TORCHRUN) -> dict[in
     return {pid: Ended(pid=pid, code=code, at=at, parent=parent) for pid, code, at in codes}
 
 
-def ended_by_launcher(ranks: list[RankProcess], ended: dict[int, Ended]) -> list[int]:
-    exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_by_us=False)
+def ended_by_launcher(
+    ranks: list[RankProcess], ended: dict[int, Ended], *, killed_at: float | None = None
+) -> list[int]:
+    exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_at=killed_at)
     return [number for number, one in sorted(exits.items()) if one.ended_by_launcher]
 
 
@@ -66,7 +68,7 @@ def test_what_ranks_die_of_once_the_job_is_to_end_is_nobodys_failure(tmp_path: P
 
     def as_asked(at: float) -> list[int]:
         asked = Received(signal.SIGTERM, at)
-        exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_by_us=False, asked=asked)
+        exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_at=None, asked=asked)
         return [number for number, one in sorted(exits.items()) if one.ended_by_launcher]
 
     assert as_asked(20.0) == [0, 1, 2]
@@ -83,3 +85,12 @@ def test_an_error_of_a_ranks_own_outlives_the_order_to_end_and_an_echo_does_not(
     silenced, _ = without_echoes(exits, None, asked)
     assert [number for number, one in silenced.items() if one.error is not None] == [1, 2]
     assert [number for number, one in silenced.items() if one.ended_by_launcher] == [0]
+
+
+def test_a_rank_that_was_killed_before_we_ended_the_job_was_not_ended_by_us(tmp_path: Path) -> None:
+    """Out of memory while the others waited for it; of the others we were the end."""
+    ranks = [rank(tmp_path, 0), rank(tmp_path, 1)]
+    killed = collected((FIRST_PID, -signal.SIGTERM, 12.0), (FIRST_PID + 1, -signal.SIGKILL, 11.0))
+
+    assert ended_by_launcher(ranks, killed, killed_at=11.5) == [0]
+    assert ended_by_launcher(ranks, killed, killed_at=10.5) == [0, 1]

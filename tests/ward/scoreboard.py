@@ -114,4 +114,5 @@ def _short(line: str) -> str:
         if re.search(pattern, line):
             line = line.partition(": ")[0] + ": " + words
     line = re.sub(r"\[/\S+/(\w+\.cc:\d+)\] ", r"\1 ", line)
+    line = re.sub(r"/\S+/(\w+\.py)", r"\1", line)
     return line if len(line) <= 110 else line[:107] + "..."
