@@ -47,15 +47,16 @@ def derive(tracks: PerRank[Track]) -> Replicas:
             return _replicas(by_rank, starts, values=before, stepped=False)
         after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
         states = _states(seen)
+        absent = _absent_states(seen)
         found = (
             *compare_tables(after),
             *_compare("buffer", {rank: one.buffers for rank, one in seen.items()}),
             *states,
             *_compare_parts({rank: one.parts for rank, one in seen.items()}),
         )
-        if found:
+        if found or absent:
             return _replicas(
-                by_rank, after, values=found, stepped=True, in_forward=True, total=total,
+                by_rank, after, structure=absent, values=found, stepped=True, in_forward=True, total=total,
                 step=max(one.step for one in seen.values()), lines={**lines_at(seen)}, state_lines=_state_lines(seen, states),
                 shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
             )  # fmt: skip
@@ -119,6 +120,18 @@ def _compare_parts(parts: Mapping[int, Mapping[str, tuple[int, str]]]) -> tuple[
 
 def _states(seen: ByRank) -> tuple[ValueDifference, ...]:
     return _compare("optimizer state", {rank: one.state for rank, one in seen.items() if one.state is not None})
+
+
+def _absent_states(seen: ByRank) -> tuple[StructureDifference, ...]:
+    """The state that some ranks have before the step and others do not: one of them loaded it, or began anew."""
+    held = {rank: one.state for rank, one in seen.items() if one.state is not None}
+    names = dict.fromkeys(name for state in held.values() for name in state)
+    said = {name: {rank: "present" if name in state else "absent" for rank, state in held.items()} for name in names}
+    return tuple(
+        _difference("optimizer state", name, "presence", of_rank)
+        for name, of_rank in said.items()
+        if len({*of_rank.values()}) > 1
+    )
 
 
 def _state_lines(seen: ByRank, states: Sequence[ValueDifference]) -> dict[int, Line]:

@@ -154,3 +154,10 @@ def test_who_added_noise_is_told_where_all_clip() -> None:
 
 
 MEANS = (1.0, -2.0, 0.5, 3.0)
+
+
+def test_state_that_one_rank_did_not_load_is_told() -> None:
+    make: Make = lambda rank, step: {"state": {} if (rank, step) == (1, 0) else {"w.exp_avg": "a"}}  # noqa: E731
+    assert found(make) == ["DDP507 [1] 7"]
+    (finding,) = diagnose(job_of(make)).findings
+    assert finding.message == "at step 0: w.exp_avg is present on ranks 0,2 and absent on rank 1"
