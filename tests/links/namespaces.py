@@ -169,7 +169,9 @@ class Hosts:
         """Start a program on a host, under the host's own name; it is ended with the hosts at the latest."""
         files = {BOOT_ID: f"{number:08x}-0000-4000-8000-{os.getpid():012x}\n"} | self.files.get(number, {})
         mounts = [f"mount --bind {self._instead(number, path, text)} {path}" for path, text in files.items()]
-        inside = "; ".join([f"hostname {self.hostnames.get(number, f'node{number}')}", *mounts, 'exec "$@"'])
+        inside = "; ".join(
+            [f"echo {self.hostnames.get(number, f'node{number}')} > /proc/sys/kernel/hostname", *mounts, 'exec "$@"']
+        )
         process = subprocess.Popen(
             ["ip", "netns", "exec", self.name(number), "unshare", "--uts", "sh", "-c", inside, "sh", *command],
             env={**_clean_environ(), **(env or {})},

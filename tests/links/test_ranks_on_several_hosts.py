@@ -54,8 +54,9 @@ def test_env_names_each_host_that_is_odd_in_something(hosts: Hosts, tmp_path: Pa
 @LONGER
 def test_the_bench_names_a_host_with_a_link_of_100_mbit_and_no_other(hosts: Hosts) -> None:
     hosts.narrow(2)
-    said = hosts.torchrun(*BENCH, nproc=2)
-    assert culprits(said[0]) == {"DDP213": [4, 5]}, said[0].stdout
+    each = 2 if hosts.count == 3 else 1
+    said = hosts.torchrun(*BENCH, nproc=each, timeout=380)
+    assert culprits(said[0]) == {"DDP213": [4, 5] if each == 2 else [2]}, said[0].stdout
     assert finding(said[0])["hosts"] == ["node2"]
     assert 20 < finding(said[0])["measured"]["value"] * 8e-6 < 130
 
