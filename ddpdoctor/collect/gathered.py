@@ -36,8 +36,10 @@ def hand_in(launch: Launch, folder: Path, *, deadline_seconds: float) -> None:
 def gathered(launch: Launch, folder: Path, signals: Path, *, deadline_seconds: float) -> Iterator[None]:
     """Rank 0: the other ranks' files lie beside its own in `folder`; they wait, below their launcher, until this is left.
 
-    Files of a rank that does not come within the deadline are missing. `signals` is an empty directory.
+    Files of a rank that does not come within the deadline, and the time that it needs to hand in when it was ended at the
+    deadline itself, are missing. `signals` is an empty directory.
     """
+    deadline_seconds += IMPORT_SECONDS
     probe = start_guarded(_command(launch, folder, signals, deadline_seconds), stderr=subprocess.DEVNULL)
     until = time.monotonic() + deadline_seconds + IMPORT_SECONDS
     try:

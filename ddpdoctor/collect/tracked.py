@@ -23,9 +23,11 @@ from ddpdoctor.evidence.track import Track
 from ddpdoctor.launch.observed import private_directory
 from ddpdoctor.launch.program import end, start_guarded
 from ddpdoctor.launch.ranks import current_launch, ranks_command
+from ddpdoctor.model import group_ranks
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
 CLOSELY = "DDPDOCTOR_SYNC_CLOSELY"
+STALLED = "stalled"  # a file beside the journals of a rank whose script was ended for its silence
 POLL_SECONDS = 0.1
 
 
@@ -69,6 +71,8 @@ def track_script(
         agent = job_environment(["sync"], directory, os.environ)
         agent |= {EVERY: str(every), CLOSELY: _asked(closely)}
         code, stalled = _run(command, {**environ, **agent}, directory, stall_after, quiet_stdout)
+        if stalled:
+            (directory / STALLED).touch()
         if launch is not None and launch.world_size > 1:
             if launch.rank != 0:
                 hand_in(launch, directory, deadline_seconds=stall_after)
@@ -77,7 +81,7 @@ def track_script(
             stack.enter_context(gathered(launch, directory, signals, deadline_seconds=stall_after))
         expected = nproc if launch is None else launch.world_size
         yield Tracked(
-            evidence=_evidence(script, arguments, directory, expected, code, stall_after if stalled else None),
+            evidence=_evidence(script, arguments, directory, expected, code, stall_after),
             code=code,
         )
 
@@ -93,19 +97,21 @@ def _evidence(
     directory: Path,
     expected: int | None,
     code: int,
-    stalled_after: float | None,
+    stall_after: float,
 ) -> Evidence:
     """What the agents wrote into `directory`, and what is missing of it."""
     ranks = read_tracks(directory)
+    stalled = [file.name for file in directory.glob(f"*{STALLED}")]
     undecided = list(not_written(directory, directory.parents[1]))
-    undecided += list(_undecided(script, expected, ranks=[facts.rank for facts in ranks], stalled_after=stalled_after))
+    undecided += _stood_still(script, stalled, stall_after)
+    undecided += _absent(expected, ranks=[facts.rank for facts in ranks])
     tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
     missing = [] if ranks else [Missing(kind="Track", reason=f"no rank of {script.name} joined a process group")]
-    if not ranks and stalled_after is None:
+    if not ranks and not stalled:
         undecided.append(f"no rank of {script.name} joined a process group, so there was nothing to compare")
     elif ranks and not any(track.steps or track.start for track in tracks):
         undecided.append(f"{script.name} wrapped no model in DistributedDataParallel and stepped no optimizer")
-    ended = how_it_ended(script, code) if stalled_after is None else ()
+    ended = () if stalled else how_it_ended(script, code)
     return Evidence(
         ranks=ranks,
         notes=(*given_up(directory), *wrapped_twice(directory), *_windows(tracks), *ended),
@@ -137,19 +143,21 @@ def _run(
         end(job)
 
 
-def _undecided(script: Path, nproc: int | None, *, ranks: Sequence[int], stalled_after: float | None) -> Sequence[str]:
-    said = []
-    if stalled_after is not None:
-        said.append(
-            f"{script.name} wrote nothing for {stalled_after:g} s and was ended: `ddpdoctor watch -- torchrun ... {script.name}` "
-            "says which rank keeps it waiting"
-        )
-    if nproc is not None and ranks and len(ranks) < nproc:
-        absent = sorted(set(range(nproc)) - set(ranks))
-        said.append(
-            f"only {len(ranks)} of {nproc} ranks are known to have joined; missing: {', '.join(map(str, absent))}"
-        )
-    return said
+def _stood_still(script: Path, stalled: Sequence[str], stall_after: float) -> Sequence[str]:
+    """`stalled` are files that each rank's ddpdoctor left: `3-stalled` is rank 3's, and `stalled` our own."""
+    if not stalled:
+        return []
+    others = sorted(int(name.partition("-")[0]) for name in stalled if name != STALLED)
+    whose = script.name if STALLED in stalled else f"{script.name} on {group_ranks(others)}"
+    said = f"{whose} wrote nothing for {stall_after:g} s and was ended"
+    return [f"{said}: `ddpdoctor watch -- torchrun ... {script.name}` says which rank keeps it waiting"]
+
+
+def _absent(nproc: int | None, *, ranks: Sequence[int]) -> Sequence[str]:
+    if nproc is None or not ranks or len(ranks) >= nproc:
+        return []
+    absent = sorted(set(range(nproc)) - set(ranks))
+    return [f"only {len(ranks)} of {nproc} ranks are known to have joined; missing: {', '.join(map(str, absent))}"]
 
 
 def _windows(tracks: Sequence[Track]) -> Sequence[str]:

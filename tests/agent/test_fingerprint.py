@@ -18,6 +18,7 @@ METHODS = ["linear", "xxh3"]
 DTYPES = [
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int8,
     torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128,
+    torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.uint16, torch.uint32, torch.uint64,
 ]  # fmt: skip
 
 
@@ -90,24 +91,33 @@ def test_two_flipped_signs_are_seen_every_time(method: str) -> None:
         assert one(x, method) != one(flip(x, *at.tolist()), method)
 
 
+class Marked(Tensor):
+    """A subclass that adds nothing."""
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "dense": lambda base: base,
+    "transposed": lambda base: base.transpose(0, -1) if base.dim() > 1 else base,
+    "strided": lambda base: base[..., ::2] if base.dim() else base,
+    "expanded": lambda base: base.expand(2, *base.shape),
+    "offset": lambda base: base[1:] if base.dim() and base.shape[0] else base,
+    "channels last": lambda base: base[None].to(memory_format=torch.channels_last) if base.dim() == 3 else base,
+    "overlapping": lambda base: base.flatten().unfold(0, 2, 1) if base.numel() > 1 else base,
+    "conjugated": lambda base: base.conj(),
+    "imaginary": lambda base: base.conj().imag if base.is_complex() else base,  # a view with its sign bit set apart
+    "parameter": lambda base: nn.Parameter(base, requires_grad=base.is_floating_point() or base.is_complex()),
+    "subclass": lambda base: base.as_subclass(Marked),
+}
+
+
 @st.composite
 def tensors(draw: st.DrawFn) -> Tensor:
-    """Any dtype, shape and layout: dense, transposed, strided, expanded, offset, empty, 0-d."""
+    """Any dtype, shape and layout, empty and 0-d ones among them."""
     shape = draw(st.lists(st.integers(0, 5), max_size=3))
     dtype = draw(st.sampled_from(DTYPES))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
-    raw = torch.randint(0, 2, [*shape], generator=generator) if dtype == torch.bool else None
-    base = raw.bool() if raw is not None else torch.randn([*shape], generator=generator).mul(9).to(dtype)
-    layout = draw(st.sampled_from(["dense", "transposed", "strided", "expanded", "offset"]))
-    if layout == "transposed" and base.dim() > 1:
-        return base.transpose(0, -1)
-    if layout == "strided" and base.dim() > 0:
-        return base[..., ::2]
-    if layout == "expanded":
-        return base.expand(2, *base.shape)
-    if layout == "offset" and base.dim() > 0 and base.shape[0] > 0:
-        return base[1:]
-    return base
+    base = torch.randint(0, 9 if dtype != torch.bool else 2, [*shape], generator=generator).to(dtype)
+    return LAYOUTS[draw(st.sampled_from(list(LAYOUTS)))](base)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -121,6 +131,26 @@ def test_it_changes_exactly_when_a_byte_does(method: str, tensor: Tensor, data: 
         at = data.draw(st.integers(0, copy.numel() - 1))
         copy[at] ^= data.draw(st.integers(1, 255))
         assert one(copy, method) != before
+
+
+@given(tensor=tensors())
+@settings(max_examples=200, deadline=None)
+def test_all_elements_are_read_whatever_the_layout(tensor: Tensor) -> None:
+    def elements(flat: Tensor) -> list[bytes]:
+        return sorted(row.numpy().tobytes() for row in flat.view(-1, tensor.element_size())) if flat.numel() else []
+
+    plain = tensor.detach().as_subclass(Tensor).resolve_conj().resolve_neg().contiguous()
+    assert elements(as_bytes(tensor).as_subclass(Tensor)) == elements(plain.flatten().view(torch.uint8))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_tensor_without_data_has_its_structure_alone(method: str) -> None:
+    meta, larger = torch.empty(3, 4, device="meta"), torch.empty(3, 5, device="meta")
+    assert one(meta, method) == one(larger, method) == one(torch.empty(0), method)
+    held, other = nn.Module(), nn.Module()
+    held.register_buffer("x", meta)
+    other.register_buffer("x", larger)
+    assert structure_digest(inventory(held)) != structure_digest(inventory(other))
 
 
 @given(tensor=tensors(), other=tensors())

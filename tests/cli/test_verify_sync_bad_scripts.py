@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +32,20 @@ def train(steps):
 """
 
 
-def verify(folder: Path, script: str, **environ: str) -> tuple[int, dict[str, Any], str]:
+LINGER = """
+dist.destroy_process_group()
+if rank == 1:
+    import time
+    time.sleep(300)
+"""
+
+
+def verify(folder: Path, script: str, *more: str, **environ: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, report and stderr for a script in `folder` on two ranks; nothing is left in its temporary directory."""
     (folder / "train.py").write_text(script)
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
-    options = ("--nproc", "2", "--every", "1", "--format", "json")
+    options = ("--nproc", "2", "--every", "1", "--format", "json", *more)
     ended = subprocess.run(
         [sys.executable, "-m", "ddpdoctor", "verify-sync", *options, "train.py"],
         cwd=folder, capture_output=True, text=True, timeout=400, check=False,
@@ -92,3 +102,54 @@ def test_the_scripts_own_sitecustomize_runs_too(tmp_path: Path) -> None:
     code, report, stderr = verify(tmp_path, f"{BEGIN}{fault}train(2)\n", PYTHONPATH=str(own))
     assert report["findings"][0]["code"] == "DDP506", stderr
     assert code == 1
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system on which some ten steps of two ranks can be written down."""
+    disk = Path(tempfile.mkdtemp(prefix="small-", dir="/tmp"))
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        disk.rmdir()
+        pytest.skip(f"a small file system needs root: {mounted.stderr.decode().strip()}")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+        disk.rmdir()
+
+
+def test_a_full_disk_costs_the_verdict_and_never_the_job(tmp_path: Path, small_disk: Path) -> None:
+    end = "train(300)\nprint('trained to the end', dist.get_rank())\ndist.destroy_process_group()\n"
+    code, report, stderr = verify(tmp_path, BEGIN + end, XDG_RUNTIME_DIR=str(small_disk))
+    assert stderr.count("trained to the end") == 2
+    assert "Traceback" not in stderr
+    assert (code, report["findings"]) == (3, [])
+    (why,) = report["undecided"]
+    assert f"{small_disk} is full" in why
+    assert not list(small_disk.iterdir())
+
+
+def test_a_case_that_cannot_be_written_leaves_the_verdict(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    fault = "optimizer.param_groups[0]['lr'] += dist.get_rank()\n"
+    code, report, stderr = verify(tmp_path, f"{BEGIN}{fault}train(2)\n", "--case", str(tmp_path / "file" / "case"))
+    assert report["findings"][0]["code"] == "DDP506"
+    assert code == 4
+    assert f"cannot write {tmp_path / 'file' / 'case'}" in stderr
+
+
+def test_a_rank_that_is_ended_for_its_silence_after_rank_0_has_ended_is_not_missing(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"{BEGIN}train(3)\nrank = dist.get_rank()\n{LINGER}")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    ended = subprocess.run(
+        [*torchrun, "-m", "ddpdoctor", "verify-sync", "--every", "1", "--stall-after", "10", "--output", "report.json",
+         "--format", "json", "train.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["findings"] == []
+    (why,) = report["undecided"]
+    assert why.startswith("train.py on rank 1 wrote nothing for 10 s and was ended"), ended.stderr

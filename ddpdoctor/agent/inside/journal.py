@@ -39,7 +39,8 @@ class Journal:
         """Write nothing from here on."""
         self.alive = False
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # a full disk has been told already
+                self._file.close()
 
     def observing(self, function: F) -> F:
         """`function`, made harmless: it never raises, is not compiled, and does nothing outside the rank or once we gave up."""
