@@ -212,12 +212,17 @@ def _at_the_end(tracks: Mapping[int, Track], found: list[Divergence]) -> Iterato
 
 
 def _read_early(tracks: Mapping[int, Track]) -> Iterator[Divergence]:
-    """Asynchronous collectives that some ranks never wait for, by the operation."""
-    for op in sorted({one.op for track in tracks.values() for one in track.unwaited}):
-        first = {rank: one for rank, track in tracks.items() for one in reversed(track.unwaited) if one.op == op}
+    """Asynchronous collectives that some ranks never wait for, or not in time, by the operation and what used the result."""
+    for op, used_by in sorted({(one.op, one.used_by) for track in tracks.values() for one in track.unwaited}):
+        first = {
+            rank: one
+            for rank, track in tracks.items()
+            for one in reversed(track.unwaited)
+            if (one.op, one.used_by) == (op, used_by)
+        }
         yield Divergence(
             phase="read early", step=min(one.step for one in first.values()), ranks=tuple(sorted(first)), tensors=(op,),
-            lines={rank: one.line for rank, one in first.items() if one.line is not None},
+            why=used_by, lines={rank: one.line for rank, one in first.items() if one.line is not None},
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""An asynchronous collective whose handle nobody waits for: what is read from its tensor may be from before it."""
+"""An asynchronous collective that nobody waits for, or too late: what is read from its tensor may be from before it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,17 @@ RULE = Rule(
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
-    """One finding a kind of collective whose handle is thrown away."""
+    """One finding a kind of collective whose handle is thrown away, or whose result is used before it is there."""
     for found in of_phase(divergences, "read early"):
-        message = (
-            f"from step {found.step} of {divergences.steps} on, {group_ranks(found.ranks)} throw the handle of "
-            f"{found.tensors[0]}(async_op=True) away without waiting: its tensor may be read before it is reduced"
-        )
-        yield finding(RULE, found, message, note="nobody waits for it")
+        since = f"from step {found.step} of {divergences.steps} on, {group_ranks(found.ranks)}"
+        call = f"{found.tensors[0]}(async_op=True)"
+        if found.why:
+            message = (
+                f"{since} begin a {found.why} with the result of {call} before it is there, and have not waited for it"
+            )
+            yield finding(RULE, found, message, note=f"not waited for before the {found.why}")
+        else:
+            message = (
+                f"{since} throw the handle of {call} away without waiting: its tensor may be read before it is reduced"
+            )
+            yield finding(RULE, found, message, note="nobody waits for it")

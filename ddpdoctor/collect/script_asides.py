@@ -8,6 +8,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ddpdoctor.model import group_ranks
+
+STALLED = "stalled"  # a file beside the journals of a rank whose script was ended for its silence
 LEAST_FREE_BYTES = 1 << 14  # an entry of a small model's step has some kilobytes
 
 
@@ -17,6 +20,17 @@ def how_it_ended(script: Path, code: int) -> tuple[str, ...]:
         return ()
     judged = f"{script.name} ended with exit code {code}; judged is what its ranks did before"
     return (f"{judged}, and `ddpdoctor watch -- torchrun ... {script.name}` says why it ended",)
+
+
+def stood_still(script: Path, directory: Path, stall_after: float) -> tuple[str, ...]:
+    """That the script was ended for its silence, here or on the other ranks whose files came with theirs (`3-stalled`)."""
+    names = [file.name for file in directory.glob(f"*{STALLED}")]
+    if not names:
+        return ()
+    others = sorted(int(name.partition("-")[0]) for name in names if name != STALLED)
+    whose = script.name if STALLED in names else f"{script.name} on {group_ranks(others)}"
+    said = f"{whose} wrote nothing for {stall_after:g} s and was ended"
+    return (f"{said}: `ddpdoctor watch -- torchrun ... {script.name}` says which rank keeps it waiting",)
 
 
 def not_written(directory: Path, place: Path) -> tuple[str, ...]:

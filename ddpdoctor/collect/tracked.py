@@ -15,7 +15,7 @@ from pathlib import Path
 from ddpdoctor.agent import given_up, job_environment
 from ddpdoctor.analysis.windows import Open
 from ddpdoctor.collect.gathered import gathered, hand_in
-from ddpdoctor.collect.script_asides import how_it_ended, not_written, wrapped_twice
+from ddpdoctor.collect.script_asides import STALLED, how_it_ended, not_written, stood_still, wrapped_twice
 from ddpdoctor.collect.tracks import read_tracks
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
@@ -23,11 +23,9 @@ from ddpdoctor.evidence.track import Track
 from ddpdoctor.launch.observed import private_directory
 from ddpdoctor.launch.program import end, start_guarded
 from ddpdoctor.launch.ranks import current_launch, ranks_command
-from ddpdoctor.model import group_ranks
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
 CLOSELY = "DDPDOCTOR_SYNC_CLOSELY"
-STALLED = "stalled"  # a file beside the journals of a rank whose script was ended for its silence
 POLL_SECONDS = 0.1
 
 
@@ -101,9 +99,9 @@ def _evidence(
 ) -> Evidence:
     """What the agents wrote into `directory`, and what is missing of it."""
     ranks = read_tracks(directory)
-    stalled = [file.name for file in directory.glob(f"*{STALLED}")]
+    stalled = stood_still(script, directory, stall_after)
     undecided = list(not_written(directory, directory.parents[1]))
-    undecided += _stood_still(script, stalled, stall_after)
+    undecided += stalled
     undecided += _absent(expected, ranks=[facts.rank for facts in ranks])
     tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
     missing = [] if ranks else [Missing(kind="Track", reason=f"no rank of {script.name} joined a process group")]
@@ -141,16 +139,6 @@ def _run(
                 return 124, True
     finally:
         end(job)
-
-
-def _stood_still(script: Path, stalled: Sequence[str], stall_after: float) -> Sequence[str]:
-    """`stalled` are files that each rank's ddpdoctor left: `3-stalled` is rank 3's, and `stalled` our own."""
-    if not stalled:
-        return []
-    others = sorted(int(name.partition("-")[0]) for name in stalled if name != STALLED)
-    whose = script.name if STALLED in stalled else f"{script.name} on {group_ranks(others)}"
-    said = f"{whose} wrote nothing for {stall_after:g} s and was ended"
-    return [f"{said}: `ddpdoctor watch -- torchrun ... {script.name}` says which rank keeps it waiting"]
 
 
 def _absent(nproc: int | None, *, ranks: Sequence[int]) -> Sequence[str]:

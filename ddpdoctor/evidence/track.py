@@ -106,11 +106,15 @@ class OverflowSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnwaitedSeen:
-    """An asynchronous collective `op`, called after `step` steps, whose handle was thrown away before anybody waited for it."""
+    """An asynchronous collective `op`, called after `step` steps, whose handle was thrown away before anybody waited for it.
+
+    Where `used_by` says forward or step, that read the result before it was there, and nobody had waited.
+    """
 
     op: str
     step: int
     line: Line | None = None
+    used_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

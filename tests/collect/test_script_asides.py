@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.collect.script_asides import how_it_ended, not_written, wrapped_twice
+from ddpdoctor.collect.script_asides import how_it_ended, not_written, stood_still, wrapped_twice
 
 
 def test_a_script_that_failed_is_told_with_its_exit_code() -> None:
@@ -39,3 +39,15 @@ def test_a_second_wrap_is_told_once_with_its_line(tmp_path: Path) -> None:
     assert note.startswith(
         "train.py:16 in <module> puts a model under DistributedDataParallel that is under it already"
     )
+
+
+def test_ranks_whose_script_was_ended_for_its_silence_are_named(tmp_path: Path) -> None:
+    script = Path("train.py")
+    assert stood_still(script, tmp_path, 600) == ()
+    for rank in (1, 3):
+        (tmp_path / f"{rank}-stalled").touch()
+    (said,) = stood_still(script, tmp_path, 600)
+    assert said.startswith("train.py on ranks 1,3 wrote nothing for 600 s and was ended: `ddpdoctor watch")
+    (tmp_path / "stalled").touch()
+    (said,) = stood_still(script, tmp_path, 600)
+    assert said.startswith("train.py wrote nothing for 600 s")

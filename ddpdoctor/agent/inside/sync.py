@@ -98,11 +98,8 @@ def _follow_handles(journal: Journal, steps: Any) -> None:  # noqa: ANN401
     global _began
     from torch._C._distributed_c10d import Work
 
-    from .unwaited import Unwaited
-
-    unwaited = Unwaited(journal, lambda: steps.made)
-    unwaited.install(Work)
-    _began = journal.observing(unwaited.began)
+    steps.unwaited.install(Work)
+    _began = journal.observing(steps.unwaited.began)
 
 
 def _follow_wrapper(wrapper: Any, steps: Any, journal: Journal) -> None:  # noqa: ANN401
@@ -207,7 +204,8 @@ def _counted(name: str, function: Any) -> Any:  # noqa: ANN401
         _called += 1
         result = function(*args, **kwargs)
         if _began is not None:
-            _began(name, result, sys._getframe(1).f_code.co_filename)  # noqa: SLF001 - the way to one's caller
+            first = args[0] if args else next(iter(kwargs.values()), None)
+            _began(name, result, sys._getframe(1).f_code.co_filename, first)  # noqa: SLF001 - the way to one's caller
         return result
 
     return collective

@@ -26,6 +26,7 @@ from .origins import Origins
 from .parts import Parts
 from .prints import Prints, tensors_in
 from .randomness import random_state
+from .unwaited import Unwaited
 from .wrapped import Models
 from .writes import Writes
 
@@ -57,6 +58,7 @@ class Steps:
         self._parts = Parts(self._prints)
         self._evaluation = Evaluation(journal, self._budget, self._prints, collectives)
         self.origins = Origins(journal)
+        self.unwaited = Unwaited(journal, lambda: self.made)
         self._writes = Writes(journal.observing)
         self._closely = closely
         self._optimizers: dict[int, Optimizer] = {}
@@ -100,6 +102,7 @@ class Steps:
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
         """The wrapper's forward begins."""
         self._writes.settle()
+        self.unwaited.used((p for p in ddp.parameters() if not is_meshed(p)), "forward")
         if not (torch.is_grad_enabled() and ddp.training):
             return
         self._begin_window()
@@ -166,6 +169,8 @@ class Steps:
         self._depth += 1
         if self._depth > 1:
             return
+        stepped = (p for group in optimizer.param_groups for p in group["params"] if not is_meshed(p))
+        self.unwaited.used((tensor for p in stepped for tensor in (p, p.grad) if tensor is not None), "step")
         self._optimizers[id(optimizer)] = optimizer
         self._window["closure"] = bool(kwargs.get("closure") or any(map(callable, args[:1])))
         if self._audited:

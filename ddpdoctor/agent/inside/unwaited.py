@@ -1,15 +1,35 @@
-"""Asynchronous collectives of the user's code whose handle is thrown away before anybody has waited for it."""
+"""Asynchronous collectives of the user's code whose handle nobody waits for, or too late: after the result has been used."""
 
 from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from .journal import Journal, is_users, user_line
+from .prints import tensors_in
 
 WAITS = ("wait", "synchronize", "get_future", "get_future_result", "result", "exception")
+RESULTS_COME_FIRST = frozenset({
+    "all_reduce", "all_reduce_coalesced", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
+    "all_to_all", "all_to_all_single",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A handle, and what is said of it should nobody wait for it in time."""
+
+    handle: weakref.ref[Any]
+    op: str
+    line: Any
+    step: int
+    results: frozenset[int]  # where their memory begins, which the collective keeps until it is complete
 
 
 class Unwaited:
@@ -17,7 +37,7 @@ class Unwaited:
 
     def __init__(self, journal: Journal, step: Callable[[], int]) -> None:
         self._journal, self._step = journal, step
-        self._pending: dict[int, tuple[weakref.ref[Any], list[Any]]] = {}
+        self._pending: dict[int, _Pending] = {}
         self._told: set[Any] = set()
         self._dropped = journal.observing(self._drop)
 
@@ -37,25 +57,46 @@ class Unwaited:
 
         work.is_completed = is_completed
 
-    def began(self, name: str, handle: Any, caller: str) -> None:  # noqa: ANN401
-        """A collective called in the file `caller` has returned `handle`, which is None where it was not asynchronous."""
+    def began(self, name: str, handle: Any, caller: str, first: Any) -> None:  # noqa: ANN401
+        """A collective called in the file `caller` has returned `handle`, which is None where it was not asynchronous.
+
+        `first` is its first argument.
+        """
         if handle is None or not hasattr(handle, "wait") or not is_users(caller):
             return
-        note = [name, user_line(), self._step()]
         number = id(handle)
-        self._pending[number] = weakref.ref(handle, lambda _: self._dropped(number, note)), note
+        self._pending[number] = pending = _Pending(
+            weakref.ref(handle, lambda _: self._dropped(number, pending)), name, user_line(), self._step(),
+            frozenset(map(_place, tensors_in(first))) if name in RESULTS_COME_FIRST else frozenset(),
+        )  # fmt: skip
+
+    def used(self, tensors: Iterable[Tensor], by: str) -> None:
+        """The job is about to read `tensors` (in a forward, or a step): tell of a result among them that is not there yet."""
+        if not self._pending:
+            return
+        places = {_place(tensor) for tensor in tensors}
+        for pending in list(self._pending.values()):
+            handle = pending.handle()
+            if pending.results & places and handle is not None and not handle.is_completed():
+                self._tell(pending, by)
 
     def _waited(self, handle: Any) -> None:  # noqa: ANN401
         self._pending.pop(id(handle), None)
 
-    def _drop(self, number: int, note: list[Any]) -> None:
-        if number not in self._pending or self._pending[number][1] is not note:
-            return
-        del self._pending[number]
-        name, line, step = note
-        if (name, line) not in self._told:
-            self._told.add((name, line))
-            self._journal.write("unwaited", op=name, line=line, step=step)
+    def _drop(self, number: int, pending: _Pending) -> None:
+        if self._pending.get(number) is pending:
+            del self._pending[number]
+            self._tell(pending, "")
+
+    def _tell(self, pending: _Pending, by: str) -> None:
+        if (pending.op, pending.line) not in self._told:
+            self._told.add((pending.op, pending.line))
+            self._journal.write("unwaited", op=pending.op, line=pending.line, step=pending.step, used_by=by)
+
+
+def _place(tensor: Tensor) -> int:
+    """Where the tensor's memory begins; views of one memory share it."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else id(tensor)
 
 
 def _first(observer: Callable[[Any], None], function: Any) -> Any:  # noqa: ANN401
