@@ -55,10 +55,11 @@ def left_open(report: Report, tracks: PerRank[Track]) -> Open | None:
     What was there before the first step, other than gradients and weights, was not written between two steps.
     """
     step = headline_step(report)
-    if step is None or all(entry.value.every == 1 for entry in tracks):
+    if step is None:
         return None
     looked_at = [max(one.step for one in seen.values()) for seen in aligned({one.rank: one.value for one in tracks})]
-    window = Window(max((other for other in looked_at if other < step), default=-1), step)
+    every_step = all(entry.value.every == 1 for entry in tracks)
+    window = Window(step - 1 if every_step else max((other for other in looked_at if other < step), default=-1), step)
     line = report.findings[0].code in (WRITTEN if step else WRITTEN_AT_FIRST)
     tensor = _not_located(report, step, tracks)
     return Open(window=window, line=line, tensor=tensor) if window.is_open or line or tensor else None
