@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import os
@@ -26,6 +27,14 @@ def start_worker_server(rank: Rank) -> None:
     with _stderr_without(CHATTER):
         server = _WorkerServer(path, -1)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))  # never destroyed: its destructor writes to the job's stderr
+    atexit.register(_put_out_of_reach, rank, path)
+
+
+def _put_out_of_reach(rank: Rank, path: str) -> None:
+    """Let nobody ask any more: a question that is read while the process takes itself down ends it with SIGSEGV."""
+    if rank.is_here():
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 @contextlib.contextmanager
