@@ -24,10 +24,13 @@ RULE = Rule(
 
 
 def check(doings: Doings, exits: PerRank[RankExit] | None, stall: Stall | None) -> Iterator[Finding]:
-    """The ranks that are leaving, where no rank is still at work; beside one that is kept alive, not those that clean up."""
+    """The ranks that are leaving, where no rank is still at work; of those that clean up, only the ones that do not get on."""
     leaving = doings.of(Activity.EXITING)
-    if leaving and len(leaving) == len(doings.each):
-        leaving = tuple(doing for doing in leaving if doing.operation != OWN_END) or leaving
+    if len(leaving) < len(doings.each):
+        return
+    kept_alive = tuple(doing for doing in leaving if doing.operation != OWN_END)
+    leaving = kept_alive or tuple(doing for doing in leaving if not doing.moves)
+    if leaving:
         failed = {entry.rank for entry in exits or () if entry.value.error is not None}
         yield RULE.finding(
             f"{_subject(leaving, failed)}{_since(stall)}: the main thread is in {leaving[0].operation}{_keeper(leaving[0])}",

@@ -110,9 +110,8 @@ class JobEvidence:
         for agent in ranks:
             seen = looked[agent.rank].facts if agent.rank in looked else ()
             seen = tuple(fact for fact in seen if isinstance(fact, Stacks | ProcessState | FlightRecord))
-            if not interrupted and not any(isinstance(fact, FlightRecord) for fact in seen):
-                record = _kept_record(agent)
-                seen = (*seen, record) if record is not None else seen
+            if not interrupted:
+                seen = _with_a_recorder(seen, agent)
             ending = (exits[agent.rank],) if agent.rank in exits else ()
             looks = (self.looks[agent.rank],) if agent.rank in self.looks else ()
             calls = () if interrupted else (agent.calls(),)
@@ -133,13 +132,28 @@ class JobEvidence:
         )
 
 
+def _with_a_recorder(
+    seen: tuple[Stacks | ProcessState | FlightRecord, ...], agent: RankProcess
+) -> tuple[Stacks | ProcessState | FlightRecord, ...]:
+    """`seen` with the recorder that tells most: one with lines, alive or kept at the end; else one without; else the strip.
+
+    A rank whose interpreter is ending hands out its recorder, but can no longer say at which lines the calls were made.
+    """
+    live = next((fact for fact in seen if isinstance(fact, FlightRecord)), None)
+    if live is not None and live.frames:
+        return seen
+    record = _kept_record(agent) or live or agent.last_calls()
+    others = tuple(fact for fact in seen if fact is not live)
+    return (*others, record) if record is not None else others
+
+
 def _kept_record(agent: RankProcess) -> FlightRecord | None:
-    """The recorder that the rank kept at its end, or what its strip knows of one that it could not keep."""
+    """The recorder that the rank kept at its end, where it could."""
     kept = agent.recorder()
     if kept is not None:
         with contextlib.suppress(UndecidedError):
             return record_of(decode(kept))
-    return agent.last_calls()
+    return None
 
 
 def _frames(facts: list[RankFacts]) -> Iterator[Frame]:

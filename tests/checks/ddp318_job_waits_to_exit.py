@@ -31,4 +31,9 @@ SICK = (
         ranks=(0, 1),
     ),
 )
-HEALTHY = (standstill(rank(TEARDOWN), rank(stack(), active=True, moved=True, cpu_share=0.9)),)
+HEALTHY = (
+    standstill(rank(TEARDOWN), rank(stack(), active=True, moved=True, cpu_share=0.9)),
+    standstill(
+        rank((), active=True, cpu_share=0.9), rank((), active=True, cpu_share=0.9)
+    ),  # a busy machine, a slow end
+)
