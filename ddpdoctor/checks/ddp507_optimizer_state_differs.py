@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.replica_words import (
+    UNDECIDED,
     at_step,
     differing,
     element_sentence,
@@ -38,6 +39,7 @@ def check(replicas: Replicas) -> Iterator[Finding]:
     if missing:
         first = missing[0]
         more = f"; {len(missing)} state tensors differ in kind" if len(missing) > 1 else ""
+        more += f"; {UNDECIDED}" if minority(first.sides).tied else ""
         yield RULE.finding(
             f"{at_step(replicas)}{first.name} is {sides_sentence(first.sides)}{more}",
             ranks=minority(first.sides).odd,

@@ -161,3 +161,5 @@ def test_state_that_one_rank_did_not_load_is_told() -> None:
     assert found(make) == ["DDP507 [1] 7"]
     (finding,) = diagnose(job_of(make)).findings
     assert finding.message == "at step 0: w.exp_avg is present on ranks 0,2 and absent on rank 1"
+    (finding,) = diagnose(job_of(make, nproc=2)).findings
+    assert finding.message.endswith("absent on rank 1; it cannot be told which side is right")
