@@ -25,7 +25,7 @@ def twins() -> Iterator[Any]:
             yield pytest.param(script, nproc, id=f"{script.stem}-{nproc}", marks=mark)
 
 
-@pytest.mark.parametrize(("script", "nproc"), twins())
+@pytest.mark.parametrize(("script", "nproc"), [*twins()])
 def test_a_healthy_job_gets_silence(script: Path, nproc: int) -> None:
     if script.stem in EXTRAS:
         pytest.importorskip(EXTRAS[script.stem])
