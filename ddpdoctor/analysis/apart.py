@@ -13,7 +13,7 @@ from ddpdoctor.analysis.majority import vote_of
 from ddpdoctor.analysis.telling import BACKWARD, FORWARD, Activity
 from ddpdoctor.analysis.timeline import Timeline
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.frames import Frame, users_frames
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
@@ -81,7 +81,7 @@ def derive(
         raise SkipCheck(f"only {len(doings.each)} of {size.ranks} ranks could be looked at")
     if not all(doing.activity is Activity.COLLECTIVE and doing.stands_still for doing in doings.each):
         raise SkipCheck("some rank does something else than to wait in a collective")
-    ways = {entry.rank: _way(entry.value) for entry in stacks}
+    ways = {entry.rank: users_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
     by_rank = {doing.rank: doing for doing in doings.each}
     sides = _sides(by_rank, ways, code)
     if len(sides) != 2:
@@ -130,12 +130,6 @@ def _together(one: Doing, other: Doing, comparison: Comparison) -> bool:
 def _decides(condition: Condition, under: Doing) -> bool:
     """Whether the ranks that are not under `condition` cannot have been there before, and gone on."""
     return tells_ranks_apart(condition) or bool(_MEETS_ALL.search(under.operation))
-
-
-def _way(stacks: Stacks) -> tuple[Frame, ...]:
-    """The user's own frames of the main thread, outermost first."""
-    frames: Sequence[Frame] = stacks.main.frames if stacks.main is not None else ()
-    return tuple(frame for frame in reversed(frames) if is_users(frame.file))
 
 
 def _wait(doings: Sequence[Doing]) -> str:

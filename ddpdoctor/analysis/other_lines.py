@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.telling import Activity, told_by_stack
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.frames import Frame, users_frames
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.stacks import Stacks
 
@@ -45,4 +45,4 @@ def _waiting(stacks: Stacks) -> tuple[Frame, ...]:
     told = told_by_stack(main.frames) if main is not None else None
     if main is None or told is None or told[0] is not Activity.COLLECTIVE:
         return ()
-    return tuple(frame for frame in reversed(main.frames) if is_users(frame.file))
+    return users_frames(main.frames)

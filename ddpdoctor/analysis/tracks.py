@@ -8,7 +8,7 @@ from itertools import compress, count
 from operator import eq
 
 from ddpdoctor.evidence import Entry, PerRank
-from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.frames import Frame, users_frames
 from ddpdoctor.evidence.recorder import Call, FlightRecord, Group
 
 UNKNOWN = 0  # the number of a call that the recorder did not keep
@@ -102,8 +102,7 @@ def lanes_of(
 
 def users_stack(record: FlightRecord, stack: int) -> tuple[Frame, ...]:
     """The frames of the user's own code in stack number `stack`, outermost first."""
-    frames = (record.frames[position] for position in reversed(record.stacks[stack]))
-    return tuple(frame for frame in frames if is_users(frame.file))
+    return users_frames(record.frames[position] for position in record.stacks[stack])
 
 
 def _tracks(entry: Entry[FlightRecord], book: Book) -> Iterator[tuple[Group, Track]]:

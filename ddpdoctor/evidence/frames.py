@@ -37,6 +37,11 @@ def is_users(file: str) -> bool:
     return bool(file) and not _NOT_THE_USERS.search(file.replace("\\", "/"))
 
 
+def users_frames(stack: Iterable[Frame]) -> tuple[Frame, ...]:
+    """The frames of the user's own code in `stack` (innermost first), outermost first."""
+    return tuple(frame for frame in stack if is_users(frame.file))[::-1]
+
+
 def users_frame(stack: Iterable[Frame]) -> Frame | None:
     """The innermost frame of the user's own code in `stack` (innermost first), or None where there is none."""
     return next((frame for frame in stack if is_users(frame.file)), None)
