@@ -27,3 +27,33 @@ def test_a_rank_that_compiles_nothing_shows_its_lines_without_importing_the_comp
     assert ended.returncode == 0, ended.stderr.decode()
     (entry,) = pickle.loads(ended.stdout)["entries"]
     assert ("<module>", 8) in {(frame["name"], frame["line"]) for frame in entry["frames"]}
+
+
+WHILE_IT_DUMPS = """
+import threading
+import torch
+from ddpdoctor.agent.inside.answers import _without_inductor
+
+dumps, compiled = threading.Event(), threading.Event()
+
+def dump():
+    with _without_inductor():
+        assert not hasattr(torch._inductor, "codecache")
+        dumps.set()
+        assert compiled.wait(60)
+
+thread = threading.Thread(target=dump)
+thread.start()
+assert dumps.wait(60)
+from torch import _inductor
+assert _inductor.config.cpp, "another thread was shown no compiler"
+compiled.set()
+thread.join()
+import torch._inductor.config
+assert torch._inductor.config is _inductor.config
+"""
+
+
+def test_a_job_that_compiles_while_its_recorder_is_dumped_finds_the_compiler() -> None:
+    ended = subprocess.run([sys.executable, "-c", WHILE_IT_DUMPS], capture_output=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()

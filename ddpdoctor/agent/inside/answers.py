@@ -6,11 +6,13 @@ A thread of the interpreter answers, so silence within a second means that someb
 from __future__ import annotations
 
 import contextlib
+import importlib
 import socket
 import sys
 import threading
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 from .rank import Rank
 from .server import SUN_PATH_BYTES
@@ -63,10 +65,23 @@ def _without_inductor() -> Iterator[None]:
     if "torch._inductor" in sys.modules:
         yield
         return
-    nothing = ModuleType("torch._inductor")
+    nothing = _NoInductor(threading.get_ident())
     torch.__dict__["_inductor"] = nothing
     try:
         yield
     finally:
         if torch.__dict__.get("_inductor") is nothing:
             del torch.__dict__["_inductor"]
+
+
+class _NoInductor(ModuleType):
+    """Stands for `torch._inductor`, empty to the thread that dumps; the job's own threads find the compiler behind it."""
+
+    def __init__(self, dumps: int) -> None:
+        super().__init__("torch._inductor")
+        self._dumps = dumps
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if threading.get_ident() == self._dumps:
+            raise AttributeError(name)
+        return getattr(importlib.import_module("torch._inductor"), name)
