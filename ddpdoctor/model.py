@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 PAGES = "docs/findings"
 
@@ -26,6 +26,22 @@ class Severity(Enum):
         return ("info", "warn", "fail").index(self.value)
 
 
+class Place(Protocol):
+    """A line of somebody's code."""
+
+    @property
+    def file(self) -> str:
+        """As the interpreter knows it."""
+
+    @property
+    def line(self) -> int:
+        """From 1 on."""
+
+    @property
+    def function(self) -> str:
+        """`<module>` outside of any."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
     """The innermost frame of the user's own code on one rank, and what that rank does there."""
@@ -35,6 +51,11 @@ class Where:
     line: int
     function: str
     note: str = ""
+
+    @classmethod
+    def at(cls, place: Place, *, rank: int | None, note: str = "") -> Where:
+        """What `rank` does at `place`: a frame of its stack, or a line that was written down."""
+        return cls(rank=rank, file=place.file, line=place.line, function=place.function, note=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

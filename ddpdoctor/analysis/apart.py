@@ -55,11 +55,9 @@ class Apart:
     def where(self, note: str) -> list[Where]:
         """The place of every rank, with the call that it waits in; `note` is said of the odd ones."""
         return [
-            Where(
+            Where.at(
+                doing.place,
                 rank=doing.rank,
-                file=doing.place.file,
-                line=doing.place.line,
-                function=doing.place.function,
                 note=f"waiting in {doing.operation}{f', {note}' if note and doing in self.odd else ''}",
             )
             for doing in (*self.odd, *self.usual)

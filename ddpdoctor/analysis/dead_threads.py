@@ -26,7 +26,7 @@ def told(died: list[tuple[int, ThreadError]]) -> list[str]:
 def where(died: list[tuple[int, ThreadError]]) -> list[Where]:
     """The user's lines at which they died."""
     return [
-        Where(rank=rank, file=place.file, line=place.line, function=place.function, note="its thread died here")
+        Where.at(place, rank=rank, note="its thread died here")
         for rank, one in died
         if (place := users_frame(one.error.stack)) is not None
     ]

@@ -53,4 +53,4 @@ def finding(
 
 
 def _where(rank: int, line: Line, note: str) -> Where:
-    return Where(rank=rank, file=line.file, line=line.line, function=line.function, note=note)
+    return Where.at(line, rank=rank, note=note)

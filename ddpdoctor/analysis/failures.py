@@ -62,7 +62,7 @@ class Failure:
         place = self.place
         if place is None:
             return ()
-        return (Where(rank=self.rank, file=place.file, line=place.line, function=place.function, note=note),)
+        return (Where.at(place, rank=self.rank, note=note),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,4 +49,4 @@ def where(errors: list[tuple[int, Handled]]) -> Iterator[Where]:
     for rank, one in errors:
         place = users_frame(one.error.stack)
         if place is not None:
-            yield Where(rank=rank, file=place.file, line=place.line, function=place.function, note="raised here")
+            yield Where.at(place, rank=rank, note="raised here")

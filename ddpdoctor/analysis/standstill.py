@@ -74,7 +74,7 @@ def _where(doing: Doing, note: str) -> Where | None:
     if doing.place is None:
         return None
     place = doing.place
-    return Where(rank=doing.rank, file=place.file, line=place.line, function=place.function, note=note)
+    return Where.at(place, rank=doing.rank, note=note)
 
 
 def _effort(doing: Doing) -> str:

@@ -84,7 +84,7 @@ def _by_name(made: Mapping[int, Made], ranks: Iterable[int]) -> dict[str, list[i
 def _where(made: Made, note: str) -> Where:
     place = made.place
     assert place is not None
-    return Where(rank=made.rank, file=place.file, line=place.line, function=place.function, note=note)
+    return Where.at(place, rank=made.rank, note=note)
 
 
 def _note(group: Sequence[Made], extra: str) -> str:

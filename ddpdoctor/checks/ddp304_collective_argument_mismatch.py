@@ -53,13 +53,7 @@ def _compare(argument: Argument, by_rank: dict[int, CollectiveCall]) -> Iterator
         f"{call.op} #{call.seq} was called with different {SPOKEN[argument]}s: {said}",
         ranks=sides.odd,
         where=[
-            Where(
-                rank=rank,
-                file=place.file,
-                line=place.line,
-                function=place.function,
-                note=f"{call.op} #{call.seq}, {SPOKEN[argument]} {passed[rank]}",
-            )
+            Where.at(place, rank=rank, note=f"{call.op} #{call.seq}, {SPOKEN[argument]} {passed[rank]}")
             for rank in (*sides.odd, *sides.usual)
             if (place := by_rank[rank].place) is not None
         ],

@@ -47,4 +47,4 @@ def _where(rank: int, error: RankError) -> Where | None:
     place = users_frame(error.stack)
     if place is None:
         return None
-    return Where(rank=rank, file=place.file, line=place.line, function=place.function, note="the breakpoint")
+    return Where.at(place, rank=rank, note="the breakpoint")

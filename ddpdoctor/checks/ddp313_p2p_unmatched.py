@@ -48,4 +48,4 @@ def _where(one: Unmatched) -> list[Where]:
         return []
     waits = f", waits {duration(one.seconds)}" if one.seconds is not None else ""
     note = f"{one.kind} {'from' if one.kind == 'recv' else 'to'} rank {one.partner}{waits}"
-    return [Where(rank=one.rank, file=one.place.file, line=one.place.line, function=one.place.function, note=note)]
+    return [Where.at(one.place, rank=one.rank, note=note)]

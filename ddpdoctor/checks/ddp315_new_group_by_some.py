@@ -47,9 +47,7 @@ def _where(
     inside: dict[int, NewGroup], outside: Sequence[int], odd: Sequence[int], timeline: Timeline | None
 ) -> list[Where]:
     callers = [
-        Where(rank=rank, file=group.place.file, line=group.place.line, function=group.place.function, note="new_group")
-        for rank, group in inside.items()
-        if group.place is not None
+        Where.at(group.place, rank=rank, note="new_group") for rank, group in inside.items() if group.place is not None
     ]
     waits = {rank: made for rank in outside if timeline is not None and (made := timeline.waiting(rank)) is not None}
     others = witnesses(waits, outside)

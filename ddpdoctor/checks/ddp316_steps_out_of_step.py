@@ -89,7 +89,7 @@ def _by_lines(parted: OtherForward) -> Finding:
         f"forward {parted.number} was not the same on every rank: {said}; then gradients met that do not belong together",
         ranks=sides.odd,
         where=[
-            Where(rank=rank, file=place.file, line=place.line, function=place.function, note=f"forward {parted.number}")
+            Where.at(place, rank=rank, note=f"forward {parted.number}")
             for place, ranks in by_place.items()
             for rank in ranks
         ],

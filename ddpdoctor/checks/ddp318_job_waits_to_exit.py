@@ -62,6 +62,4 @@ def _where(doing: Doing) -> Where | None:
     if doing.place is None:
         return None
     place = doing.place
-    return Where(
-        rank=doing.rank, file=place.file, line=place.line, function=place.function, note="keeps the process alive"
-    )
+    return Where.at(place, rank=doing.rank, note="keeps the process alive")

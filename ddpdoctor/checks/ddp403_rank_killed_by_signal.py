@@ -65,7 +65,7 @@ def _where(failure: Failure) -> Where | None:
     place = users_frame(failure.exit.native_stack) or (failure.place if failure.exit.signal is None else None)
     if place is None:
         return None
-    return Where(rank=failure.rank, file=place.file, line=place.line, function=place.function, note="was here")
+    return Where.at(place, rank=failure.rank, note="was here")
 
 
 def _last_words(killed: Sequence[Failure]) -> list[str]:

@@ -110,4 +110,4 @@ def _where(rank: int, ending: RankExit) -> Where | None:
     place = users_frame(ending.error.stack) if ending.error is not None else None
     if place is None:
         return None
-    return Where(rank=rank, file=place.file, line=place.line, function=place.function, note="timed out here")
+    return Where.at(place, rank=rank, note="timed out here")

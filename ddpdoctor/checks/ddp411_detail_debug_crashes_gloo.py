@@ -64,7 +64,7 @@ def _where(rank: int, ending: RankExit) -> Where | None:
     place = users_frame(ending.native_stack)
     if place is None:
         return None
-    return Where(rank=rank, file=place.file, line=place.line, function=place.function, note="was here")
+    return Where.at(place, rank=rank, note="was here")
 
 
 def _numbers(version: str) -> tuple[int, int]:

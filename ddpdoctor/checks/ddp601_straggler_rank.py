@@ -99,7 +99,7 @@ def _where(late: Late, looks: Looks | None, forward: Frame | None) -> tuple[Wher
         place, note = forward, "the forward of each step" + (f"; late {late.phase}" if late.phase else "")
     else:
         return ()
-    return (Where(rank=late.rank, file=place.file, line=place.line, function=place.function, note=note),)
+    return (Where.at(place, rank=late.rank, note=note),)
 
 
 def _lost(late: Late) -> str:

@@ -57,8 +57,4 @@ def _where(rank: int, pace: Pace) -> tuple[Where, ...]:
     line = pace.forward
     if line is None:
         return ()
-    return (
-        Where(
-            rank=rank, file=line.file, line=line.line, function=line.function, note="the forward that waits for them"
-        ),
-    )
+    return (Where.at(line, rank=rank, note="the forward that waits for them"),)
