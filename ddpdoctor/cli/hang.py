@@ -33,7 +33,7 @@ def hang(
     from ddpdoctor.collect.jobs import find_jobs
 
     evidence = look(_chosen(find_jobs(), pids or []))
-    if not judge(evidence, options).findings:
+    if not (options.select or judge(evidence, options).explained):
         evidence = replace(evidence, undecided=(*evidence.undecided, *unexplained(evidence)))
     conclude(evidence, options)
 
