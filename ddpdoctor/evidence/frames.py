@@ -23,7 +23,7 @@ _NOT_THE_USERS = re.compile(
     | /lib(?:64)?/python\d(?:\.\d+)?/
     | /torch/(?:_\w+|autograd|distributed|fx|multiprocessing|nn|optim|utils)/
     | /ddpdoctor/agent/
-    | /bin/[^/.]+$
+    | /bin/(?:torchrun|accelerate|deepspeed|fabric|lightning|ddpdoctor|pytest|ipython)$
     | ^<(?!stdin>|ipython|string>)
     | /sitecustomize\.py$
     """,
