@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.callsites import Comparison, Relation, compare, tells_ranks_apart
-from ddpdoctor.analysis.desync import SEEN_FROM_THE_WRONG_SIDE, Cause, cause_of
+from ddpdoctor.analysis.callsites import Comparison, Relation, compare, seen_from_the_odd, tells_ranks_apart
+from ddpdoctor.analysis.desync import Cause, cause_of
 from ddpdoctor.analysis.doing import Doing, Doings
 from ddpdoctor.analysis.majority import vote_of
 from ddpdoctor.analysis.telling import BACKWARD, FORWARD, Activity
@@ -85,11 +85,7 @@ def derive(
     if len(sides) != 2:
         raise SkipCheck("the ranks wait in one place, or in more than two")
     votes = vote_of(sides)
-    odd, usual = (votes.sides[1], votes.sides[0])
-    comparison = compare(ways[odd[0]], ways[usual[0]], code)
-    if votes.tied and comparison.relation in SEEN_FROM_THE_WRONG_SIDE:
-        odd, usual = usual, odd
-        comparison = compare(ways[odd[0]], ways[usual[0]], code)
+    odd, usual, comparison = seen_from_the_odd(votes.sides[1], votes.sides[0], ways, code, tied=votes.tied)
     cause = cause_of(comparison, by_rank[odd[0]].operation, by_rank[usual[0]].operation)
     under = by_rank[usual[0] if comparison.relation is Relation.UNCONDITIONAL else odd[0]]
     if cause is Cause.MISMATCH or (comparison.condition is not None and not _decides(comparison.condition, under)):

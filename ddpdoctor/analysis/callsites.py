@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -26,6 +27,11 @@ class Relation(Enum):
     UNKNOWN = "not known"
 
 
+_TOLD_OF_THE_OTHER = {
+    Relation.WITHIN,
+    Relation.UNCONDITIONAL,
+    Relation.AHEAD,
+}  # it is the other side that did something
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
 _TELLS_RANKS_APART = re.compile(r"rank|master|main_?process|is_main|chief|process_index", re.IGNORECASE)
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]*rank[^ ]* (?:!= -1|>= 0|> -1|is not None)$", re.IGNORECASE)
@@ -60,6 +66,21 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
     if found.loop is not None and not _comes_again(one[:depth], known, code):
         return _before_the_loop(found, here, there)
     return _with_telling_condition(found, one[depth:], other[depth:], code)
+
+
+def seen_from_the_odd(
+    odd: tuple[int, ...],
+    usual: tuple[int, ...],
+    stacks: Mapping[int, tuple[Frame, ...]],
+    code: SourceCode | None,
+    *,
+    tied: bool,
+) -> tuple[tuple[int, ...], tuple[int, ...], Comparison]:
+    """The odd ranks, the usual ones, and where the first odd one stands; of two equal sides the source tells which to name."""
+    comparison = compare(stacks[odd[0]], stacks[usual[0]], code)
+    if not tied or comparison.relation not in _TOLD_OF_THE_OTHER:
+        return odd, usual, comparison
+    return usual, odd, compare(stacks[usual[0]], stacks[odd[0]], code)
 
 
 def _with_telling_condition(

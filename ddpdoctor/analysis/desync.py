@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import PurePath
 
 from ddpdoctor.analysis.agreement import Disagreement, shape
-from ddpdoctor.analysis.callsites import Comparison, Relation, compare
+from ddpdoctor.analysis.callsites import Comparison, Relation, compare, seen_from_the_odd
 from ddpdoctor.analysis.habit import came_as_always
 from ddpdoctor.analysis.known_errors import Echo, echo
 from ddpdoctor.analysis.majority import vote
@@ -20,8 +20,6 @@ from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.source import Loop, SourceCode
 
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
-# where the other side is the one to name
-SEEN_FROM_THE_WRONG_SIDE = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 
 
 class Cause(Enum):
@@ -188,10 +186,8 @@ def _clashed(group: GroupTimeline, clash: Clash, timeline: Timeline, code: Sourc
             by_call.setdefault(called[rank], []).append(rank)
         first, *others = by_call.values()
         odd, usual = tuple(first), tuple(rank for ranks in others for rank in ranks)
-    comparison = compare(clash.made[odd[0]].stack, clash.made[usual[0]].stack, code)
-    if sides.tied and comparison.relation in SEEN_FROM_THE_WRONG_SIDE:
-        odd, usual = usual, odd
-        comparison = compare(clash.made[odd[0]].stack, clash.made[usual[0]].stack, code)
+    stacks = {rank: made.stack for rank, made in clash.made.items()}
+    odd, usual, comparison = seen_from_the_odd(odd, usual, stacks, code, tied=sides.tied)
     shift = shift_of(group.lane, odd[0], usual, clash.seq)
     if shift is not None:
         return _shifted(group, timeline, code, clash, odd, usual, shift, tied=sides.tied)
