@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.step_lines import lines_at, lines_that_wrote
 from ddpdoctor.evidence.divergence import Divergence, Phase
-from ddpdoctor.evidence.track import Gradient, Line, StepSeen
+from ddpdoctor.evidence.track import Gradient, Line, StepSeen, model_prefix
 
 ALIKE = 0.999  # cosine of projections: exact reductions give 1 - 1e-11, unrelated gradients of ten tensors almost never this
 STRAIGHT = 1 - 1e-8  # the same where nothing but a scale may have been changed
@@ -53,7 +52,7 @@ def _lines(name: str, why: str, seen: Mapping[int, StepSeen]) -> dict[int, Line]
     found = {}
     at_call = lines_at(seen, SHOWN_AT.get(why, "step"))
     for rank, one in seen.items():
-        bypassed = one.bypassed.get(_model(name)) if why == "bypassed" else None
+        bypassed = one.bypassed.get(model_prefix(name)) if why == "bypassed" else None
         line = one.origins.get(name) or bypassed or at_call.get(rank)
         if line is not None:
             found[rank] = line
@@ -81,19 +80,13 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
 
 
 def _why(name: str, gradients: Sequence[Gradient], seen: Mapping[int, StepSeen]) -> str:
-    if all(_model(name) in one.bypassed for one in seen.values()):
+    if all(model_prefix(name) in one.bypassed for one in seen.values()):
         return "bypassed"
     if all(one.synchronised is False for one in seen.values()):
         return "no_sync"
     if all(g.count > one.wrapped for g, one in zip(gradients, seen.values(), strict=False)):
         return "again"
     return "unfinished"
-
-
-def _model(name: str) -> str:
-    """What the names of the tensors of one model begin with: nothing, then `model2:`, `model3:`."""
-    numbered = re.match(r"model\d+:", name)
-    return numbered.group() if numbered else ""
 
 
 def _is_local(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ddpdoctor.analysis.divergences import ByRank, aligned
@@ -21,7 +20,7 @@ from ddpdoctor.evidence.replicas import (
     StructureDifference,
     ValueDifference,
 )
-from ddpdoctor.evidence.track import Line, Table, TensorKind, Track
+from ddpdoctor.evidence.track import Line, Table, TensorKind, Track, model_prefix
 from ddpdoctor.model import SkipCheck
 
 Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind, str]]
@@ -68,8 +67,8 @@ def derive(tracks: PerRank[Track]) -> Replicas:
 
 def _wrap_line(track: Track, name: str) -> Line | None:
     """Where the model was wrapped to which the tensor `name` belongs: those of the second are called `model2:name`."""
-    numbered = re.match(r"model(\d+):", name)
-    place = int(numbered.group(1)) - 1 if numbered else 0
+    prefix = model_prefix(name)
+    place = int(prefix[len("model") : -1]) - 1 if prefix else 0
     return track.wrap_lines[place] if place < len(track.wrap_lines) else None
 
 

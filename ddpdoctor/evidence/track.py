@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,12 @@ class Line:
     file: str
     line: int
     function: str
+
+
+def model_prefix(name: str) -> str:
+    """What the names of all tensors of one model begin with: nothing for the first model, then `model2:`, `model3:`."""
+    numbered = re.match(r"model\d+:", name)
+    return numbered.group() if numbered else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
