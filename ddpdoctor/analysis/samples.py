@@ -136,23 +136,18 @@ def _uneven(tracks: Mapping[int, Track], steps: Sequence[Mapping[int, StepSeen]]
     ]
     if not uneven:
         return None
+    ends = {
+        rank: {(made.number, made.batches) for made in track.epochs if made.finished} for rank, track in tracks.items()
+    }
+    last = sum(all(one.position in ends[rank] for rank, one in seen.items()) for seen in uneven)  # batches of an epoch
     sizes = {rank: one.batch for rank, one in uneven[0].items()}
     decided = vote(sizes)
     return Divergence(
         phase="uneven", step=max(one.step for one in uneven[0].values()), ranks=decided.odd, tied=decided.tied,
         sides=tuple(Side(ranks=side, says=str(sizes[side[0]])) for side in decided.sides),
-        numbers={"steps": len(uneven), "last": sum(_ends_an_epoch(tracks, seen) for seen in uneven), "audited": len(steps)},
+        numbers={"steps": len(uneven), "last": last, "audited": len(steps)},
         lines=lines_at(uneven[0], "forward"),
     )  # fmt: skip
-
-
-def _ends_an_epoch(tracks: Mapping[int, Track], seen: Mapping[int, StepSeen]) -> bool:
-    """Whether the step was made with the last batch of a pass over the data, on every rank."""
-    ends = {
-        rank: {(epoch.number, epoch.batches) for epoch in track.epochs if epoch.finished}
-        for rank, track in tracks.items()
-    }
-    return all(one.position in ends[rank] for rank, one in seen.items())
 
 
 def _metric(tracks: Mapping[int, Track]) -> Divergence | None:
