@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.small_disks import small_disk
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 BEGIN = """
@@ -96,32 +96,16 @@ def test_the_scripts_own_sitecustomize_runs_too(tmp_path: Path) -> None:
     assert code == 1
 
 
-@pytest.fixture
-def small_disk() -> Iterator[Path]:
-    """A file system on which some ten steps of two ranks can be written down."""
-    disk = Path(tempfile.mkdtemp(prefix="small-", dir="/tmp"))
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", disk], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        disk.rmdir()
-        pytest.skip(f"a small file system needs root: {mounted.stderr.decode().strip()}")
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
-        disk.rmdir()
-
-
-def test_a_full_disk_costs_the_verdict_and_never_the_job(tmp_path: Path, small_disk: Path) -> None:
+def test_a_full_disk_costs_the_verdict_and_never_the_job(tmp_path: Path) -> None:
     end = "train(300)\nprint('trained to the end', dist.get_rank())\ndist.destroy_process_group()\n"
-    code, report, stderr = verify(tmp_path, BEGIN + end, XDG_RUNTIME_DIR=str(small_disk))
-    assert stderr.count("trained to the end") == 2
-    assert "Traceback" not in stderr
-    assert (code, report["findings"]) == (3, [])
-    (why,) = report["undecided"]
-    assert f"{small_disk} is full" in why
-    assert not list(small_disk.iterdir())
+    with small_disk(kilobytes=128) as disk:
+        code, report, stderr = verify(tmp_path, BEGIN + end, XDG_RUNTIME_DIR=str(disk))
+        assert stderr.count("trained to the end") == 2
+        assert "Traceback" not in stderr
+        assert (code, report["findings"]) == (3, [])
+        (why,) = report["undecided"]
+        assert f"{disk} is full" in why
+        assert not list(disk.iterdir())
 
 
 def test_a_case_that_cannot_be_written_leaves_the_verdict(tmp_path: Path) -> None:

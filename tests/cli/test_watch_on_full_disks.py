@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ddpdoctor.cli import run
+from tests.small_disks import small_disk
 
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
@@ -37,19 +37,9 @@ dist.destroy_process_group()
 @pytest.fixture
 def tiny_disk() -> Iterator[Path]:
     """A file system of 64 KB, of which 16 KB are free; its path is short enough for sockets."""
-    disk = Path(tempfile.mkdtemp(prefix="tiny-", dir="/tmp"))
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        disk.rmdir()
-        pytest.skip(f"a small file system needs root: {mounted.stderr.decode().strip()}")
-    try:
+    with small_disk(kilobytes=64) as disk:
         (disk / "fill").write_bytes(bytes(48 << 10))
         yield disk
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
-        disk.rmdir()
 
 
 @pytest.fixture
