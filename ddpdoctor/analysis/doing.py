@@ -21,7 +21,7 @@ from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks, Thread
 
 BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's and OpenMP's threads
-IDLE_SHARE = 0.05
+IDLE_SHARE = 0.05  # of one CPU: above what waiting takes, below what a collective takes that goes on slowly
 MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more, one that waits does none
 
 OWN_END = "the interpreter's own end"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from ddpdoctor.evidence.links import Groups, Link, LinkOutcome, Links, MasterOutcome, MasterProbe
 from ddpdoctor.evidence.nccl import NcclTransport, NcclTries
@@ -19,9 +19,6 @@ BETWEEN_NODES: tuple[tuple[str, frozenset[LinkOutcome]], ...] = (
     ("64 bytes there and back", frozenset({"small-stalls"})),
     ("64 KiB and a stream", frozenset({"large-stalls"})),
 )
-
-
-NCCL_TRANSPORTS: tuple[NcclTransport, ...] = ("P2P", "SHM", "NET")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +49,7 @@ def layers(
 def nccl_layers(nccl: NcclTries | None) -> Iterable[Layer]:
     """NCCL between the GPUs of each host, one layer a transport. A host whose GPUs have no such way has not tried it."""
     tries, skipped = (nccl.tries, set(nccl.skipped.values())) if nccl is not None else ((), set())
-    for transport in NCCL_TRANSPORTS:
+    for transport in get_args(NcclTransport):
         its = [each for each in tries if each.transport == transport]
         tried = [each for each in its if each.outcome != "not-taken"]
         reasons = sorted({each.detail for each in its if each.outcome == "not-taken"} or skipped)

@@ -19,9 +19,7 @@ from ddpdoctor.model import SkipCheck
 
 DEFAULT_GROUP = ("default_pg", "0", "")
 TRUSTED_AGE_SECONDS = 7 * 86400  # for calls whose timeout is not known
-GRACE_SECONDS = (
-    60.0  # between a timeout and the dump that it causes: NCCL's watchdog waits up to a minute for its peers
-)
+GRACE_SECONDS = 60.0  # from a timeout to the dump that it causes: NCCL's watchdog waits that long for its peers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,8 @@ from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls
 
-STEADY = (
-    0.5  # of all steps of the count that must be alike: a count of turns is steady, a number drawn from data is not
-)
+# of all steps of the count, the least share that must be alike: a count of turns is steady, a number drawn from data is not
+STEADY = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

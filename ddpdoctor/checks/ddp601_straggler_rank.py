@@ -29,9 +29,7 @@ MOST_OFTEN = 0.8  # of the rounds: ranks that take turns at being last have unev
 LEAST_SHARE = 0.1  # of the time of all other ranks
 OFTEN = 0.3  # of the looks: a line that holds a rank up is seen about as often as the share of the time that it takes
 LEAST_SECONDS = 0.002  # a round: below, a busy machine's scheduler decides who is last
-LEAST_LOST_SECONDS = (
-    0.5  # in all: of two processes that share a processor, one may be favoured for some tenths of a second
-)
+LEAST_LOST_SECONDS = 0.5  # in all: of two processes that share a processor, one may be favoured for some tenths of it
 HELD = 0.7  # of the time: a rank that has its processor for less waits for it; above, the processor itself is slow
 
 

@@ -37,8 +37,9 @@ _MATTERS = re.compile(
     r"Segmentation fault|CUDA error|killed by signal|Bus error|unrecognized arguments|bootstrapping phase|"
     r"Safe importing of main module|Too many open files|out of memory|No space left on device|\(Pdb\)|Watchdog caught"
 )
-_WORDS_OF_SIGNALS = {"Killed": -9, "Terminated": -15, "Segmentation fault": -11, "Aborted": -6, "Bus error": -7}
-_WORDS_OF_SIGNALS |= {"Out Of Memory": -9}
+_WORDS_OF_SIGNALS = {
+    "Killed": -9, "Out Of Memory": -9, "Terminated": -15, "Segmentation fault": -11, "Aborted": -6, "Bus error": -7,
+}  # fmt: skip
 _WORLD = re.compile(r"(?:world[_ ]size|WORLD_SIZE|num_processes)\s*[=:]\s*(\d+)")
 
 
@@ -139,9 +140,8 @@ def _of_launcher(log: _Log, text: str) -> bool:
         return True
     if found := _SRUN.match(text):
         log.launcher = log.launcher or "Slurm"
-        for task in (
-            _tasks(found[1]) if log.launcher == "Slurm" else ()
-        ):  # a task of Slurm's may be a torchrun, and no rank
+        tasks = _tasks(found[1]) if log.launcher == "Slurm" else ()  # a task may be a torchrun, and no rank
+        for task in tasks:
             log.of(task).code = int(found[2]) if found[2] else _WORDS_OF_SIGNALS.get(found[3].split(" (")[0], 1)
         return True
     return _of_table(log, text)

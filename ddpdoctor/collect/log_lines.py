@@ -17,9 +17,7 @@ _TIME = re.compile(
 _TEE = re.compile(r"^\[(?!rank)[A-Za-z_.-]+?(\d+)\]: ?")
 _RANK = re.compile(r"^\[rank(\d+)\]: ?")
 _RANK_OF_CPP = re.compile(r"^\[rank(\d+)\]:(?=\[)")
-_RANK_OF_WATCHDOG = re.compile(
-    r"^\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[Rank (\d+)\]"
-)  # before torch 2.2 put it in front
+_RANK_OF_WATCHDOG = re.compile(r"^\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[Rank (\d+)\]")  # until torch 2.1
 _MPI = re.compile(r"^\[\d+,(\d+)\]<std(?:out|err)>: ?")
 _SLURM = re.compile(r"^ *(\d+): ?")
 _PATH_OF_TORCHRUN = re.compile(r"attempt_(\d+)/(\d+)/std(?:out|err)\.log$")

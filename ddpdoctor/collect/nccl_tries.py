@@ -14,6 +14,7 @@ from ddpdoctor.collect import ras
 from ddpdoctor.collect.nccl_log import failed_diagnostics, read_log
 from ddpdoctor.evidence.nccl import NcclLog, NcclOutcome, NcclTransport, NcclTry
 from ddpdoctor.launch.failure import why_ranks_failed
+from ddpdoctor.launch.nodes import free_port
 from ddpdoctor.launch.program import Ended, run
 from ddpdoctor.launch.ranks import our_file
 
@@ -68,7 +69,7 @@ def try_transports(
 def _try(
     node: int, gpus: int, transport: NcclTransport, command: Sequence[str], folder: Path, seconds: float
 ) -> NcclTry:
-    address = f"localhost:{_free_port()}"
+    address = f"localhost:{free_port()}"
     env = {
         **FORCED[transport], "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,P2P,SHM", "OMP_NUM_THREADS": "1",
         "NCCL_DEBUG_FILE": f"{folder}/nccl.%h.%p", "NCCL_RAS_ADDR": address,
@@ -125,8 +126,3 @@ def _judge(
 def _beginning(file: Path) -> str:
     with file.open("rb") as log:
         return log.read(MOST_LOG_BYTES).decode(errors="replace")
-
-
-def _free_port() -> int:
-    with socket.create_server(("localhost", 0)) as server:
-        return int(server.getsockname()[1])

@@ -66,8 +66,8 @@ class Replicas:
     were compared, counted from 0, and `steps` how many there were; None where nobody counted. `lines` are the user's: of the
     wrap where the replicas part before any step, else of the step or of the forward; `state_lines` those that changed the
     optimizer's state. `shadowed` are the steps so far that a rank without data of its own did not make, and its peers did,
-    inside `Join`. `within` counts
-    tensors that differ by no more than `tolerance` and are not in `values`; `largest` is the largest such difference.
+    inside `Join`. `within` counts tensors that differ by no more than `tolerance` and are not in `values`; `largest` is the
+    largest such difference.
     """
 
     ranks: tuple[int, ...]
