@@ -97,19 +97,26 @@ def load(path: Path) -> Evidence:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write `content` to `path` so that a reader sees all of it or nothing; directories are made.
 
+    A link stays a link, and what is no file (`/dev/null`, a named pipe) is written to and not replaced.
+
     Raises:
         DdpdoctorError: the place is read-only, full or not a directory; nothing half-written stays behind.
     """
+    data = content.encode() if isinstance(content, str) else content
     temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        target = Path(os.path.realpath(path))  # resolve() raises another error over a circle of links
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        Path(temporary).replace(target)
     except OSError as error:
         if temporary is not None:
             with contextlib.suppress(OSError):

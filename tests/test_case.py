@@ -116,3 +116,20 @@ def test_a_write_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
     with pytest.raises(DdpdoctorError, match="cannot write"):
         case.write_atomically(tmp_path / "file" / "report.json", "text")
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_pipe_and_a_link_are_written_through_and_not_replaced(tmp_path: Path) -> None:
+    """As root, `--output /dev/null` would else leave a host without one."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link.json"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    case.write_atomically(pipe, "text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+    (tmp_path / "kept").mkdir()
+    link.symlink_to("kept/report.json")
+    case.write_atomically(link, "text")
+    assert link.is_symlink()
+    assert (tmp_path / "kept" / "report.json").read_text() == "text"
