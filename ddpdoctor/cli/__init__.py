@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO, cast
 
 import typer
 
 from ddpdoctor import __version__
 from ddpdoctor.errors import DdpdoctorError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 COMMANDS = (
     "init",
@@ -54,6 +58,7 @@ def _root(
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code; a user never sees a traceback for what they did."""
+    sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
     sys.exit(run(sys.argv[1:]))
 
 
@@ -69,11 +74,9 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         result = INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush does not complain again
-        return 0
     except Exception as error:
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush does not complain again
             _complain(
                 DdpdoctorError(f"cannot write the output: {error.strerror}", hint="free some space where it goes")
             )
@@ -101,6 +104,26 @@ def _app(first: list[str]) -> typer.Typer:
     for name in [name for name in COMMANDS if [name.replace("_", "-")] == first] or COMMANDS:
         importlib.import_module(f"{__name__}.{name}").register(app)
     return app
+
+
+class _Patient(io.FileIO):
+    """A stream whose reader may leave early (`| head`): that costs neither the exit code of a verdict nor the case."""
+
+    def write(self, data: Buffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+def _patient(stream: TextIO | None) -> TextIO:
+    """`stream`, which stays quiet when nobody reads it any more; None where it was closed from the start."""
+    if stream is None:
+        return cast(TextIO, None)
+    buffer = io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False))
+    return io.TextIOWrapper(
+        buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=bool(stream.line_buffering)
+    )
 
 
 def _complain(error: DdpdoctorError) -> None:

@@ -78,17 +78,20 @@ def test_the_catalogue_for_people_and_machines() -> None:
     assert len(ddpdoctor("checks").stdout.splitlines()) == len(listed)
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
-    ended = subprocess.run(
-        f"{sys.executable} -m ddpdoctor checks --format json | head -1",
-        shell=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.stdout == "[\n"
-    assert ended.stderr == ""
+def test_a_reader_that_leaves_early_costs_neither_the_verdict_nor_the_case(tmp_path: Path) -> None:
+    """`ddpdoctor lint ... | head -0` in a shell with `pipefail` ends as `ddpdoctor lint` does."""
+    for script, code in (("torchrun train.py\n", 0), ("srun torchrun --standalone train.py\n", 1)):
+        (tmp_path / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --nodes 2\n" + script)
+        unread, stdout = os.pipe()
+        os.close(unread)
+        ended = subprocess.run(
+            [sys.executable, "-m", "ddpdoctor", "lint", "job.sbatch", "--case", "case.json"],
+            stdout=stdout, stderr=subprocess.PIPE, cwd=tmp_path, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        os.close(stdout)
+        assert (ended.returncode, ended.stderr) == (code, "")
+        assert (tmp_path / "case.json").exists()
+        (tmp_path / "case.json").unlink()
 
 
 def test_an_output_that_is_full_is_no_bug_of_ours() -> None:
