@@ -108,8 +108,11 @@ def _mapped_nccl_files(world: World) -> set[str] | None:
     """The NCCL files that some process has mapped, or None where a process could not be looked into."""
     found: set[str] = set()
     for process in world.path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            if not os.access(process / "maps", os.R_OK):
-                return None
-            found.update(re.findall(rf"{SHM}/(nccl-\S+)", (process / "maps").read_text(errors="replace")))
+        try:
+            maps = (process / "maps").read_text(errors="replace")
+        except PermissionError:  # another user's; only opening it tells, its mode says that all may read
+            return None
+        except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+            continue
+        found.update(re.findall(rf"{SHM}/(nccl-\S+)", maps))
     return found

@@ -40,6 +40,22 @@ def test_files_of_dead_processes_are_stale_and_those_of_living_ones_are_not(tmp_
     assert shm.examples == ("nccl-lost", "torch_41_9_0")
 
 
+def test_beside_processes_of_other_users_only_torchs_own_files_can_be_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel shows /proc/PID/maps as readable by all, and refuses to open it."""
+    read_text = Path.read_text
+
+    def refused(path: Path, *arguments: object, **named: object) -> str:
+        if path.name == "maps":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read_text(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    shm = planted(tmp_path, "torch_41_9_0", "nccl-lost", alive=(42,))[SharedMemory]
+    assert shm.examples == ("torch_41_9_0",)
+
+
 @pytest.mark.parametrize(("text", "threads"), [("4", 4), ("4,2", 4), ("", None), ("0", None), ("many", None)])
 def test_omp_num_threads_is_read_as_openmp_reads_it(tmp_path: Path, text: str, threads: int | None) -> None:
     assert planted(tmp_path, OMP_NUM_THREADS=text)[Cpu].omp_threads == threads
