@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +85,7 @@ def _sorted(paths: Iterable[Path]) -> Sorted:
     logs: list[Path] = []
     others: list[Path] = []
     for path in paths:
-        if not path.exists():
-            raise UsageError(f"{path} does not exist", hint="give a file or a directory that the job left")
+        _refuse_what_is_not_there(path)
         for file in _files(path):
             if file.name == case.CASE_FILE:
                 cases.append(file)
@@ -102,8 +102,25 @@ def _sorted(paths: Iterable[Path]) -> Sorted:
     return Sorted(tuple(cases), tuple(dumps), tuple(logs), tuple(others))
 
 
+def _refuse_what_is_not_there(path: Path) -> None:
+    """A pipe is refused too: what it gives to whoever looks at its first bytes is lost to whoever reads it."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"{path} does not exist", hint="give a file or a directory that the job left") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise UsageError(
+            f"{path} is neither a file nor a directory", hint="write what a pipe gives to a file, and name that one"
+        )
+
+
 def _files(path: Path) -> Iterator[Path]:
-    """The files under `path`, in order; of a case directory only the cases, which already hold the rest."""
+    """The files under `path`, in order; of a case directory only the cases, which already hold the rest.
+
+    A directory that cannot be listed stands for itself: reading it as a file says why.
+    """
     if not path.is_dir():
         yield path
         return
@@ -111,7 +128,12 @@ def _files(path: Path) -> Iterator[Path]:
     if cases:
         yield from cases
         return
-    for number, child in enumerate(sorted(path.iterdir())):
+    try:
+        children = sorted(path.iterdir())
+    except OSError:
+        yield path
+        return
+    for number, child in enumerate(children):
         if number > MAX_FILES:
             raise UsageError(f"{path} has more than {MAX_FILES} entries", hint="give the files of one job")
         if child.name.startswith(".") or (child.is_symlink() and child.is_dir()):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,3 +44,30 @@ def test_bad_paths_get_a_sentence_and_the_right_code(tmp_path: Path, capsys: pyt
     assert "rank_0: it is cut off after 2 bytes" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     assert run(["diagnose", str(tmp_path / "empty")]) == 3
+
+
+def test_a_pipe_is_refused_before_its_first_bytes_are_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ddpdoctor diagnose <(kubectl logs POD)` found nothing in what was left of the log."""
+    reading, writing = os.pipe()
+    os.write(writing, b"Traceback (most recent call last):\n")
+    os.close(writing)
+    assert run(["diagnose", f"/dev/fd/{reading}"]) == 2
+    os.close(reading)
+    assert f"/dev/fd/{reading} is neither a file nor a directory\n  write what a pipe" in capsys.readouterr().err
+
+
+def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = Path.iterdir
+
+    def refused(path: Path) -> Iterator[Path]:
+        if path.name == "private":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    (tmp_path / "private").mkdir()
+    (tmp_path / "rank1.log").write_text("ValueError: boom\n")
+    monkeypatch.setattr(Path, "iterdir", refused)
+    assert run(["diagnose", str(tmp_path)]) == 0
+    assert f"not used: {tmp_path}/private" in capsys.readouterr().out
