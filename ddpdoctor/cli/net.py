@@ -107,7 +107,8 @@ def _measured(found: Sequence[Layer], links: Links | None, nccl: NcclTries | Non
 
 def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, master_port: int | None) -> Place:
     from ddpdoctor.errors import UsageError
-    from ddpdoctor.launch.nodes import DEFAULT_PORT, Place, free_port, place_of
+    from ddpdoctor.launch.meeting import master_port_of
+    from ddpdoctor.launch.nodes import Place, free_port, place_of
     from ddpdoctor.launch.ranks import current_launch
 
     launch = current_launch()
@@ -131,5 +132,5 @@ def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, m
         )
     if node_rank >= nnodes:
         raise UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}", hint="nodes count from 0")
-    port = master_port or int(os.environ.get("MASTER_PORT") or DEFAULT_PORT)
+    port = master_port or master_port_of(os.environ)
     return Place(node=node_rank, nodes=nnodes, master_addr=addr, master_port=port, store_is_there=False, run="0")

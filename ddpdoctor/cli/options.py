@@ -12,6 +12,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Severity
 
 
@@ -70,7 +71,8 @@ class ReportOptions:
 def reports(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that every report has; its keyword `options` takes them in one type.
 
-    A code that no rule has is a `UsageError`, with the nearest one that exists.
+    A code that no rule has is a `UsageError`, with the nearest one that exists; so is a place that cannot be written to
+    because of what is there already.
     """
 
     @wraps(command)
@@ -100,6 +102,10 @@ def _report_options(
 ) -> ReportOptions:
     from ddpdoctor.cli.codes import parse_codes  # the catalogue is imported when it is used
 
+    if output is not None and output.is_dir():
+        raise UsageError(f"--output {output} is a directory", hint=f"name a file: `--output {output / 'report'}`")
+    if case is not None and case.suffix != ".json" and case.is_file():
+        raise UsageError(f"--case {case} is a file", hint="name a directory, or a file that ends in .json")
     return ReportOptions(
         format=format_,
         output=output,

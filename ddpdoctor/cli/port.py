@@ -32,9 +32,6 @@ def port(
     """Say whether a port of this host is free, who holds it since when, and which other port is free."""
     from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.collect.one_port import examine
-    from ddpdoctor.errors import UsageError
+    from ddpdoctor.launch.meeting import master_port_of
 
-    text = os.environ.get("MASTER_PORT") or "29500"
-    if number is None and not (text.isdigit() and 0 < int(text) < 65536):
-        raise UsageError(f"MASTER_PORT={text!r} is not a port", hint="give one from 1 to 65535: `ddpdoctor port 29500`")
-    conclude(examine(number or int(text)), replace(options, select=options.select or CODES))
+    conclude(examine(number or master_port_of(os.environ)), replace(options, select=options.select or CODES))

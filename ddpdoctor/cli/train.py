@@ -39,7 +39,7 @@ def train(
         Optional[str],  # noqa: UP045
         typer.Option("--inject", metavar="CODE", help="Run the job with this fault instead, such as DDP305."),
     ] = None,
-    culprit: Annotated[int, typer.Option("--culprit", metavar="RANK", help="The rank that gets the fault.")] = 1,
+    culprit: Annotated[int, typer.Option("--culprit", metavar="RANK", min=0, help="The rank that gets the fault.")] = 1,
     parity: Annotated[
         bool, typer.Option("--parity", help="Prove that N ranks compute what one process computes.")
     ] = False,
@@ -50,7 +50,7 @@ def train(
     deadline: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
-            "--deadline", metavar="SECONDS", help="End the job after this time; without it, when it is silent."
+            "--deadline", metavar="SECONDS", min=1, help="End the job after this time; without it, when it is silent."
         ),
     ] = None,
     *,

@@ -56,7 +56,9 @@ def verify_sync(
     ] = False,
     stall_after: Annotated[
         float,
-        typer.Option("--stall-after", metavar="SECONDS", help="End a script whose ranks write nothing for so long."),
+        typer.Option(
+            "--stall-after", metavar="SECONDS", min=1, help="End a script whose ranks write nothing for so long."
+        ),
     ] = STALL_SECONDS,
     tolerance: Annotated[
         float,
@@ -65,7 +67,7 @@ def verify_sync(
         ),
     ] = 0.0,
     deadline: Annotated[
-        float, typer.Option("--deadline", metavar="SECONDS", help="End the known-good job after this time.")
+        float, typer.Option("--deadline", metavar="SECONDS", min=1, help="End the known-good job after this time.")
     ] = DEADLINE_SECONDS,
     *,
     options: ReportOptions,

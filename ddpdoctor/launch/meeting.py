@@ -8,10 +8,11 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ddpdoctor.errors import UndecidedError
+from ddpdoctor.errors import UndecidedError, UsageError
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.program import run
 
+DEFAULT_PORT = 29500  # torchrun's
 FIRST_PORT = 20000
 PORTS = 10000  # up to 29999: below Linux's ephemeral range, which begins at 32768
 SCONTROL_SECONDS = 10.0
@@ -51,6 +52,20 @@ def meeting_point(environ: Mapping[str, str], launch: Launch) -> Meeting:
         port=launch.master_port or _port(environ),
         hosted=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
     )
+
+
+def master_port_of(environ: Mapping[str, str]) -> int:
+    """MASTER_PORT, or where it is not set the port that torchrun takes.
+
+    Raises:
+        UsageError: it is no port.
+    """
+    text = environ.get("MASTER_PORT") or str(DEFAULT_PORT)
+    if not (text.isdecimal() and 0 < int(text) < 65536):
+        raise UsageError(
+            f"MASTER_PORT={text!r} is not a port", hint=f"one from 1 to 65535: `export MASTER_PORT={DEFAULT_PORT}`"
+        )
+    return int(text)
 
 
 def rank_variables(environ: Mapping[str, str], launch: Launch) -> dict[str, str]:

@@ -17,7 +17,6 @@ from ddpdoctor.launch.meeting import meeting_point
 from ddpdoctor.launch.program import Ended, run
 from ddpdoctor.launch.ranks import our_file
 
-DEFAULT_PORT = 29500
 GRACE_SECONDS = 40.0  # for torch's import, which takes half a minute from a cold network file system, and for leaving
 
 

@@ -58,6 +58,33 @@ def test_a_mistake_gets_a_sentence_and_exit_code_2(arguments: list[str], said: s
     assert ended.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "--nproc", "2", "--deadline", "-1"], "Invalid value for '--deadline'"),
+        (["train", "--nproc", "2", "--inject", "DDP305", "--culprit", "-1"], "Invalid value for '--culprit'"),
+        (["verify-sync", "--nproc", "2", "--deadline", "nan"], "Invalid value for '--deadline'"),
+        (["verify-sync", "--nproc", "2", "--stall-after", "0", "train.py"], "Invalid value for '--stall-after'"),
+        (["port"], "MASTER_PORT='abc' is not a port"),
+        (["net", "--nnodes", "2", "--node-rank", "0", "--master-addr", "a"], "MASTER_PORT='abc' is not a port"),
+        (["checks", "--output", "x"], "No such option: --output"),
+        (["lint", "job.sh", "--output", "."], "--output . is a directory\n  name a file: `--output report`"),
+        (["watch", "--case", "job.sh", "--", "true"], "--case job.sh is a file\n  name a directory"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_a_value_that_cannot_be_is_refused_before_anything_is_started(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.sh").write_text("torchrun --standalone train.py\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MASTER_PORT", "abc")
+    assert cli.run(arguments) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+
+
 def test_the_nearest_finding_is_suggested() -> None:
     rule = all_rules()[0]
     ended = ddpdoctor("explain", rule.name + "s")
