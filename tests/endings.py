@@ -63,3 +63,10 @@ def gave_up(
             f"[E626 06:24:44.2 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID {group} Rank {rank}] {known}",
         ),
     )
+
+
+def stood_still(rank: int) -> RankExit:
+    """A rank that the monitor of NCCL's watchdog ended, because the watchdog itself came no further."""
+    told = "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives."
+    place = f"[E626 05:14:36.3 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank {rank}]"
+    return RankExit(exit_code=-6, tail=(f"{place} {told}",))

@@ -34,7 +34,7 @@ _ECHOES = (
         re.compile(
             r"Timed out waiting \d+ms for (?:recv|send) operation|Watchdog caught collective operation timeout|"
             r"collective operation timeout|Timeout\(ms\)=|wait timeout after \d+ms|timed out in monitoredBarrier|"
-            r"failed to pass monitoredBarrier"
+            r"failed to pass monitoredBarrier|watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!"
         ),
     ),
     (Echo.ENDED, re.compile(r"^(?:SignalException|KeyboardInterrupt)\b|Signal 15 \(SIGTERM\) received by PID")),

@@ -19,8 +19,11 @@ _CAUGHT = re.compile(
 )
 # the name behind GUID is that of one group; a bare number counts each rank's own groups, of which only the first is everybody's
 _GROUP = re.compile(
-    r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\]]+?)|(?P<first>0\b[^\]]*?)) Rank \d+\] .*last enqueued NCCL work: (?P<enqueued>\d+)"
+    r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\]]+?)|(?P<first>0\b[^\]]*?)) Rank \d+\] "
+    r".*last enqueued (?:NCCL )?work: (?P<enqueued>\d+)"
 )
+# the monitor of the watchdogs, before it ends its process; the second until torch 2.4
+_STOOD_STILL = re.compile(r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +44,21 @@ class GaveUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watchdogs:
-    """What each rank gave up in; `silent` are the ranks of the job whose watchdog said nothing."""
+    """What each rank gave up in; `silent` are the ranks of the job whose watchdog said nothing.
+
+    `stood_still` are those whose watchdog itself came no further: a call into CUDA or NCCL does not return there, or a
+    thread does not let go of the GIL.
+    """
 
     gave_up: Mapping[int, GaveUp]
     silent: tuple[int, ...]
+    stood_still: tuple[int, ...] = ()
+
+    @property
+    def together(self) -> bool:
+        """Whether several ranks of one group gave up in one and the same call, and nobody in another or without a word."""
+        calls = {(one.group, one.op, one.seq) for one in self.gave_up.values()}
+        return len(calls) == 1 < len(self.gave_up) and (None not in next(iter(calls))) and not self.silent
 
     def told(self) -> Iterator[str]:
         """`ranks 0-2 in all_reduce #41`, one line for all ranks that gave up in the same call, the most ranks first."""
@@ -93,9 +107,15 @@ def derive(exits: PerRank[RankExit]) -> Watchdogs:
         SkipCheck: no watchdog said anything.
     """
     found = {entry.rank: gave_up for entry in exits if (gave_up := _gave_up(entry.value.tail)) is not None}
-    if not found:
+    still = tuple(entry.rank for entry in exits if any(map(_STOOD_STILL.search, entry.value.tail)))
+    if not found and not still:
         raise SkipCheck("no watchdog of NCCL gave up")
-    return Watchdogs(gave_up=found, silent=tuple(entry.rank for entry in exits if entry.rank not in found))
+    ranks = {
+        *range(max(found, default=0)),
+        *(entry.rank for entry in exits),
+    }  # where there is a rank 3 there is a rank 0
+    silent = tuple(sorted(ranks - {*found, *still}))
+    return Watchdogs(gave_up=found, silent=silent, stood_still=still)
 
 
 def _gave_up(lines: Iterable[str]) -> GaveUp | None:

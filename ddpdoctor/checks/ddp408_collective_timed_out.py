@@ -21,6 +21,7 @@ TIMED_OUT = re.compile(
     r"|wait timeout after (?P<store>\d+)ms",
     re.DOTALL,
 )
+_STOOD_STILL = "a call into CUDA or NCCL does not return there, or a thread does not let go of the GIL"
 
 RULE = Rule(
     code="DDP408",
@@ -59,6 +60,13 @@ def check(
             details=[*_by_call(watchdogs)] if watchdogs is not None and timeline is None else (),
             timed_out=[*timed_out],
             timeout_seconds=seconds,
+        )
+    elif watchdogs is not None and watchdogs.stood_still:
+        still = watchdogs.stood_still
+        yield RULE.finding(
+            f"NCCL's monitor ended {group_ranks(still)}: {verb(still, 'its watchdog', 'their watchdogs')} came no further",
+            details=[_STOOD_STILL],
+            stood_still=still,
         )
 
 
@@ -99,6 +107,13 @@ def _absent(timeline: Timeline | None, watchdogs: Watchdogs | None) -> Sequence[
 
 def _by_call(watchdogs: Watchdogs) -> Iterator[str]:
     yield f"by the words of NCCL's watchdogs they gave up: {'; '.join(watchdogs.told())}"
+    if watchdogs.together:
+        yield (
+            "none of these came late: a rank that the log does not show never made this call, or, if there is none, the network "
+            "or a GPU does not carry it (`ddpdoctor net`, `ddpdoctor env`)"
+        )
+    if watchdogs.stood_still:
+        yield f"the watchdog of {group_ranks(watchdogs.stood_still)} came no further itself: {_STOOD_STILL}"
     if watchdogs.silent and len(watchdogs.silent) < len(watchdogs.gave_up):
         yield (
             f"the watchdog of {group_ranks(watchdogs.silent)} said nothing: this call was never made there, or the launcher was "

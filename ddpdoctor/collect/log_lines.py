@@ -15,9 +15,12 @@ _TIME = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP])? ?"
 )
 _TEE = re.compile(r"^\[(?!rank)[A-Za-z_.-]+?(\d+)\]: ?")
+# `(RayTrainWorker pid=7, ip=10.0.0.2) `, `node03: `, `worker-1  | `, `[pod/train-0/pytorch] `: who collected the lines
+_LABEL = re.compile(r"^(?:\([^()]{1,80}\)|\[[\w./-]{1,80}\]|[\w./-]{1,80}(?:: ?| *\|))\s*(?=\[rank\d+\]:)")
 _RANK = re.compile(r"^\[rank(\d+)\]: ?")
-_RANK_OF_CPP = re.compile(r"^\[rank(\d+)\]:(?=\[)")
-_RANK_OF_WATCHDOG = re.compile(r"^\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[Rank (\d+)\]")  # until torch 2.1
+# what C++ writes may stand behind a progress bar's unfinished line
+_RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
+_RANK_OF_WATCHDOG = re.compile(r"(?=\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[Rank (\d+)\])")  # until torch 2.1
 _MPI = re.compile(r"^\[\d+,(\d+)\]<std(?:out|err)>: ?")
 _SLURM = re.compile(r"^ *(\d+): ?")
 _PATH_OF_TORCHRUN = re.compile(r"attempt_(\d+)/(\d+)/std(?:out|err)\.log$")
@@ -67,10 +70,11 @@ def _line(raw: bytes, by_name: int | None, *, labelled: bool) -> Line:
     for pattern in (_MPI, _TEE):
         if found := pattern.match(text):
             rank, text = int(found[1]) if rank is None else rank, text[found.end() :]
-    if found := _RANK_OF_CPP.match(text) or _RANK.match(text):
+    text = _LABEL.sub("", text, count=1)
+    if found := _RANK.match(text) or _RANK_OF_CPP.search(text):
         return Line(int(found[1]), text[found.end() :], marked=True)
-    if rank is None and (found := _RANK_OF_WATCHDOG.match(text)):
-        rank = int(found[1])
+    if rank is None and (found := _RANK_OF_WATCHDOG.search(text)):
+        rank, text = int(found[1]), text[found.start() :]
     return Line(rank, text)
 
 

@@ -3,7 +3,7 @@
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from tests.checks import Sick, ranks
-from tests.endings import FINE, ended, gave_up
+from tests.endings import FINE, ended, gave_up, stood_still
 from tests.flights import STEP, flights, waits
 
 GLOO = RankError(
@@ -37,6 +37,10 @@ SICK = (
     Sick(
         evidence=ended(gave_up(0, "GATHER", numel=7), gave_up(1, "GATHER", numel=9)),
         says="ranks 0-1 gave up waiting in a collective after 600 s",
+    ),
+    Sick(
+        evidence=ended(FINE, stood_still(1)),
+        says="NCCL's monitor ended rank 1: its watchdog came no further",
     ),
     Sick(
         evidence=flights([STEP, waits(STEP)], None, [STEP, waits(STEP)]),

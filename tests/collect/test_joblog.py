@@ -104,6 +104,39 @@ def test_the_watchdogs_of_old_torch_name_their_ranks_themselves(tmp_path: Path) 
     )
 
 
+PLACE = "[E626 06:24:44.9 ProcessGroupNCCL.cpp:632]"
+WORK = "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=980, NumelOut=980, Timeout(ms)=600000)"
+DONE = "sequence id: 808 PG status: last enqueued work: 811, last completed work: 807"  # since torch 2.6
+WATCHDOG = (
+    f"{PLACE} [Rank {{rank}}] Watchdog caught collective operation timeout: {WORK} ran for 600020 milliseconds.\n",
+    f"{PLACE} [PG ID 0 PG GUID 0(default_pg) Rank {{rank}}]  failure detected by watchdog at work {DONE}\n",
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "", "(RayTrainWorker pid=4009, ip=10.0.0.2) ", "node03: ", "worker-1  | ", "[pod/train-0/pytorch] ",
+        "2025-06-26T06:24:44.903Z ", "Epoch 0:   6%|#  | 32040/500150 [6:28<94:39,  1.37it/s, loss=2.6]",
+    ],
+)  # fmt: skip
+def test_watchdogs_are_heard_behind_what_collectors_and_progress_bars_write(before: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("".join(f"{before}[rank{rank}]:{line.format(rank=rank)}" for rank in (1, 2, 3) for line in WATCHDOG))
+    (finding,) = diagnose(gather([log])).findings
+    assert finding.message == "ranks 1-3 gave up waiting in a collective after 600 s"
+    told, silent = finding.details
+    assert told.endswith("ranks 1-3 in all_reduce #808")
+    assert silent.startswith("the watchdog of rank 0 said nothing: ")
+
+
+def test_ranks_that_gave_up_in_one_call_are_said_to_have_come_in_time(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("".join(f"[rank{rank}]:{line.format(rank=rank)}" for rank in (0, 1) for line in WATCHDOG))
+    (finding,) = diagnose(gather([log])).findings
+    assert finding.details[1].startswith("none of these came late: ")
+
+
 def test_binary_huge_and_cut_off_logs_give_what_they_hold(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_bytes(
