@@ -90,16 +90,17 @@ def _with_telling_condition(
     if found.relation not in (Relation.CONDITIONAL, Relation.UNCONDITIONAL):
         return found
     under = one if found.relation is Relation.CONDITIONAL else other
-    told = _rank_test(under, code) or _innermost(under[1:], code)
+    told = _rank_test(under, code) or condition_over(under[1:], code)
     return found if told is None else Comparison(found.relation, condition=told[0], frame=told[1])
 
 
-def _innermost(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The last condition above `frames`, and the frame that stands under it."""
+def condition_over(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """The last condition above `frames`, outermost first, and the frame that stands under it; not that of a script's main."""
     for frame in reversed(frames):
         place = code.at(frame.file, frame.line) if code is not None else None
-        if place is not None and place.conditions:
-            return place.conditions[-1], frame
+        conditions = [one for one in place.conditions if "__name__" not in one.test] if place is not None else []
+        if conditions:
+            return conditions[-1], frame
     return None
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
 
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.analysis.timeline import DEFAULT_GROUP
@@ -11,7 +14,7 @@ from ddpdoctor.analysis.turns import PassedOver, passed_over
 from ddpdoctor.analysis.two_threads import groups_in_turns
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.recorder import FlightRecord
 
 JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call that `Join` makes or answers
@@ -22,12 +25,15 @@ class OutOfStep:
     """`seq` is how many collectives each rank had made when `iteration` began; all had made `equal` when the last one did.
 
     The ranks `before` have not begun it: for these it is what they had made before it, which is more than others had.
+    `own` are calls of the user's own code that some ranks made before it and the others did not, the last of each rank,
+    where such calls are the whole difference; where there is none, it lies in the gradients.
     """
 
     iteration: int
     seq: Mapping[int, int]
     equal: int
     before: tuple[int, ...] = ()
+    own: Mapping[int, CollectiveCall] = field(default_factory=dict)
 
     @property
     def sides(self) -> Vote:
@@ -76,7 +82,13 @@ def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | Non
         for mark in entry.value.steps:
             began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
     made = {entry.rank: _made(entry.value) for entry in calls}
-    return Iterations(_out_of_step(began), _left_out(began, made), _other_forward(calls), passed_over(calls))
+    parted, left_out = _out_of_step(began), _left_out(began, made)
+    return Iterations(
+        out_of_step=parted and replace(parted, own=_of_some(parted, calls)),
+        left_out=left_out and replace(left_out, own=_of_some(left_out, calls)),
+        other_forward=_other_forward(calls),
+        passed_over=passed_over(calls),
+    )
 
 
 def _counts_tell_nothing(record: FlightRecord) -> bool:
@@ -104,6 +116,25 @@ def _left_out(began: Mapping[int, Mapping[int, int]], made: Mapping[int, int]) -
     return None
 
 
+def _of_some(parted: OutOfStep, calls: PerRank[CollectiveCalls]) -> dict[int, CollectiveCall]:
+    """The last call of each rank that is not on all of them, in the time in which they made unequally many."""
+    between = {
+        entry.rank: [call for seq, call in _own(entry.value) if parted.equal < seq <= parted.seq[entry.rank]]
+        for entry in calls
+        if entry.rank in parted.seq
+    }
+    counts = {rank: Counter((call.op, call.place) for call in made) for rank, made in between.items()}
+    common = reduce(and_, counts.values())
+    more = {rank: count - common for rank, count in counts.items()}
+    if all(more.values()) or len({parted.seq[rank] - of_some.total() for rank, of_some in more.items()}) > 1:
+        return {}
+    return {
+        rank: next(call for call in reversed(between[rank]) if (call.op, call.place) in of_some)
+        for rank, of_some in more.items()
+        if of_some
+    }
+
+
 def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
     called: dict[int, dict[int, Frame]] = {}
     for entry in calls:
@@ -117,4 +148,11 @@ def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
 
 def _made(calls: CollectiveCalls) -> int:
     """The number of the last collective of the default group that the user's own code called."""
-    return max((call.seq for call in calls.calls if call.seq is not None and call.group in DEFAULT_GROUP), default=0)
+    return max((seq for seq, _ in _own(calls)), default=0)
+
+
+def _own(calls: CollectiveCalls) -> Iterator[tuple[int, CollectiveCall]]:
+    """The collectives of the default group that the user's own code called, by their numbers."""
+    for call in calls.calls:
+        if call.seq is not None and call.group in DEFAULT_GROUP:
+            yield call.seq, call

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
+from ddpdoctor.analysis.callsites import condition_over, spoken
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.failures import Failures
 from ddpdoctor.analysis.iterations import Iterations, OtherForward, OutOfStep
@@ -13,6 +14,7 @@ from ddpdoctor.analysis.timeline import Made, Timeline
 from ddpdoctor.analysis.turns import PassedOver
 from ddpdoctor.analysis.wording import witnesses
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
@@ -24,6 +26,14 @@ RULE = Rule(
     remedy="skip a batch on every rank or on none (all_reduce the decision), never swallow an exception between forward and "
     "step, and accumulate over equally many batches everywhere; what was trained since is not to be trusted",
     explains=("DDP301", "DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
+)
+
+OF_A_CALL = (
+    "make this call on every rank or on none (all_reduce what decides it), and give every rank equally many batches before it; "
+    "what was trained since is not to be trusted"
+)
+OF_A_FORWARD = (
+    "call each model equally often and in the same order on every rank: all_reduce what decides whether a step is made"
 )
 
 
@@ -43,9 +53,9 @@ def check(
     mixed_up = failures is not None and any(failure.echo is Echo.MISMATCHED for failure in failures.all)
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
     if iterations.out_of_step is not None:
-        yield _by_counts(iterations.out_of_step, timeline)
+        yield _by_counts(iterations.out_of_step, timeline, code)
     elif unexplained and iterations.left_out is not None:
-        yield _by_counts(iterations.left_out, timeline)
+        yield _by_counts(iterations.left_out, timeline, code)
     elif unexplained and iterations.other_forward is not None:
         yield _by_lines(iterations.other_forward)
     elif iterations.passed_over is not None and desyncs is not None:
@@ -54,26 +64,74 @@ def check(
             yield _by_turns(iterations.passed_over, left, code)
 
 
-def _by_counts(parted: OutOfStep, timeline: Timeline | None) -> Finding:
+def _by_counts(parted: OutOfStep, timeline: Timeline | None, code: SourceCode | None) -> Finding:
     sides, seq = parted.sides, parted.seq
+    everyone = (*sides.odd, *sides.usual)
+    apart: Mapping[int, Made] = {}
+    if timeline is not None:
+        waits = {rank: made for rank in seq if (made := timeline.waiting(rank)) is not None}
+        apart = waits or _came_apart(timeline, everyone, parted.equal)
+    called = [rank for rank in everyone if rank in parted.own]
+    return RULE.finding(
+        _said_of_calls(parted) if called else _said_of_counts(parted),
+        ranks=sides.odd,
+        where=[
+            *(_called_by_some(rank, parted.own[rank], timeline, code) for rank in called if parted.own[rank].place),
+            *(where for where in witnesses(apart, everyone) if where.rank not in called),
+        ],
+        remedy=OF_A_CALL if called else None,
+        iteration=parted.iteration,
+        collectives={str(rank): count for rank, count in sorted(seq.items())},
+    )
+
+
+def _said_of_counts(parted: OutOfStep) -> str:
     by_count: dict[tuple[int, bool], list[int]] = {}
-    for rank in (*sides.odd, *sides.usual):
-        by_count.setdefault((seq[rank], rank in parted.before), []).append(rank)
+    for rank in (*parted.sides.odd, *parted.sides.usual):
+        by_count.setdefault((parted.seq[rank], rank in parted.before), []).append(rank)
     said = " and ".join(
         f"{group_ranks(ranks)} {f'had made {count} before it' if before else f'after {count}'}"
         for (count, before), ranks in by_count.items()
     )
-    apart: Mapping[int, Made] = {}
-    if timeline is not None:
-        waits = {rank: made for rank in seq if (made := timeline.waiting(rank)) is not None}
-        apart = waits or _came_apart(timeline, (*sides.odd, *sides.usual), parted.equal)
-    return RULE.finding(
-        f"iteration {parted.iteration} did not begin after equally many collectives: {said}",
-        ranks=sides.odd,
-        where=witnesses(apart, (*sides.odd, *sides.usual)),
-        iteration=parted.iteration,
-        collectives={str(rank): count for rank, count in sorted(seq.items())},
-    )
+    return f"iteration {parted.iteration} did not begin after equally many collectives: {said}"
+
+
+def _said_of_calls(parted: OutOfStep) -> str:
+    called = group_ranks([*parted.own])
+    others = group_ranks([rank for rank in parted.seq if rank not in parted.own])
+    names = " or ".join(dict.fromkeys(f"{call.op} #{call.seq}" for call in parted.own.values()))
+    began = f"began iteration {parted.iteration}"
+    if {*parted.sides.odd} <= {*parted.own}:
+        told = (
+            f"{called} called {names} where {others} {began}"
+            if parted.before
+            else f"{called} called {names} before iteration {parted.iteration}, and {others} did not"
+        )
+    else:
+        told = (
+            f"{others} {began} where {called} called {names}"
+            if parted.before
+            else f"{others} {began} without {names} that {called} called before it"
+        )
+    return f"{told}; of two sides neither can be told right" if parted.sides.tied else told
+
+
+def _called_by_some(rank: int, call: CollectiveCall, timeline: Timeline | None, code: SourceCode | None) -> Where:
+    """The line of this call, and the condition that it stands under."""
+    place = call.place
+    assert place is not None
+    condition = condition_over(_stack(rank, call, timeline) or (place,), code)
+    note = f"{call.op} #{call.seq}" + (f", {spoken(condition[0], condition[1].file)}" if condition is not None else "")
+    return Where(rank=rank, file=place.file, line=place.line, function=place.function, note=note)
+
+
+def _stack(rank: int, call: CollectiveCall, timeline: Timeline | None) -> tuple[Frame, ...]:
+    """The user's own frames of this call, outermost first, where a recorder has them; iterations are of the default group."""
+    if timeline is None or call.seq is None:
+        return ()
+    default = next((group for group in timeline.groups if not group.name), None)
+    made = timeline.made(default, rank, call.seq) if default is not None else None
+    return made.stack if made is not None and made.place == call.place else ()
 
 
 def _by_lines(parted: OtherForward) -> Finding:
@@ -93,6 +151,7 @@ def _by_lines(parted: OtherForward) -> Finding:
             for place, ranks in by_place.items()
             for rank in ranks
         ],
+        remedy=OF_A_FORWARD,
         forward=parted.number,
     )
 

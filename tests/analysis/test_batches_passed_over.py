@@ -6,8 +6,8 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepMark
-from ddpdoctor.evidence.source import CodePlace, Loop
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop
 from tests.flights import STEP, TRAIN, Did, flights, waits
 
 END = waits(Did("barrier", line=95))
@@ -87,3 +87,43 @@ def test_ranks_out_of_step_in_a_job_that_ended_well_came_apart_at_the_first_line
     assert [(where.rank, where.line) for where in first.where] == [(0, 88), (1, 61), (2, 61)]
     tied = diagnose(flights(validates, trains, facts={0: facts[0], 1: facts[1]}))
     assert [(where.rank, where.line) for where in tied.findings[0].where] == [(0, 88), (1, 61)]
+
+
+def test_the_call_that_one_rank_alone_makes_in_its_step_is_told_with_its_line_and_the_condition_over_it() -> None:
+    """One rank clips its gradients, with an all_reduce, and its peers do not: gloo ended all over what met there."""
+    clip = Did("all_reduce", line=58, function="clip")
+    place = Frame(file=TRAIN, line=clip.line, function=clip.function)
+    own = CollectiveCall(op="all_reduce", group="0", seq=3, place=place)
+    facts = {
+        0: (CollectiveCalls(steps=(StepMark(iteration=1, seq=1), StepMark(iteration=2, seq=2))),),
+        1: (CollectiveCalls(steps=(StepMark(iteration=1, seq=1), StepMark(iteration=2, seq=3)), calls=(own,)),),
+    }
+    alike = {**facts, 2: facts[0]}
+    under = Condition(line=57, last_line=60, test="norm > limit", branch=0)
+    code = (CodePlace(file=TRAIN, line=58, function="clip", conditions=(under,)),)
+
+    found = diagnose(flights([STEP] * 3, [STEP, STEP, clip], [STEP] * 3, facts=alike, code=code)).findings[0]
+
+    assert found.message == "rank 1 called all_reduce #3 before iteration 2, and ranks 0,2 did not"
+    assert (found.where[0].line, found.where[0].note) == (58, "all_reduce #3, inside `if norm > limit` (train.py:57)")
+    assert found.remedy.startswith("make this call on every rank or on none")
+    tied = diagnose(flights([STEP] * 3, [STEP, STEP, clip], facts=facts)).findings[0]
+    assert tied.message.endswith("of two sides neither can be told right")
+
+
+def test_a_call_that_is_not_the_whole_difference_is_not_blamed_for_it() -> None:
+    """One rank made a gradient's collective less and a call of its own more: only the counts are told."""
+    own = CollectiveCall(op="all_reduce", group="0", seq=3, place=Frame(file=TRAIN, line=58, function="log"))
+    steps = {count: tuple(StepMark(iteration=n, seq=seq) for n, seq in ((1, 2), (2, count))) for count in (3, 5)}
+    facts = {
+        0: (CollectiveCalls(steps=steps[5]),),
+        1: (CollectiveCalls(steps=steps[3], calls=(own,)),),
+        2: (CollectiveCalls(steps=steps[5]),),
+    }
+
+    found = diagnose(flights([STEP] * 5, [STEP] * 3, [STEP] * 5, facts=facts)).findings[0]
+
+    assert (
+        found.message
+        == "iteration 2 did not begin after equally many collectives: rank 1 after 3 and ranks 0,2 after 5"
+    )

@@ -36,6 +36,12 @@ def turns(*counts: int) -> CollectiveCalls:
     return CollectiveCalls(forwards=tuple(made))
 
 
+def own_sums(*seqs: int) -> tuple[CollectiveCall, ...]:
+    """The user's own calls of these numbers, all from one line."""
+    place = Frame(file=TRAIN, line=72, function="log")
+    return tuple(CollectiveCall(op="all_reduce", group="0", seq=seq, place=place) for seq in seqs)
+
+
 METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
 STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
@@ -63,9 +69,18 @@ SICK = (
             (marks(0, 2, 4, 5), LOST_PEER),
             (replace(marks(0, 2, 4), calls=(METRIC,)), LOST_PEER),
         ),
-        says="iteration 3 did not begin after equally many collectives: rank 1 after 5 and ranks 0,2 had made 6 before it",
+        says="rank 1 began iteration 3 where ranks 0,2 called all_reduce #6",
         ranks=(1,),
         also=("DDP302",),
+    ),
+    Sick(  # it left out a sum of the metric in one step
+        evidence=ranks(
+            replace(marks(0, 2, 4), calls=own_sums(2, 4)),
+            replace(marks(0, 2, 3), calls=own_sums(2)),
+            replace(marks(0, 2, 4), calls=own_sums(2, 4)),
+        ),
+        says="rank 1 began iteration 2 without all_reduce #4 that ranks 0,2 called before it",
+        ranks=(1,),
     ),
     Sick(  # two models in turns, one of them left out once; gloo ended the rank that could have shown its calls
         evidence=ended(
