@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 ADDRESS = "localhost:28028"  # NCCL's default for NCCL_RAS_ADDR
@@ -20,11 +21,13 @@ def ask(address: str) -> str:
     """The answer to `verbose status` at `address` (`HOST:PORT`), or an empty text where nobody answers."""
     host, _, port = address.rpartition(":")
     answer = b""
+    deadline = time.monotonic() + SECONDS
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS) as connection:
             connection.sendall(b"verbose status\n")
             while len(answer) < MOST_BYTES and (part := connection.recv(65536)):
                 answer += part
+                connection.settimeout(max(0.01, deadline - time.monotonic()))  # whoever sends a byte a second is no RAS
     except (OSError, ValueError):
         pass  # what has come until then is kept
     return answer.decode(errors="replace")

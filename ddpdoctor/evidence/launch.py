@@ -95,7 +95,7 @@ class RankSet:
 
 KINDS = (Launch, RankSet)
 
-# launcher, the variable that proves it, then rank, world size, local rank, local world size, node rank
+# launcher, the variable that proves it, then rank, world size, local rank, local world size, node rank; "" where none tells
 _LAUNCHERS = (
     ("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
     ("torch", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
@@ -107,9 +107,9 @@ _LAUNCHERS = (
         "OMPI_COMM_WORLD_SIZE",
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE",
-        "OMPI_COMM_WORLD_NODE_RANK",
+        "",  # no number of the node: OMPI_COMM_WORLD_NODE_RANK counts processes on it
     ),
-    ("PMI", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_NODE_RANK"),
+    ("PMI", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ""),
 )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from ddpdoctor.agent import given_up, job_environment
+from ddpdoctor.agent.inside.imports import after_import
+from ddpdoctor.agent.inside.rank import Rank
+from ddpdoctor.agent.inside.threads import record_thread_errors
 from ddpdoctor.collect.agents import find_ranks
 
 RANK = """
@@ -84,6 +89,36 @@ def test_python_that_ignores_its_environment_runs_without_the_agent(flag: str, s
 def test_a_broken_line_of_a_rank_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "7.gave-up").write_text('{"rank": 3, "wh\n' + json.dumps({"rank": 3, "what": "x", "why": "y"}) + "\n")
     assert given_up(tmp_path) == ("the agent gave up on x: y (rank 3)",)
+
+
+def test_an_import_goes_on_where_following_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A torch without the function that we follow, and a finder of the old kind, which Python passes over."""
+    (tmp_path / "followed_module.py").write_text("there = True\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", [object(), *sys.meta_path])
+    after_import("followed_module", lambda module: module.not_there, Rank(str(tmp_path)))
+    assert importlib.import_module("followed_module").there
+    (said,) = given_up(tmp_path)
+    assert said.startswith("the agent gave up on following followed_module: AttributeError: ")
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_the_users_thread_hook_runs_where_the_error_cannot_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+    rank = Rank(str(tmp_path))
+    rank.place((), {"rank": 0, "world_size": 1})
+    record_thread_errors(rank)
+    shown = threading.ExceptHookArgs((MuteError, MuteError(), None, None))
+    threading.excepthook(shown)
+    assert seen == [shown]
+    assert given_up(tmp_path) == ("the agent gave up on recording a thread's error: RuntimeError: no words (rank 0)",)
 
 
 LOST = """

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ddpdoctor.agent.inside.log import Log
+from ddpdoctor.agent.inside.rank import Rank
 from ddpdoctor.agent.inside.strip import RING, Strip, read_header, read_records
 from ddpdoctor.collect.agents import find_ranks
 from ddpdoctor.evidence.frames import Frame
@@ -49,6 +51,19 @@ def test_calls_come_back_as_they_were_made(strip: Strip, tmp_path: Path) -> None
     assert call.place == Frame(file="/job/train.py", line=61, function="train_step")
     (new_group,) = calls.new_groups
     assert (new_group.ranks, new_group.returned) == ((0, 2), False)
+
+
+def test_a_reduce_operation_that_comes_late_in_a_job_of_many_shapes_is_recorded(tmp_path: Path) -> None:
+    """One byte holds its number: it is given out before those of places and shapes."""
+    rank = Rank(str(tmp_path))
+    log = Log(rank)
+    for length in range(300):
+        log.number("tensor", str(length), "float32")
+    log.strip.begin(log.number("op", "all_reduce"), 0, 0, seq=0, reduce_op=log.number("reduce", "MAX"))
+    log.strip.place(0, 1)
+    log._names.close()
+    (found,) = find_ranks(tmp_path)
+    assert [call.reduce_op for call in found.calls().calls] == ["MAX"]
 
 
 def test_the_last_calls_stand_in_for_a_recorder_that_is_lost(strip: Strip, tmp_path: Path) -> None:

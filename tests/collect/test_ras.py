@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+
+import pytest
 
 from ddpdoctor.collect import ras
 
@@ -95,6 +98,27 @@ def test_a_long_list_is_shortened() -> None:
     outliers = "".join(f"  Rank {rank} -- GPU 0 managed by process {rank} on node n\n" for rank in range(100))
     (said,) = ras.complaints(f"Errors\n======\n\n#0-0 (1) MISMATCH\n{outliers}", {}, ())
     assert said.endswith("Rank 5 -- GPU 0 managed by process 5 on node n; and 94 more lines")
+
+
+def test_a_stranger_that_never_comes_to_an_end_is_left_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ras, "SECONDS", 0.5)
+    left = threading.Event()
+
+    def trickle(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            while not left.wait(0.05):
+                connection.sendall(b".")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stranger = threading.Thread(target=trickle, args=(server,), daemon=True)
+        stranger.start()
+        asking = threading.Thread(target=ras.ask, args=(f"127.0.0.1:{server.getsockname()[1]}",), daemon=True)
+        asking.start()
+        asking.join(30)
+        left.set()
+        assert not asking.is_alive()
+        stranger.join(30)
 
 
 def test_nobody_at_the_port_and_an_address_that_is_none_give_nothing() -> None:

@@ -55,3 +55,12 @@ def test_a_pytorchjob_without_torchrun_gives_each_pod_its_rank() -> None:
     assert launch is not None
     assert (launch.launcher, launch.rank, launch.world_size) == ("torch", 1, 2)
     assert (launch.master_addr, launch.master_port, launch.tasks) == ("llm-master-0", 23456, None)
+
+
+def test_open_mpi_says_on_no_rank_which_node_it_is_on() -> None:
+    """Its OMPI_COMM_WORLD_NODE_RANK is the number of the process among those on the node."""
+    names = {"RANK": "5", "SIZE": "8", "LOCAL_RANK": "1", "LOCAL_SIZE": "4", "NODE_RANK": "1"}
+    launch = Launch.from_environ({f"OMPI_COMM_WORLD_{name}": value for name, value in names.items()})
+    assert launch is not None
+    assert (launch.rank, launch.world_size, launch.local_rank, launch.local_world_size) == (5, 8, 1, 4)
+    assert launch.node_rank is None

@@ -36,7 +36,7 @@ def start() -> None:
             features.append(importlib.import_module(f"{__name__}.{name}"))
     for feature in features:
         _tell(feature, "started", rank, rank)
-    after_import(C10D, lambda module: _attach(module, features, rank))
+    after_import(C10D, lambda module: _attach(module, features, rank), rank)
 
 
 def _attach(c10d: ModuleType, features: list[ModuleType], rank: Rank) -> None:

@@ -102,10 +102,11 @@ def record_children(rank: Rank) -> None:
 
     A rank that is killed cannot say so itself, and torchrun and `mp.spawn` are ordinary Python processes.
     """
-    after_import("torch.distributed.elastic.multiprocessing.subprocess_handler", lambda _: _follow_subprocesses(rank))
-    after_import("multiprocessing.popen_fork", lambda module: _follow_polls(rank, module))
-    after_import("multiprocessing.process", lambda module: _follow_targets(rank, module))
-    after_import("torch.multiprocessing.spawn", lambda module: _follow_spawned(rank, module))
+    handler = "torch.distributed.elastic.multiprocessing.subprocess_handler"
+    after_import(handler, lambda _: _follow_subprocesses(rank), rank)
+    after_import("multiprocessing.popen_fork", lambda module: _follow_polls(rank, module), rank)
+    after_import("multiprocessing.process", lambda module: _follow_targets(rank, module), rank)
+    after_import("torch.multiprocessing.spawn", lambda module: _follow_spawned(rank, module), rank)
 
 
 def _collected(rank: Rank, pid: int, code: int) -> None:

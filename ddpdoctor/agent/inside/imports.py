@@ -7,15 +7,25 @@ from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from .rank import Rank
+
 Callback = Callable[[ModuleType], None]
 
 
-def after_import(name: str, callback: Callback) -> None:
-    """Call `callback(module)` once, when `name` has been imported; at once where it already is."""
+def after_import(name: str, callback: Callback, rank: Rank) -> None:
+    """Call `callback(module)` once, when `name` has been imported; at once where it already is.
+
+    What it raises is given up by `rank`: whoever imports the module never sees it.
+    """
+
+    def harmless(module: ModuleType) -> None:
+        with rank.giving_up(f"following {name}"):
+            callback(module)
+
     if name in sys.modules:
-        callback(sys.modules[name])
+        harmless(sys.modules[name])
     else:
-        sys.meta_path.insert(0, _Waiting(name, callback))
+        sys.meta_path.insert(0, _Waiting(name, harmless))
 
 
 class _Waiting:
@@ -32,8 +42,9 @@ class _Waiting:
             return None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-        for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target)
+        for finder in [*sys.meta_path]:
+            find = getattr(finder, "find_spec", None)  # Python itself passes over a finder without one, too
+            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
             if spec is not None:
                 self._follow(spec)
                 return spec

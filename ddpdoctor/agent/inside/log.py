@@ -16,6 +16,8 @@ from .strip import Strip
 
 _FRAMES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "evidence", "frames.py")
 
+# named before anything else: a record has one byte for the number of its reduce operation
+REDUCE_OPS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
 MOST_HANDLED = 64  # lines that raised what was handled while a collective was called
 MOST_CHARACTERS = 2000
 MOST_LINES = 6  # of one stack: enough to meet a peer's stack in the loop that both are in
@@ -37,6 +39,8 @@ class Log:
         self.is_users = _is_users()
         self._users_code: dict[CodeType, bool] = {}
         self._handled: set[tuple[type, CodeType, int]] = set()
+        for name in REDUCE_OPS:
+            self.number("reduce", name)
 
     def number(self, *text: str | int) -> int:
         """The number that stands for `text` in the strip; 0 is nothing."""

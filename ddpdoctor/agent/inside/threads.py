@@ -23,10 +23,11 @@ def record_thread_errors(rank: Rank) -> None:
         nonlocal recorded
         if rank.is_here() and recorded < MOST and args.exc_value is not None and args.exc_type is not SystemExit:
             recorded += 1
-            name = args.thread.name if args.thread is not None else ""
-            line = json.dumps({"thread": name, "at": time.time(), **described(args.exc_value)})
-            with rank.giving_up("recording a thread's error"), open(rank.path("threads"), "a") as file:
-                file.write(f"{line}\n")
+            with rank.giving_up("recording a thread's error"):
+                name = args.thread.name if args.thread is not None else ""
+                line = json.dumps({"thread": name, "at": time.time(), **described(args.exc_value)})
+                with open(rank.path("threads"), "a") as file:
+                    file.write(f"{line}\n")
         original(args)
 
     threading.excepthook = excepthook
