@@ -94,18 +94,23 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
     planner = Planner(everyone)
     found: dict[Pair, Link] = {}
     lost: list[int] = []
-    while time.monotonic() < until and (pairs := [pair for pair in planner.next_round() if not {*lost} & {*pair}]):
-        messages.say(f"round/{planner.rounds}", pairs)
+    number = 0
+    while time.monotonic() < until and (planned := planner.next_round()):
+        pairs = [pair for pair in planned if not {*lost} & {*pair}]
+        if not pairs:  # which would tell the others that it is over
+            continue
+        number += 1
+        messages.say(f"round/{number}", pairs)
         mine = next((a if b == me.node else b for a, b in pairs if me.node in (a, b)), None)
         if mine is not None:
-            _take_turns(messages, me.node, mine, everyone[mine], token, planner.rounds, until)
-        heard = _gather_round(messages, pairs, planner.rounds, until)
+            _take_turns(messages, me.node, mine, everyone[mine], token, number, until)
+        heard = _gather_round(messages, pairs, number, until)
         found.update({direction: better(found.get(direction), link) for direction, link in heard.items()})
         for pair in pairs:
             if time.monotonic() < until:
                 lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard]
         tell(planner, found, pairs)
-    messages.say(f"round/{planner.rounds + 1}", [])
+    messages.say(f"round/{number + 1}", [])
     again = _claims(messages, expected, turn=2)
     return Gathered(
         nodes=tuple(present),
@@ -125,7 +130,7 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
             ),
             links=tuple(found[direction] for direction in sorted(found)),
             lost=tuple(sorted(set(lost))),
-            rounds=planner.rounds,
+            rounds=number,
             complete=time.monotonic() < until,
             seconds=time.monotonic() - start,
         ),
