@@ -52,7 +52,13 @@ _KNOWN = (
     ),
     ("DDP302", re.compile(r"Detected mismatch between collectives on ranks")),
     ("DDP412", re.compile(r"your training graph has changed in this iteration")),
-    ("DDP404", re.compile(r"Expected to have finished reduction in the prior iteration before starting a new one")),
+    (
+        "DDP404",
+        re.compile(
+            r"Expected to have finished reduction in the prior iteration before starting a new one|"
+            r"parameters that were not used in producing (?:the )?loss"
+        ),
+    ),
     ("DDP405", re.compile(r"Expected to mark a variable ready only once")),
     (
         "DDP406",

@@ -56,13 +56,26 @@ def check(failures: Failures) -> Iterator[Finding]:
         ranks=ranks,
         where=[where for failure in same for where in failure.where("raised here")],
         details=[
-            f"later {failure.who} raised {spoken(failure.error)}" for failure in later[:SHOWN_OTHERS] if failure.error
+            *_asserted(first, failures),
+            *(
+                f"later {failure.who} raised {spoken(failure.error)}"
+                for failure in later[:SHOWN_OTHERS]
+                if failure.error
+            ),
         ],
         remedy=_remedy(first.error),
         type=first.error.type,
         error=first.error.message,
         exit_code=first.exit.exit_code,
     )
+
+
+def _asserted(failure: Failure, failures: Failures) -> Iterator[str]:
+    """`the kernel said: Loss.cu:250: ... Assertion `t < n_classes` failed.`, which a GPU prints beside the exception."""
+    assert failure.error is not None
+    if "device-side assert" in failure.error.message:
+        said = (*failure.exit.tail, *(failures.log.said if failures.log is not None else ()))
+        yield from [f"the kernel said: {line.strip()}" for line in said if "Assertion `" in line][:1]
 
 
 def _remedy(error: RankError) -> str | None:

@@ -36,6 +36,21 @@ _MEANINGS = (
         "look at the port counters (`perfquery`, `ddpdoctor env` on that host) and at the cable",
     ),
     (
+        r"ibv_modify_qp failed",
+        "InfiniBand could not connect two NICs",
+        "let NCCL use NICs of one fabric (NCCL_IB_HCA); on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of show_gids",
+    ),
+    (
+        r"ibv_(?:reg_(?:dmabuf_)?mr\w*|create_\w+) failed",
+        "InfiniBand could not register memory or make a queue",
+        "raise the limit on locked memory: `ulimit -l unlimited`, in a container `--ulimit memlock=-1`",
+    ),
+    (
+        r"peer access is not supported",
+        "two GPUs cannot reach each other's memory",
+        "choose GPUs that can (`nvidia-smi topo -p2p r`), or set NCCL_P2P_DISABLE=1, which goes around it, slowly",
+    ),
+    (
         r"Message truncated|Mismatched collective detected",
         "a rank sent another amount than its peer expected",
         "the ranks are in different collectives, or have different versions of NCCL: compare `ddpdoctor env` of the hosts",
@@ -139,6 +154,12 @@ def _of_a_job(failures: Failures) -> Iterator[Finding]:
         f"{meaning}{f' on {group_ranks(ranks)}' if ranks else ''}",
         ranks=ranks,
         where=[where for failure in found for where in failure.where()],
-        details=[f"its words: {words.partition(chr(10))[0].strip()[:300]}"] if words else (),
+        details=[f"its words: {_telling(words)[:300]}"] if words else (),
         remedy=remedy,
     )
+
+
+def _telling(words: str) -> str:
+    """What follows `Last error:`, which names the call that failed; without it the first line."""
+    _, _, last = words.partition("Last error:\n")
+    return (last or words).strip().partition("\n")[0].strip()

@@ -28,14 +28,16 @@ _SPAWNED = re.compile(r"^-- Process (\d+) terminated with the following error:")
 _LAUNCHERS_OWN = {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError"}
 _SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit code (\d+)|(\w.*))")
 _CANCELLED = re.compile(
-    r"(slurmstepd|srun).*(CANCELLED|DUE TO (?:TIME LIMIT|PREEMPTION)|TIME LIMIT|PREEMPT)", re.IGNORECASE
+    r"(slurmstepd|srun).*(CANCELLED|DUE TO (?:TIME LIMIT|PREEMPTION)|TIME LIMIT|PREEMPT)|Received \S+ death signal",
+    re.IGNORECASE,
 )
 _OOM = re.compile(r"oom[-_ ]kill|Out of memory: Killed|Memory cgroup out of memory|OUT_OF_MEMORY|Out Of Memory")
 _KILLED_PID = re.compile(r"[Kk]illed process (\d+)")
 _MATTERS = re.compile(
     r"NCCL WARN|NET/IB|ProcessGroup(?:NCCL|Gloo)\.cpp|terminate called|enforce fail|what\(\):|Fatal Python error|"
     r"Segmentation fault|CUDA error|killed by signal|Bus error|unrecognized arguments|bootstrapping phase|"
-    r"Safe importing of main module|Too many open files|out of memory|No space left on device|\(Pdb\)|Watchdog caught"
+    r"Safe importing of main module|Too many open files|out of memory|No space left on device|\(Pdb\)|Watchdog caught|"
+    r"Assertion `.*` failed"
 )
 _WORDS_OF_SIGNALS = {
     "Killed": -9, "Out Of Memory": -9, "Terminated": -15, "Segmentation fault": -11, "Aborted": -6, "Bus error": -7,
@@ -95,6 +97,7 @@ def read_logs(paths: Sequence[Path]) -> Evidence:
             rank.tracebacks.close()
         log.spawned = None
     _absent_from_the_table(log)
+    _give_to_the_ranks_that_failed(log)
     return Evidence(
         job=(_job(log, paths),),
         ranks=tuple(
@@ -205,6 +208,22 @@ def _absent_from_the_table(log: _Log) -> None:
     for number in range(size):
         if number not in listed:
             log.of(number).code, log.of(number).host = 0, next(iter(listed.values())).host
+
+
+def _give_to_the_ranks_that_failed(log: _Log) -> None:
+    """Exceptions without a rank belong to the ranks that failed without one, where there are as many and all are alike."""
+    nobody = log.ranks.get(None, _Rank())
+    own = [error for error in nobody.tracebacks.errors if error.type not in _LAUNCHERS_OWN]
+    wordless = [
+        rank
+        for rank in _numbered(log).values()
+        if (rank.code or 0) > 0 and not rank.tracebacks.errors and rank.pid not in log.ended_by_launcher
+    ]
+    if len(own) == len(wordless) and len({(error.type, error.stack) for error in own}) == 1:
+        nobody.tracebacks.errors.clear()
+        for rank, error in zip(wordless, own, strict=True):
+            rank.tracebacks.errors.append(error)
+            rank.first_error = nobody.first_error
 
 
 def _numbered(log: _Log) -> dict[int, _Rank]:

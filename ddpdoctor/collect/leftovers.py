@@ -16,7 +16,9 @@ from ddpdoctor.collect.many_dumps import read_dumps
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.joblog import JobLog
 from ddpdoctor.evidence.joined import join
+from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks
@@ -55,7 +57,8 @@ def gather(paths: Sequence[Path]) -> Evidence:
             hint="give flight-recorder dumps, job logs, or a case that `ddpdoctor watch --case` saved",
         )
     joined = join(parts)
-    notes = (*joined.notes, *_without_lines(joined), *(f"not used: {line}" for line in _shortened(complaints)))
+    unused = (f"not used: {line}" for line in _shortened(complaints))
+    notes = (*joined.notes, *_without_lines(joined), *_ended_from_outside(joined), *unused)
     return Evidence(
         job=(*joined.job, *_source(joined)),
         ranks=joined.ranks,
@@ -65,6 +68,17 @@ def gather(paths: Sequence[Path]) -> Evidence:
         about_job=True,
         meta=joined.meta,
     )
+
+
+def _ended_from_outside(evidence: Evidence) -> Iterator[str]:
+    """Said of a job that a scheduler or a person ended, and of which no rank's end is known beside that."""
+    log = evidence.one(JobLog)
+    ended = [entry.value.exit_code for entry in evidence.per_rank(RankExit) or ()]
+    if log is not None and log.ended_by is not None and not any(ended):
+        yield (
+            f"the job was ended from outside: {log.ended_by}; if it hung before, start it under `ddpdoctor watch`, which names "
+            "the rank and the line while it hangs"
+        )
 
 
 def _without_lines(evidence: Evidence) -> Iterator[str]:

@@ -15,8 +15,9 @@ _TIME = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP])? ?"
 )
 _TEE = re.compile(r"^\[(?!rank)[A-Za-z_.-]+?(\d+)\]: ?")
-# `(RayTrainWorker pid=7, ip=10.0.0.2) `, `node03: `, `worker-1  | `, `[pod/train-0/pytorch] `: who collected the lines
-_LABEL = re.compile(r"^(?:\([^()]{1,80}\)|\[[\w./-]{1,80}\]|[\w./-]{1,80}(?:: ?| *\|))\s*(?=\[rank\d+\]:)")
+_RAY = re.compile(r"^\(\w+ pid=\d+(?:, ip=[\w.:]+)?\) ")
+# `node03: `, `worker-1  | `, `[pod/train-0/pytorch] `: who collected the lines
+_LABEL = re.compile(r"^(?:\[[\w./-]{1,80}\]|[\w./-]{1,80}(?:: ?| *\|))\s*(?=\[rank\d+\]:)")
 _RANK = re.compile(r"^\[rank(\d+)\]: ?")
 # what C++ writes may stand behind a progress bar's unfinished line
 _RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
@@ -70,7 +71,7 @@ def _line(raw: bytes, by_name: int | None, *, labelled: bool) -> Line:
     for pattern in (_MPI, _TEE):
         if found := pattern.match(text):
             rank, text = int(found[1]) if rank is None else rank, text[found.end() :]
-    text = _LABEL.sub("", text, count=1)
+    text = _LABEL.sub("", _RAY.sub("", text, count=1), count=1)
     if found := _RANK.match(text) or _RANK_OF_CPP.search(text):
         return Line(int(found[1]), text[found.end() :], marked=True)
     if rank is None and (found := _RANK_OF_WATCHDOG.search(text)):

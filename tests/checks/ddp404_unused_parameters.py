@@ -20,5 +20,12 @@ SICK = (
         says="ranks 0-1 had no gradient of parameters b.weight, b.bias from the step before",
         ranks=(0, 1),
     ),
+    Sick(  # Lightning puts words of its own in the place of DDP's
+        evidence=ended(
+            raised("It looks like your LightningModule has parameters that were not used in producing the loss ...")
+        ),
+        says="rank 0 had no gradient of some parameters from the step before",
+        ranks=(0,),
+    ),
 )
 HEALTHY = (ended(FINE, FINE),)

@@ -46,6 +46,14 @@ SICK = (
         ranks=(1,),
     ),
     Sick(
+        evidence=ended(
+            LOST_PEER,
+            raised(f"{SYSTEM}\nLast error:\nCall to ibv_modify_qp failed with error X errno 22"),
+        ),
+        says="InfiniBand could not connect two NICs on rank 1",
+        ranks=(1,),
+    ),
+    Sick(
         evidence=ended(LOST_PEER, raised(SYSTEM, "DistBackendError")),
         says="a system call inside NCCL failed: a socket, shared memory, or a device file on rank 1",
         ranks=(1,),

@@ -25,7 +25,7 @@ VERDICTS = [
     ("other_count", "DDP406", (1,), (JOB, 34)),
     ("ready_twice", "DDP405", (0, 1), (JOB, 60)),
     ("too_many_files", "DDP410", (1,), (JOB, 55)),
-    ("no_nccl", "DDP413", (), (JOB, 8)),
+    ("no_nccl", "DDP413", (0, 1), (JOB, 8)),
     ("no_rank_variable", "DDP414", (), (JOB, 8)),
     ("no_main_guard", "DDP417", (), ("/home/me/job/F28.py", 3)),
 ]
@@ -135,6 +135,87 @@ def test_ranks_that_gave_up_in_one_call_are_said_to_have_come_in_time(tmp_path: 
     log.write_text("".join(f"[rank{rank}]:{line.format(rank=rank)}" for rank in (0, 1) for line in WATCHDOG))
     (finding,) = diagnose(gather([log])).findings
     assert finding.details[1].startswith("none of these came late: ")
+
+
+LOST_WORKER = """Traceback (most recent call last):
+  File "/home/u/train.py", line 98, in main
+    for x, y in loader:
+IndexError: Caught IndexError in DataLoader worker process 3.
+Original Traceback (most recent call last):
+  File "/home/u/data.py", line 33, in __getitem__
+    return self.rows[i]
+IndexError: list index out of range
+
+"""
+TABLE = """train.py FAILED
+Failures:
+  <NO_OTHER_FAILURES>
+Root Cause (first observed failure):
+[0]:
+  time      : 2024-04-18_10:46:28
+  host      : gpu-12
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 712)
+  error_file: <N/A>
+============================================================
+"""
+
+
+@pytest.mark.parametrize(("times", "ranks"), [(1, (1,)), (2, ())])
+def test_the_only_error_is_that_of_the_only_rank_that_failed(
+    times: int, ranks: tuple[int, ...], tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(LOST_WORKER * times + TABLE)
+    finding, *_ = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP401", ranks, 33)
+
+
+def test_of_nccls_words_the_last_error_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    told = (
+        "torch.distributed.DistBackendError: NCCL error in: x.hpp:275, unhandled system error",
+        "Last error:",
+        "Call to x failed",
+    )
+    trace = ("Traceback (most recent call last):", '  File "/job/train.py", line 9, in main', *told)
+    log.write_text("".join(f"[rank3]: {line}\n" for line in trace))
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.details) == ("DDP418", ("its words: Call to x failed",))
+
+
+def test_a_traceback_behind_rays_marks_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("".join(f"(RayTrainWorker pid=4009) {line}\n" for line in LOST_WORKER.splitlines()))
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.where[0].line) == ("DDP401", 33)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slurmstepd: error: *** JOB 4243 ON node06 CANCELLED AT 2024-05-01T11:11:11 DUE TO TIME LIMIT ***",
+        "W0501 11:11:11.0 12 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers",
+    ],
+)
+def test_a_job_that_was_ended_from_outside_accuses_nobody_and_says_so(line: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"epoch 1 step 100\n{line}\n")
+    report = diagnose(gather([log]))
+    assert not report.findings
+    assert report.notes[0].startswith(f"the job was ended from outside: {line}; ")
+
+
+def test_the_assertion_of_a_kernel_stands_beside_the_error_that_it_raised(tmp_path: Path) -> None:
+    said = (
+        "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss: block: [0,0,0] Assertion `t >= 0 && t < n_classes` failed."
+    )
+    log = tmp_path / "job.log"
+    error = "RuntimeError: CUDA error: device-side assert triggered"
+    trace = ("Traceback (most recent call last):", '  File "/job/train.py", line 70, in step', error)
+    log.write_text("".join(f"{line}\n" for line in (said, said, *(f"[rank6]: {line}" for line in trace))))
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks, finding.details) == ("DDP401", (6,), (f"the kernel said: {said}",))
 
 
 def test_binary_huge_and_cut_off_logs_give_what_they_hold(tmp_path: Path) -> None:
