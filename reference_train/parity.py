@@ -34,11 +34,8 @@ REPEATED_STEPS, INTERRUPTED_AT = 14, 5
 
 # The most that a right job may be away; measured on gloo with 2, 3 and 4 ranks: 5e-16, 6e-15, 1e-15, 3e-7, 2e-7.
 GRADIENT_64, LOSS_64, WEIGHTS_64 = 1e-12, 1e-10, 1e-10
-GRADIENT_32, LOSS_32, LOSSES_32 = (
-    1e-5,
-    1e-5,
-    10,
-)  # rounding alone parts float32 runs for good after some dozens of steps
+GRADIENT_32, LOSS_32 = 1e-5, 1e-5
+LOSSES_32 = 10  # steps: rounding alone parts float32 runs for good after some dozens
 SAME = 1e-9  # how near a gradient must be to that of a mistake to be recognised as its
 
 

@@ -21,6 +21,12 @@ MISTAKES = {
 }
 
 
+LEAST = {
+    "epochs": 1, "max_steps": 1, "batch_size": 1, "batch_per_rank": 1, "accumulate": 1, "patience": 1, "workers": 0,
+    "checkpoint_every": 0, "warmup_epochs": 0, "weight_decay": 0,
+}  # fmt: skip
+
+
 class BadOption(Exception):  # noqa: N818 - it is the user's mistake, not an error of ours
     """Options that cannot be used, or not together; the message says which value and why."""
 
@@ -166,16 +172,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _check(options: Options, world_size: int) -> None:
-    for name in ("epochs", "batch_size", "accumulate"):
+    for name, least in LEAST.items():
         value = getattr(options, name)
-        if value < 1:
-            raise BadOption(f"--{name.replace('_', '-')} {value} is less than 1")
+        if value is not None and not value >= least:  # NaN is not, either
+            raise BadOption(f"--{name.replace('_', '-')} {value} is not {least} or more")
     if options.lr is not None and not (math.isfinite(options.lr) and options.lr > 0):
         raise BadOption(f"--lr {options.lr} is not a learning rate: give a positive number such as 0.1")
     if options.clip_grad is not None and not options.clip_grad > 0:
         raise BadOption(f"--clip-grad {options.clip_grad} is not a positive norm")
-    if options.batch_per_rank is not None and options.batch_per_rank < 1:
-        raise BadOption(f"--batch-per-rank {options.batch_per_rank} is less than 1")
+    if not options.bucket_mb > 0:
+        raise BadOption(f"--bucket-mb {options.bucket_mb} is not a size: DDP's own is 25")
     if options.batch_per_rank is None and options.batch_size < world_size:
         raise BadOption(f"--batch-size {options.batch_size} is smaller than the {world_size} ranks that share it")
     each = options.samples_a_step(world_size) // world_size
