@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,8 @@ def compare_checkpoints(paths: Sequence[Path], *, tolerance: float = 0.0) -> Evi
     Raises:
         UsageError: fewer than two of them can be read.
     """
-    twice = [path for place, path in enumerate(paths) if path.resolve() in [other.resolve() for other in paths[:place]]]
+    real = Counter(path.resolve() for path in paths)
+    twice = [path for path in paths if real[path.resolve()] > 1]
     if twice:
         raise UsageError(f"{twice[0]} is given twice", hint="give each rank's own checkpoint")
     files, origin = by_rank(paths)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO, cast
 import typer
 
 from ddpdoctor import __version__
-from ddpdoctor.errors import DdpdoctorError
+from ddpdoctor.errors import DdpdoctorError, UsageError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -81,6 +81,9 @@ def run(arguments: list[str]) -> int:
                 DdpdoctorError(f"cannot write the output: {error.strerror}", hint="free some space where it goes")
             )
             return FAILED
+        if isinstance(error, PermissionError) and error.filename is not None:
+            _complain(UsageError(f"{error.filename}: {error.strerror}", hint="run it as a user who may read that"))
+            return UsageError.exit_code
         if os.environ.get("DDPDOCTOR_DEBUG"):
             raise
         typer.echo(f"ddpdoctor failed: {type(error).__name__}: {error}", err=True)
