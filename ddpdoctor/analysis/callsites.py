@@ -27,11 +27,8 @@ class Relation(Enum):
     UNKNOWN = "not known"
 
 
-_TOLD_OF_THE_OTHER = {
-    Relation.WITHIN,
-    Relation.UNCONDITIONAL,
-    Relation.AHEAD,
-}  # it is the other side that did something
+# it is the other side that did something
+_TOLD_OF_THE_OTHER = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
 _TELLS_RANKS_APART = re.compile(r"rank|master|main_?process|is_main|chief|process_index", re.IGNORECASE)
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]*rank[^ ]* (?:!= -1|>= 0|> -1|is not None)$", re.IGNORECASE)

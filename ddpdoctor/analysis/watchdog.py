@@ -110,10 +110,8 @@ def derive(exits: PerRank[RankExit]) -> Watchdogs:
     still = tuple(entry.rank for entry in exits if any(map(_STOOD_STILL.search, entry.value.tail)))
     if not found and not still:
         raise SkipCheck("no watchdog of NCCL gave up")
-    ranks = {
-        *range(max(found, default=0)),
-        *(entry.rank for entry in exits),
-    }  # where there is a rank 3 there is a rank 0
+    # where there is a rank 3 there is a rank 0
+    ranks = {*range(max(found, default=0)), *(entry.rank for entry in exits)}
     silent = tuple(sorted(ranks - {*found, *still}))
     return Watchdogs(gave_up=found, silent=silent, stood_still=still)
 

@@ -25,10 +25,11 @@ MUST_AGREE = re.compile(r"NCCL_(ALGO|PROTO|IB_DISABLE|P2P_\w+|SHM_\w+|NET\w*)") 
 SHOULD_AGREE = re.compile(
     r"(NCCL|TORCH|GLOO|OMP|MKL)_\w+|PYTORCH_\w*ALLOC_CONF|CUDA_(LAUNCH_BLOCKING|DEVICE_MAX_CONNECTIONS|DEVICE_ORDER|MODULE_LOADING)"
 )
+# names of files, and of devices that hosts call differently
 MAY_DIFFER = re.compile(
     r"\w+_(FILE|DIR|PATH|TEMP_FILE|LOG_LEVEL)|NCCL_DEBUG\w*|NCCL_(TOPO|GRAPH|CONF)_\w+|TORCH_(HOME|LOGS|TRACE|CUDA_ARCH_LIST)"
     r"|(NCCL|GLOO)_SOCKET_IFNAME|NCCL_IB_HCA|NCCL_COMM_ID"
-)  # names of files, and of devices that hosts call differently
+)
 
 
 def check(environments: PerRank[Environment]) -> Iterator[Finding]:

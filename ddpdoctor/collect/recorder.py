@@ -15,9 +15,8 @@ from ddpdoctor.evidence.recorder import Call, FlightRecord, Group, State
 
 VERSIONS = re.compile(r"2\.\d{1,2}")
 T = TypeVar("T")
-SHARED = (
-    1 << 10
-)  # columns that are kept to be shared: ranks differ little, and a job of thousands must not be kept twice
+# columns that are kept to be shared: ranks differ little, and a job of thousands must not be kept twice
+SHARED = 1 << 10
 MARSHAL_VERSION = 2  # the last in which equal content always gives equal bytes
 MAX_RANKS_TEXT = 2_000_000  # the list of 200,000 ranks; a longer one is not of this world
 BACKENDS_THAT_NEVER_COMPLETE = ("gloo",)  # their entries stay `scheduled`; `retired` is all they say

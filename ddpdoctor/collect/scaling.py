@@ -49,9 +49,8 @@ def run_scaling(
         UsageError: the job refused its input.
     """
     cores = usable_cores()
-    alike = {
-        "OMP_NUM_THREADS": str(max(1, cores // ranks[-1]))
-    }  # one rank must not have more threads than the others had
+    # one rank must not have more threads than each of many
+    alike = {"OMP_NUM_THREADS": str(max(1, cores // ranks[-1]))}
     weak, strong = ("--batch-per-rank", str(BATCH)), ("--batch-size", str(BATCH * ranks[-1]))
     runs: list[TrainingRun] = []
     others = Others()

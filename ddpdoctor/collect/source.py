@@ -69,9 +69,8 @@ class _Index:
         ]
         if not around:
             return None
-        *_, statement, scope = min(
-            around, key=lambda span: span[:2]
-        )  # the deepest of `if rank == 0: save()` on one line
+        # of `if rank == 0: save()` on one line the deepest
+        *_, statement, scope = min(around, key=lambda span: span[:2])
         return CodePlace(
             file=self.file,
             line=line,

@@ -32,9 +32,8 @@ class Calls:
         self.log: Log | None = None
         self._c10d = c10d
         self._groups: dict[str, int] = {}
-        self._apart: dict[
-            str, int
-        ] = {}  # how many of a group's numbers its sends and receives took (gloo counts them too)
+        # how many of a group's numbers its sends and receives took (gloo counts them too)
+        self._apart: dict[str, int] = {}
         self._inside: set[int] = set()  # threads in one of our functions: what that calls in turn is no call of its own
         for name in COLLECTIVES + POINT_TO_POINT:
             function = getattr(c10d, name, None)
