@@ -82,7 +82,7 @@ def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | Non
         for mark in entry.value.steps:
             began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
     made = {entry.rank: _made(entry.value) for entry in calls}
-    parted, left_out = _out_of_step(began), _left_out(began, made)
+    parted, left_out = _out_of_step(began, made), _left_out(began, made)
     return Iterations(
         out_of_step=parted and replace(parted, own=_of_some(parted, calls)),
         left_out=left_out and replace(left_out, own=_of_some(left_out, calls)),
@@ -98,11 +98,16 @@ def _counts_tell_nothing(record: FlightRecord) -> bool:
     )
 
 
-def _out_of_step(began: Mapping[int, Mapping[int, int]]) -> OutOfStep | None:
+def _out_of_step(began: Mapping[int, Mapping[int, int]], made: Mapping[int, int]) -> OutOfStep | None:
+    """A rank that has not begun the iteration, and stands in the call that some made before it, is on their side."""
     equal = 0
     for iteration, seq in sorted(began.items()):
         if len(set(seq.values())) > 1:
-            return OutOfStep(iteration=iteration, seq=seq, equal=equal)
+            most = max(seq.values())
+            before = {
+                rank: made[rank] for rank in began.get(iteration - 1, {}) if rank not in seq and made[rank] == most
+            }
+            return OutOfStep(iteration=iteration, seq={**seq, **before}, equal=equal, before=tuple(sorted(before)))
         equal = max(seq.values())
     return None
 

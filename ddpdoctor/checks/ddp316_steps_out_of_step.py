@@ -101,16 +101,17 @@ def _said_of_calls(parted: OutOfStep) -> str:
     others = group_ranks([rank for rank in parted.seq if rank not in parted.own])
     names = " or ".join(dict.fromkeys(f"{call.op} #{call.seq}" for call in parted.own.values()))
     began = f"began iteration {parted.iteration}"
+    stand_there = {*parted.own} <= {*parted.before}
     if {*parted.sides.odd} <= {*parted.own}:
         told = (
             f"{called} called {names} where {others} {began}"
-            if parted.before
+            if stand_there
             else f"{called} called {names} before iteration {parted.iteration}, and {others} did not"
         )
     else:
         told = (
             f"{others} {began} where {called} called {names}"
-            if parted.before
+            if stand_there
             else f"{others} {began} without {names} that {called} called before it"
         )
     return f"{told}; of two sides neither can be told right" if parted.sides.tied else told

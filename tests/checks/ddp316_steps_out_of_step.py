@@ -82,6 +82,15 @@ SICK = (
         says="rank 1 began iteration 2 without all_reduce #4 that ranks 0,2 called before it",
         ranks=(1,),
     ),
+    Sick(  # the same, and one of its peers did not get out of that sum
+        evidence=ranks(
+            replace(marks(0, 2), calls=own_sums(4)),
+            marks(0, 2, 3),
+            replace(marks(0, 2, 4), calls=own_sums(4)),
+        ),
+        says="rank 1 began iteration 2 without all_reduce #4 that ranks 0,2 called before it",
+        ranks=(1,),
+    ),
     Sick(  # two models in turns, one of them left out once; gloo ended the rank that could have shown its calls
         evidence=ended(
             *((forwards(*lines), one) for lines, one in zip(((25, 25), (25, 31), (25, 31)), ENDS, strict=True))
