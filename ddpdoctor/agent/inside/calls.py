@@ -20,6 +20,10 @@ COLLECTIVES = (
     "all_reduce_coalesced", "all_gather_coalesced",
 )  # fmt: skip
 POINT_TO_POINT = ("send", "recv", "isend", "irecv")
+MONITORED_BARRIER = "monitored_barrier"
+NUMBERS_OF_A_MONITORED_BARRIER = (
+    2  # in the recorder, on every rank; gloo's own count has more on rank 0, which hears all others
+)
 DESCRIBED_BY_ITS_TENSOR = ("all_reduce", "broadcast", "reduce", "all_gather")
 MOST_TAGS = 1 << 32
 ROOTS = ("src", "dst", "group_src", "group_dst")
@@ -35,7 +39,7 @@ class Calls:
         # how many of a group's numbers its sends and receives took (gloo counts them too)
         self._apart: dict[str, int] = {}
         self._inside: set[int] = set()  # threads in one of our functions: what that calls in turn is no call of its own
-        for name in COLLECTIVES + POINT_TO_POINT:
+        for name in (*COLLECTIVES, *POINT_TO_POINT, MONITORED_BARRIER):
             function = getattr(c10d, name, None)
             if function is not None:
                 setattr(c10d, name, self._recorded(name, function))
@@ -44,7 +48,8 @@ class Calls:
     def _recorded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         position = {parameter: index for index, parameter in enumerate(inspect.signature(function).parameters)}
         roots = tuple(root for root in ROOTS if root in position)
-        numbered = name not in POINT_TO_POINT
+        numbered = name in COLLECTIVES
+        taken = NUMBERS_OF_A_MONITORED_BARRIER if name == MONITORED_BARRIER else 0
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the signature is PyTorch's
@@ -87,7 +92,7 @@ class Calls:
                 if index is not None:
                     log.strip.end(index)
                     if not numbered:
-                        self._apart_from(group, before)
+                        self._apart_from(group, before, taken)
 
         return call
 
@@ -95,9 +100,9 @@ class Calls:
         """The group of all ranks, or None before it is made and after it is destroyed."""
         return self._c10d._world.default_pg  # noqa: SLF001 - the public getter raises
 
-    def _apart_from(self, group: Any, before: int) -> None:  # noqa: ANN401
+    def _apart_from(self, group: Any, before: int, taken: int) -> None:  # noqa: ANN401
         name = str(group.group_name)
-        self._apart[name] = self._apart.get(name, 0) + _number_of(group) - before
+        self._apart[name] = self._apart.get(name, 0) + max(_number_of(group) - before - taken, 0)
 
     def made(self, group: Any) -> int:  # noqa: ANN401
         """How many collectives the group has made, as the recorder counts them."""
