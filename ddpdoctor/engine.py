@@ -13,9 +13,11 @@ from types import ModuleType
 from typing import Any
 
 from ddpdoctor import analysis, checks
+from ddpdoctor.analysis.failures import Failures, who
 from ddpdoctor.evidence import Evidence, PerRank
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Rule, Severity, SkipCheck, Skipped
+from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Rule, Severity, SkipCheck, Skipped, group_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collec
     )
     if report.explained or select:
         return report
-    return replace(report, undecided=(*report.undecided, *_unexplained(evidence)))
+    lost = _lost(evidence, resolver(Failures | None))
+    return replace(report, undecided=(*report.undecided, *_unexplained(evidence), *lost))
 
 
 def _unexplained(evidence: Evidence) -> Iterator[str]:
@@ -70,6 +73,19 @@ def _unexplained(evidence: Evidence) -> Iterator[str]:
     unseen = [f"{each.kind} of rank {each.rank} ({each.reason})" for each in evidence.missing if each.rank is not None]
     not_seen = f"; not seen: {', '.join(unseen)}" if unseen else ""
     yield f"the job has stood still for {stall.seconds:.0f} s, and what its ranks show does not say why{not_seen}"
+
+
+def _lost(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
+    """`ranks 0-1 lost a peer, and nothing is known here of ranks 2-3 of 4`: one of those ended first, or their node did."""
+    size = evidence.one(JobSize)
+    if size is None or failures is None or not failures.lost:
+        return
+    unknown = {*range(size.ranks)} - {facts.rank for facts in evidence.ranks}
+    if unknown:
+        yield (
+            f"{who(failures.lost)} lost a peer, and nothing is known here of {group_ranks([*unknown])} of {size.ranks}: their "
+            "log, or the case of `ddpdoctor watch` on their node, tells whether they failed; if neither is there, is the node?"
+        )
 
 
 @cache

@@ -12,6 +12,7 @@ from ddpdoctor.engine import Check, diagnose
 from ddpdoctor.evidence import Evidence, Missing, PerRank, RankFacts
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, group_ranks
+from tests.endings import LOST_PEER, ended, raised
 from tests.standstills import rank, stack, standstill
 
 
@@ -133,3 +134,14 @@ def test_a_standstill_that_nothing_explains_is_undecided_and_says_what_was_not_s
         == "the job has stood still for 6 s, and what its ranks show does not say why; not seen: Stacks of rank 2 (gone)"
     )
     assert diagnose(standstill(rank(), rank(stack()), rank())).undecided == ()  # DDP307 explains it
+
+
+def test_where_only_ranks_on_other_nodes_can_have_failed_first_it_is_said_whose_word_is_missing() -> None:
+    half = ended(LOST_PEER, LOST_PEER, job=(JobSize(ranks=4),))
+    report = diagnose(half)
+    assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
+    (said,) = report.undecided
+    assert said.startswith("ranks 0-1 lost a peer, and nothing is known here of ranks 2-3 of 4: their log,")
+    assert (
+        diagnose(ended(raised("disk full"), LOST_PEER, job=(JobSize(ranks=4),))).undecided == ()
+    )  # DDP401 explains it

@@ -95,6 +95,11 @@ class Failures:
         )
 
     @property
+    def lost(self) -> tuple[Failure, ...]:
+        """Ranks that say no more than that a peer was gone."""
+        return tuple(failure for failure in self.all if failure.echo is Echo.PEER_GONE)
+
+    @property
     def killed(self) -> tuple[Failure, ...]:
         """Ranks that a signal ended, other than their launcher's, and that raised nothing of their own before."""
         return (*self._ended_by_signal, *self._interrupted)

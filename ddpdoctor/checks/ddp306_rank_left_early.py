@@ -8,7 +8,6 @@ from ddpdoctor.analysis import handled
 from ddpdoctor.analysis.apart import HOW_IT_IS_KNOWN, Apart
 from ddpdoctor.analysis.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.failures import Failures, unique_ranks, who
-from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, StepCount
@@ -68,7 +67,7 @@ def check(
 
 def _by_exits(failures: Failures, steps: Mapping[int, int]) -> Iterator[Finding]:
     """Ranks that ended with 0 where all that failed says only that a peer was gone."""
-    lost = [failure for failure in failures.all if failure.echo is Echo.PEER_GONE]
+    lost = failures.lost
     theirs = [failure for failure in failures.all if failure.echo is None and not failure.exit.ended_by_launcher]
     if failures.finished and lost and not theirs:
         after, still = _steps(failures.finished, steps), _steps(unique_ranks(lost), steps)

@@ -18,6 +18,7 @@ from ddpdoctor.launch.observed import Received
 
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
 FATAL = "Fatal Python error: "
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # of a launcher itself, or of one below a shell
 BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
 ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 GRACE_SECONDS = 600.0  # to save a checkpoint; Slurm gives 30 s unless told otherwise, Kubernetes too
@@ -134,7 +135,8 @@ def _end(agent: RankProcess, ended: Mapping[int, Ended], main: tuple[int, int | 
     if agent.pid == main[0] and main[1] is not None:
         return _End(agent, main[1], None, error)
     if not is_alive(agent.pid):  # nobody told us its code
-        return _End(agent, 1 if error is not None else None, None, error)
+        with_launcher = main[1] in KILLED and error is None and agent.left_at() is None
+        return _End(agent, -signal.SIGKILL if with_launcher else 1 if error is not None else None, None, error)
     return _End(agent, None, None, error) if error is not None else None  # it has failed but does not exit
 
 

@@ -21,6 +21,7 @@ from ddpdoctor.model import group_ranks
 ENDED = "ended"  # in the meta of a case: the exit code of the node's command, empty while it runs
 BEAT_SECONDS = 5.0
 ALIVE_SECONDS = 30.0  # six beats
+ANSWER_SECONDS = 20.0  # two beats, and a look in between
 PATIENCE_SECONDS = 10.0  # all nodes stand still at the same moment, and a look takes one to three seconds
 POLL_SECONDS = 0.2
 CLOCK_SECONDS = 2.0  # how coarse the times of a file system may be
@@ -45,6 +46,11 @@ class OtherNodes:
     _seen: set[int] = field(default_factory=set)
     _next_beat: float = 0.0
     _next_visit: float = 0.0
+
+    @property
+    def has_others(self) -> bool:
+        """Whether some ranks of the job run on other nodes, as far as is known."""
+        return self._lowest is not None
 
     def beat(self, ranks: Sequence[RankProcess]) -> None:
         """Show that this node takes part, once its ranks are known, where the job has others."""
@@ -90,7 +96,10 @@ class OtherNodes:
 
         Where we ended the job ourselves, what the other nodes then say is our doing: what they said of the standstill counts.
         """
-        if self._write(evidence, str(code)) is None or self._lowest != 0:
+        written_at = self._write(evidence, str(code))
+        if written_at is not None and code != 0 and not self.speaks:
+            self.speaks = not self._rank_0_answers(written_at)
+        if written_at is None or self._lowest != 0:
             return self._joined(evidence, ())
         if ended_by_us is None:
             return self._joined(evidence, self._others(self._joined_at, ended=True))
@@ -144,6 +153,15 @@ class OtherNodes:
                     waiting.remove(lowest)
                     yield theirs
             time.sleep(POLL_SECONDS if waiting else 0.0)
+
+    def _rank_0_answers(self, since: float) -> bool:
+        """Whether the `watch` of rank 0's node shows itself after `since`; one that has died, with its node, never will."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while 0 in self._alive() and time.monotonic() < deadline:
+            if self._rank_0_failed() or _times(self._sign(0)).get(0, 0.0) > since:
+                return True
+            time.sleep(POLL_SECONDS)
+        return self._rank_0_failed()
 
     def _rank_0_failed(self) -> bool:
         theirs = _read(self._case(0)) if 0 in self._written(self._joined_at) else None

@@ -15,16 +15,19 @@ from ddpdoctor.collect.agents import RankProcess, find_ranks
 from ddpdoctor.collect.crawling import CODES, crawling
 from ddpdoctor.collect.job_evidence import JobEvidence
 from ddpdoctor.collect.other_nodes import OtherNodes
+from ddpdoctor.collect.processes import is_alive
 from ddpdoctor.collect.quiet_moves import QuietMoves
 from ddpdoctor.collect.stall import Rhythm
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.pace import Looks
 from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import group_ranks
 
 POLL_SECONDS = 0.2
 PACE_SECONDS = 60.0  # of steps before a running job is asked whether it crawls; then after four times as many
+SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
 MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
 
 
@@ -80,6 +83,18 @@ class Crawling:
 
 Event: TypeAlias = Stalled | Waiting | Recovered | Crawling | Deserted | Ended
 
+Begun: TypeAlias = tuple[
+    tuple[int, ...], ...
+]  # by rank its process, and how many calls, forwards and steps it has begun
+
+
+@dataclass(frozen=True, slots=True)
+class _Stirred:
+    """A sign of life `at` some time, after a standstill of `quiet` seconds."""
+
+    at: float
+    quiet: float
+
 
 @dataclass(slots=True)
 class Watch:
@@ -90,6 +105,8 @@ class Watch:
     nodes: OtherNodes = field(default_factory=OtherNodes)
     pace_after: float = PACE_SECONDS
     _stall: Evidence | None = None
+    _begun: Begun = ()
+    _stirred: _Stirred | None = None
     _next_look: float = 0.0
     _looks: int = 0
     _stepping_since: float | None = None
@@ -104,20 +121,42 @@ class Watch:
             now = time.monotonic()
             quiet = self.rhythm.quiet(now)
             stepped = bool(ranks) and all(agent.header.steps for agent in ranks)
-            if self.rhythm.observe((_signs(ranks), moves.seen(ranks, quiet)), now, stepped=stepped):
+            moved = self.rhythm.observe((_signs(ranks), moves.seen(ranks, quiet)), now, stepped=stepped)
+            if moved and self._stall is None:
                 self._next_look = 0.0
-                if self._stall is not None:
-                    self._stall, self._looks = None, 0
-                    known.notes.append(f"the job stood still for {quiet:.1f} s and went on by itself")
-                    yield Recovered(quiet)
+            elif moved:
+                self._stirred = self._stirred or _Stirred(now, quiet)
+            if self._goes_on(ranks, now):
+                yield self._recovered()
+            if moved:
                 yield from self._pace(ranks, now, stepped=stepped)
             elif self._stall is not None and self.nodes.deserted():
                 yield Deserted()
             elif ranks and quiet >= max(self._next_look, self.rhythm.patience()):
                 yield from self._look(ranks, quiet)
+        if code == 0 and self._stirred is not None:
+            yield self._recovered()
         known.job.drain()
         ended = known.at_the_end(code, self._stall)
         yield Ended(code, self.nodes.at_the_end(ended, code, self._stall if known.killed_at is not None else None))
+
+    def _goes_on(self, ranks: tuple[RankProcess, ...], now: float) -> bool:
+        """Whether a job that stood still has begun something new, or calls of it came back without the end of any rank.
+
+        Where peers time out or die, calls come back with an error: that is how a standstill ends a job, and no way out of it.
+        """
+        if self._stirred is None:
+            return False
+        if _begun(ranks) != self._begun:
+            return True
+        return now - self._stirred.at > SETTLED_SECONDS and not any(_failed(agent) for agent in ranks)
+
+    def _recovered(self) -> Recovered:
+        assert self._stirred is not None
+        quiet = self._stirred.quiet
+        self._stall, self._stirred, self._looks, self._next_look = None, None, 0, 0.0
+        self.known.notes.append(f"the job stood still for {quiet:.1f} s and went on by itself")
+        return Recovered(quiet)
 
     def _pace(self, ranks: tuple[RankProcess, ...], now: float, *, stepped: bool) -> Iterator[Event]:
         """Now and then, whether a job that gets on crawls."""
@@ -146,19 +185,44 @@ class Watch:
         processes = evidence.per_rank(ProcessState)
         doings = doings_of(processes, evidence.per_rank(Stacks), None) if processes is not None else Doings(each=())
         working = [doing for doing in doings.elsewhere if doing.moves]
+        unseen = [] if doings.elsewhere else self._unseen(evidence)
         if not doings.waiting and not any(doing.moves is False for doing in doings.elsewhere):
             self._next_look = quiet + self.rhythm.patience()
-        elif working and quiet < self.rhythm.patience(moving=True):
+        elif (working or unseen) and quiet < self.rhythm.patience(moving=True):
             self._next_look = quiet + self.rhythm.patience()
-            yield Waiting(_busy(doings))
+            yield Waiting(_busy(doings) if working else _elsewhere(doings, unseen))
         else:
-            self._stall, self._next_look = evidence, math.inf
+            self._stall, self._begun, self._next_look = evidence, _begun(ranks), math.inf
             self._looks += 1
             yield Stalled(evidence, quiet, last=self._looks == MOST_LOOKS)
 
+    def _unseen(self, evidence: Evidence) -> list[int]:
+        """The ranks on other nodes of which nothing is known here, once the job trains: one of them may be at work."""
+        size = evidence.one(JobSize)
+        if size is None or not (self.nodes.speaks and self.nodes.has_others and self.rhythm.stepped):
+            return []
+        return sorted({*range(size.ranks)} - {facts.rank for facts in evidence.ranks})
 
-def _signs(ranks: tuple[RankProcess, ...]) -> tuple[tuple[int, ...], ...]:
-    return tuple((agent.pid, *agent.header[5:8], agent.header.returned) for agent in ranks)
+
+def _begun(ranks: tuple[RankProcess, ...]) -> Begun:
+    return tuple((agent.pid, agent.header.written, agent.header.forwards, agent.header.steps) for agent in ranks)
+
+
+def _failed(agent: RankProcess) -> bool:
+    return agent.error() is not None or (agent.left_at() is None and not is_alive(agent.pid))
+
+
+def _signs(ranks: tuple[RankProcess, ...]) -> Begun:
+    return (*_begun(ranks), tuple(agent.header.returned for agent in ranks))
+
+
+def _elsewhere(doings: Doings, unseen: list[int]) -> str:
+    """`ranks 2-3 wait for others, and nothing is known here of ranks 0-1, on other nodes`."""
+    waiting = [doing.rank for doing in doings.waiting]
+    verb = "wait" if len(waiting) > 1 else "waits"
+    return (
+        f"{group_ranks(waiting)} {verb} for others, and nothing is known here of {group_ranks(unseen)}, on other nodes"
+    )
 
 
 def _busy(doings: Doings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -94,3 +95,20 @@ def test_a_rank_that_was_killed_before_we_ended_the_job_was_not_ended_by_us(tmp_
 
     assert ended_by_launcher(ranks, killed, killed_at=11.5) == [0]
     assert ended_by_launcher(ranks, killed, killed_at=10.5) == [0, 1]
+
+
+def test_ranks_that_are_gone_with_a_launcher_that_was_killed_were_killed_like_it(tmp_path: Path) -> None:
+    """A torchrun that SIGKILL ends collects nobody. Rank 1 came to the end of its program, rank 2 had raised before."""
+    ranks = [rank(tmp_path, number) for number in range(3)]
+    (tmp_path / f"{FIRST_PID + 1}.left").write_text("1800000000.0")
+    error = {"type": "OSError", "message": "disk full", "at": 1_799_999_999.0}
+    (tmp_path / f"{FIRST_PID + 2}.error").write_text(json.dumps(error))
+
+    def codes(main: int) -> dict[int, int | None]:
+        exits = exits_of(ranks, {}, main=(TORCHRUN, main), killed_at=None)
+        return {number: one.exit_code for number, one in sorted(exits.items())}
+
+    assert codes(-signal.SIGKILL) == codes(128 + signal.SIGKILL) == {0: -signal.SIGKILL, 1: None, 2: 1}
+    assert codes(1) == {0: None, 1: None, 2: 1}  # healthy twin: a launcher that ended by itself
+    killed_by_us = exits_of(ranks, {}, main=(TORCHRUN, -signal.SIGKILL), killed_at=12.0)
+    assert killed_by_us[0].ended_by_launcher

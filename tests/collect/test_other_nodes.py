@@ -23,6 +23,7 @@ from tests.flights import STEP, flights, waits
 def _two_nodes_of_two_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process of rank N has the number 100 + N, and what torchrun gives to it. Nobody waits long for a node."""
     monkeypatch.setattr(other_nodes, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(other_nodes, "ANSWER_SECONDS", 0.5)
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     monkeypatch.setattr(
         processes,
@@ -98,6 +99,22 @@ def test_where_rank_0s_node_has_left_a_node_speaks_for_itself(tmp_path: Path) ->
     assert not second.deserted()
     second.at_the_end(steps(2, 3), 1, None)
     assert second.speaks
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_where_rank_0s_node_went_down_a_node_speaks_for_itself(
+    alive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
+
+    def sleeps(_seconds: float) -> None:
+        if alive:  # healthy twin: it shows itself once more, and reports
+            monkeypatch.setattr(first, "_next_beat", 0.0)
+            first.beat([agent(0), agent(1)])
+
+    monkeypatch.setattr(other_nodes.time, "sleep", sleeps)
+    second.at_the_end(steps(2, 3), 1, None)
+    assert second.speaks != alive
 
 
 def test_a_failure_that_rank_0s_node_has_told_is_not_told_again(tmp_path: Path) -> None:
