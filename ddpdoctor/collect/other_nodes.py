@@ -44,6 +44,7 @@ class OtherNodes:
     _pids: tuple[int, ...] = ()
     _joined_at: float = 0.0
     _seen: set[int] = field(default_factory=set)
+    _stands: bool = False  # the case in the directory is that of a standstill
     _next_beat: float = 0.0
     _next_visit: float = 0.0
 
@@ -87,9 +88,17 @@ class OtherNodes:
     def at_a_standstill(self, evidence: Evidence, quiet: float) -> Evidence:
         """Write this node's case of a standstill that has lasted for `quiet` seconds; on the node of rank 0, add the others'."""
         written_at = self._write(evidence, "")
+        self._stands = written_at is not None
         if written_at is None or self._lowest != 0:
             return self._joined(evidence, ())
         return self._joined(evidence, self._others(written_at - quiet - CLOCK_SECONDS, ended=False))
+
+    def goes_on(self) -> None:
+        """Take back this node's case of a standstill that is over, so that nobody judges a later one by it."""
+        if self._stands and self._lowest is not None:
+            self._stands = False
+            with contextlib.suppress(OSError):
+                self._case(self._lowest).unlink(missing_ok=True)
 
     def at_the_end(self, evidence: Evidence, code: int, ended_by_us: Evidence | None) -> Evidence:
         """Write this node's case once its command has ended with `code`; on the node of rank 0, add the others'.

@@ -83,9 +83,8 @@ class Crawling:
 
 Event: TypeAlias = Stalled | Waiting | Recovered | Crawling | Deserted | Ended
 
-Begun: TypeAlias = tuple[
-    tuple[int, ...], ...
-]  # by rank its process, and how many calls, forwards and steps it has begun
+# of each rank its process, and how many calls, forwards and steps it has begun
+Begun: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +123,7 @@ class Watch:
             moved = self.rhythm.observe((_signs(ranks), moves.seen(ranks, quiet)), now, stepped=stepped)
             if moved and self._stall is None:
                 self._next_look = 0.0
+                self.nodes.goes_on()
             elif moved:
                 self._stirred = self._stirred or _Stirred(now, quiet)
             if self._goes_on(ranks, now):
@@ -153,6 +153,7 @@ class Watch:
 
     def _recovered(self) -> Recovered:
         assert self._stirred is not None
+        self.nodes.goes_on()
         quiet = self._stirred.quiet
         self._stall, self._stirred, self._looks, self._next_look = None, None, 0, 0.0
         self.known.notes.append(f"the job stood still for {quiet:.1f} s and went on by itself")

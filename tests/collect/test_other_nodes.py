@@ -73,6 +73,13 @@ def test_a_case_of_an_earlier_standstill_does_not_count(tmp_path: Path) -> None:
     assert "nothing is known here of ranks 2-3 of 4, on other nodes" in together.notes[0]
 
 
+def test_a_standstill_that_a_node_has_left_is_not_joined_to_the_next_one(tmp_path: Path) -> None:
+    first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
+    second.at_a_standstill(steps(2, 3), 5.0)
+    second.goes_on()
+    assert known(first.at_a_standstill(steps(0, 1), 5.0)) == {0: 3, 1: 3}
+
+
 def test_at_the_end_the_last_word_of_a_node_counts(tmp_path: Path) -> None:
     first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
     second.at_a_standstill(steps(2, 3, made=3), 5.0)
