@@ -25,7 +25,9 @@ class ReplicasDifferError(DdpdoctorError):
 
 
 def check_replicas(model: nn.Module, optimizers: Iterable[Optimizer], step: int, *, stop: bool) -> None:
-    """Compare the replicas on all ranks; a finding that fails is logged, and raised where `stop` is set.
+    """Compare the replicas on all ranks; a finding that fails is logged, or raised where `stop` is set.
+
+    A comparison that could not be made is logged and ends nothing.
 
     Raises:
         ReplicasDifferError: the ranks hold different weights or optimizer state, and `stop` is set.
@@ -37,8 +39,9 @@ def check_replicas(model: nn.Module, optimizers: Iterable[Optimizer], step: int,
     chosen: list[Optimizer | None] = [*optimizers]
     for optimizer in chosen or [None]:
         report = verify_sync(model, optimizer)
-        if report.exit_code(Severity.FAIL):
+        code = report.exit_code(Severity.FAIL)
+        if code != 0:
             said = f"after step {step}: {text.render(report).strip()}"
-            if stop:
+            if code == ReplicasDifferError.exit_code and stop:
                 raise ReplicasDifferError(said)
             log.error(said)
