@@ -95,9 +95,10 @@ class track:  # noqa: N801 - used like `open` or `suppress`
             exchange.give({"files": files, "raised": raised})
             given = exchange.take() if kind is None else {}
             exchange.leave(wait=kind is None)
-            evidence = _evidence(given)
-        except dist.DistError as lost:
+        except (dist.DistError, ValueError) as lost:  # ValueError: the block has destroyed the process group
             evidence = Evidence(undecided=(f"the job's store could not be reached: {lost}",))
+        else:
+            evidence = _evidence(given)
         if kind is None:
             self._report = diagnose(evidence, ignore=NOT_SEEN)
 

@@ -40,6 +40,11 @@ def test_a_block_without_training_is_undecided(answers: dict[str, Any]) -> None:
     assert answers["nothing_trained"]["undecided"] == ["no optimizer made a step in the tracked block"]
 
 
+def test_a_block_that_destroys_the_process_group_is_undecided_and_raises_nothing(answers: dict[str, Any]) -> None:
+    (why,) = answers["destroys_the_group"]["undecided"]
+    assert why.startswith("the job's store could not be reached: Default process group has not been initialized")
+
+
 def test_no_hook_is_left_and_no_bit_is_changed(answers: dict[str, Any]) -> None:
     clean = {"patched": [], "global hooks": 0, "module hooks": 0, "gradient hooks": 0, "same bits": True}
     assert answers["leaves_no_hook"] == clean
