@@ -30,7 +30,8 @@ def check(bench: CollectiveBench) -> Iterator[Finding]:
     hosts = list(dict.fromkeys(place.host for place in bench.ranks))
     if published is None:
         raise SkipCheck(
-            f"nobody published {bench.collective} over {len(bench.ranks)} x {devices} on {len(hosts)} host(s)"
+            f"nobody published {bench.collective} over {len(bench.ranks)} x {devices} on {len(hosts)} "
+            f"host{'s' if len(hosts) > 1 else ''}"
         )
     large = [size for size in bench.sizes if size.size_bytes >= LEAST_BYTES]
     if not large:

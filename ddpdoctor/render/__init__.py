@@ -41,7 +41,8 @@ def summary(report: Report) -> str:
         if (number := sum(finding.severity is severity for finding in report.findings))
     ]
     found = ", ".join(counts) if counts else "no findings"
-    parts = [f"{len(report.ran)} checks ran", f"{sum(outcome.tried for outcome in report.skipped)} skipped"]
+    ran = len(report.ran)
+    parts = [f"{ran} check{'' if ran == 1 else 's'} ran", f"{sum(outcome.tried for outcome in report.skipped)} skipped"]
     if report.crashed:
         parts.append(f"{len(report.crashed)} crashed")
     return f"{found} ({', '.join(parts)})"
