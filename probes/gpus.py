@@ -56,7 +56,7 @@ def gpu(index: int) -> dict[str, Any]:
     for name, read in READERS.items():
         try:
             known[name] = read(handle)
-        except pynvml.NVMLError as error:  # noqa: PERF203 - each answer may fail on its own
+        except (pynvml.NVMLError, AttributeError) as error:  # noqa: PERF203 - each may fail on its own, or be newer than pynvml
             unread[name] = str(error)
     return {**known, "unread": unread}
 

@@ -124,3 +124,12 @@ def test_a_lost_gpu_is_kept_with_the_reason(gpus: Gpus) -> None:
 def test_a_host_without_driver_says_so(tmp_path: Path) -> None:
     source = STAND_IN + "\n\ndef nvmlInit():\n    raise NVMLError(NVML_ERROR_DRIVER_NOT_LOADED)\n"
     assert answered(tmp_path, source) == {"missing": {"Gpus": "no NVIDIA GPU: the driver is not loaded"}}
+
+
+def test_a_pynvml_that_lacks_a_name_costs_one_answer_and_not_all(tmp_path: Path) -> None:
+    """nvidia-ml-py before 12.570 does not know the recovery action."""
+    older = STAND_IN + "\ndel NVML_FI_DEV_GET_GPU_RECOVERY_ACTION\n"
+    (first, _) = msgspec.convert(answered(tmp_path, older)["Gpus"], Gpus).gpus
+    assert first.name == "NVIDIA H100 80GB HBM3"
+    assert first.recovery_action is None
+    assert "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION" in first.unread["recovery_action"]
