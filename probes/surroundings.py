@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 import torch.distributed as dist
+
+from ddpdoctor.collect.cgroup import Cgroup
+from ddpdoctor.collect.world import World
 
 CLOCK_ROUNDS = 8
 
@@ -32,21 +34,10 @@ def memory_for_each(ranks: list[dict[str, Any]], device: torch.device) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
     here = sum(rank["boot"] == ranks[dist.get_rank()]["boot"] for rank in ranks)
-    return int(min(psutil.virtual_memory().available, *cgroup_room()) // here)
-
-
-def cgroup_room() -> Iterator[int]:
-    """What is left below the memory limit of this process's cgroup, where it has one."""
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        paths = Path("/sys/fs/cgroup", limit), Path("/sys/fs/cgroup", used)
-        if all(path.exists() for path in paths):
-            most, now = (path.read_text().strip() for path in paths)
-            if most.isdigit():
-                yield max(0, int(most) - int(now))
-    yield 1 << 62
+    available = int(psutil.virtual_memory().available)
+    limit, used = Cgroup(World()).memory()
+    room = available if limit is None else max(0, limit - (used or 0))
+    return min(available, room) // here
 
 
 def clock_offset(ranks: list[dict[str, Any]], control: dist.ProcessGroup) -> float:
