@@ -33,7 +33,7 @@ def memory_for_each(ranks: list[dict[str, Any]], device: torch.device) -> int:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return int(free)
-    here = sum(rank["boot"] == ranks[dist.get_rank()]["boot"] for rank in ranks)
+    here: int = sum(rank["boot"] == ranks[dist.get_rank()]["boot"] for rank in ranks)
     available = int(psutil.virtual_memory().available)
     limit, used = Cgroup(World()).memory()
     room = available if limit is None else max(0, limit - (used or 0))
