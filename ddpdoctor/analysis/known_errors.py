@@ -17,6 +17,7 @@ class Echo(Enum):
     ENDED = "somebody ended this rank"
 
 
+OF_A_PEER = (Echo.MISMATCHED, Echo.PEER_GONE, Echo.TIMED_OUT)
 _ECHOES = (
     (Echo.MISMATCHED, re.compile(r"op\.preamble\.length <= op\.nbytes")),
     (
@@ -26,7 +27,7 @@ _ECHOES = (
             r"unbound_buffer\.cc.*Connection|ncclRemoteError|remote process exited or there was a network error|"
             r"[Ff]ailed to recv, got 0 bytes|Broken pipe.*TCPStore|TCPStore.*(?:Broken pipe|Connection reset)|"
             r"NCCL communicator (?:was|has been) aborted|Application timeout caused pair closure|"
-            r"Connection was likely closed\. Did the remote server shutdown or crash"
+            r"Connection was likely closed\. Did the remote server shutdown or crash|successfully reached monitoredBarrier, but"
         ),
     ),
     (

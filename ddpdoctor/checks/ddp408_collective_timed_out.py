@@ -18,9 +18,11 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ran
 TIMED_OUT = re.compile(
     r"Timed out waiting (?P<gloo>\d+)ms for (?:recv|send) operation"
     r"|Watchdog caught collective operation timeout.*?Timeout\(ms\)=(?P<nccl>\d+)"
-    r"|wait timeout after (?P<store>\d+)ms",
+    r"|wait timeout after (?P<store>\d+)ms"
+    r"|Ranks? [\d, ]+ failed to pass monitoredBarrier in (?P<barrier>\d+) ms",
     re.DOTALL,
 )
+_LATE_FOR_A_BARRIER = re.compile(r"Ranks? ([\d, ]+) failed to pass monitoredBarrier")
 _STOOD_STILL = "a call into CUDA or NCCL does not return there, or a thread does not let go of the GIL"
 
 RULE = Rule(
@@ -44,13 +46,18 @@ def check(
     if exits is None and doings is None and timeline is not None:
         yield from _without_a_dump(timeline)
     timed_out = {}
+    late: set[int] = set()
     for entry in exits or ():
         text = entry.value.error.message if entry.value.error is not None else "\n".join(entry.value.tail)
         found = TIMED_OUT.search(text)
         if found is not None:
             timed_out[entry.rank] = (entry.value, int(next(filter(None, found.groups()))) / 1000)
+        if (
+            entry.rank == 0
+        ):  # whom all ranks tell that they have come; another group's first rank counts in its group's numbers
+            late.update(int(rank) for told in _LATE_FOR_A_BARRIER.findall(text) for rank in re.findall(r"\d+", told))
     if timed_out:
-        absent = _absent(timeline, watchdogs)
+        absent = sorted({*_absent(timeline, watchdogs), *late})
         _, seconds = next(iter(timed_out.values()))
         never = f"; {group_ranks(absent)} never came" if absent else ""
         yield RULE.finding(

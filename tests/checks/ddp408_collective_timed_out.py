@@ -3,7 +3,7 @@
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from tests.checks import Sick, ranks
-from tests.endings import FINE, ended, gave_up, stood_still
+from tests.endings import FINE, ended, gave_up, raised, stood_still
 from tests.flights import STEP, flights, waits
 
 GLOO = RankError(
@@ -14,6 +14,10 @@ GLOO = RankError(
 NCCL = (
     "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, "
     "Timeout(ms)=600000) ran for 600042 milliseconds before timing out."
+)
+LATE = "[Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 5000 ms"
+TOLD_BY_RANK_0 = (
+    "Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
 )
 
 SICK = (
@@ -37,6 +41,15 @@ SICK = (
     Sick(
         evidence=ended(gave_up(0, "GATHER", numel=7), gave_up(1, "GATHER", numel=9)),
         says="ranks 0-1 gave up waiting in a collective after 600 s",
+    ),
+    Sick(  # rank 0 says for whom a monitored barrier waited
+        evidence=ended(raised(LATE), raised(TOLD_BY_RANK_0)),
+        says="rank 0 gave up waiting in a collective after 5 s; ranks 2-3 never came",
+        ranks=(2, 3),
+    ),
+    Sick(  # the first rank of another group counts in that group's own numbers
+        evidence=ended(None, raised(LATE)),
+        says="rank 1 gave up waiting in a collective after 5 s",
     ),
     Sick(
         evidence=ended(FINE, stood_still(1)),
