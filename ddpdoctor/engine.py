@@ -14,6 +14,7 @@ from typing import Any
 
 from ddpdoctor import analysis, checks
 from ddpdoctor.analysis.failures import Failures, who
+from ddpdoctor.analysis.known_errors import OF_A_PEER
 from ddpdoctor.evidence import Evidence, PerRank
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import JobSize
@@ -76,16 +77,21 @@ def _unexplained(evidence: Evidence) -> Iterator[str]:
 
 
 def _lost(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
-    """`ranks 0-1 lost a peer, and nothing is known here of ranks 2-3 of 4`: one of those ended first, or their node did."""
-    size = evidence.one(JobSize)
-    if size is None or failures is None or not failures.lost:
+    """`ranks 0-1 lost a peer, and nothing is known here of ranks 2-3 of 4`: one of those ended first, or their node did.
+
+    Of logs alone, which tell no size: that the peer's own words are not among them.
+    """
+    if failures is None:
         return
-    unknown = {*range(size.ranks)} - {facts.rank for facts in evidence.ranks}
-    if unknown:
+    size = evidence.one(JobSize)
+    unknown = {*range(size.ranks)} - {facts.rank for facts in evidence.ranks} if size is not None else set()
+    if size is not None and unknown and failures.lost:
         yield (
             f"{who(failures.lost)} lost a peer, and nothing is known here of {group_ranks([*unknown])} of {size.ranks}: their "
             "log, or the case of `ddpdoctor watch` on their node, tells whether they failed; if neither is there, is the node?"
         )
+    elif failures.log is not None and (told := [failure for failure in failures.all if failure.echo in OF_A_PEER]):
+        yield f"{who(told)} failed because of a peer, whose own error is not here: give the logs of all ranks"
 
 
 @cache

@@ -15,6 +15,7 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
 SIGABRT = 6  # with it native code ends itself: where its last words are an echo, so is the end
+_TORCHRUNS = re.compile(r"/bin/torchrun$|torch/distributed/(?:run|launcher/api|elastic/agent/server/\w+)\.py$")
 _PASSES_ON = re.compile(r"^Caught |See inner exception for details")
 _ON_THE_GPU = re.compile(r"(?:what\(\):|terminated with exception:) .*?(?P<type>(?:CUDA|HIP) error): (?P<message>.+)")
 NEVER = 1 << 60  # the order of an end that nobody saw
@@ -48,8 +49,14 @@ class Failure:
 
     @property
     def who(self) -> str:
-        """`rank 3`, or `a rank` where the log does not tell which."""
-        return f"rank {self.rank}" if self.rank is not None else "a rank"
+        """`rank 3`; `a rank` where the log does not tell which, or `the launcher`."""
+        return f"rank {self.rank}" if self.rank is not None else "the launcher" if self.by_launcher else "a rank"
+
+    @property
+    def by_launcher(self) -> bool:
+        """Whether torchrun raised it, which has no rank."""
+        stack = self.error.stack if self.error is not None else ()
+        return self.rank is None and any(_TORCHRUNS.search(frame.file) for frame in stack)
 
     @property
     def place(self) -> Frame | None:
@@ -225,9 +232,12 @@ def _words(error: RankError) -> str:
 
 
 def who(failures: Iterable[Failure]) -> str:
-    """`ranks 0-2`, or `a rank that the log does not name`."""
-    ranks = unique_ranks(failures)
-    return group_ranks(ranks) if ranks else "a rank that the log does not name"
+    """`ranks 0-2`; without ranks `the launcher`, or `a rank that the log does not name`."""
+    failures = [*failures]
+    if ranks := unique_ranks(failures):
+        return group_ranks(ranks)
+    launcher = all(failure.by_launcher for failure in failures)
+    return "the launcher" if launcher else "a rank that the log does not name"
 
 
 def unique_ranks(failures: Iterable[Failure]) -> tuple[int, ...]:

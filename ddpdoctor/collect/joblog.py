@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,13 +19,18 @@ from ddpdoctor.evidence.ranks import RankError, RankExit
 TAIL_LINES = 20
 MAX_SAID = 60
 MAX_SAID_CHARACTERS = 500
+MAX_FORMS = 1000
 
+_NUMBER = re.compile(r"\d+(?:[.,:e+-]*\d+)*")
 _FIELD = re.compile(r"^\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)$")
 _TABLE_RANK = re.compile(r"(\d+) \(local_rank: (\d+)\)")
 _TABLE_CODE = re.compile(r"(-?\d+)\s*\(pid: (\d+)\)")
 _ENDED = re.compile(r"Sending process (\d+) closing signal SIG(?:TERM|INT|KILL)")
 _OURS = re.compile(r"torch/distributed/elastic/|torch/multiprocessing/spawn\.py|torch/distributed/(?:run|launcher)")
 _SPAWNED = re.compile(r"^-- Process (\d+) terminated with the following error:")
+_SPAWNED_ENDED = re.compile(r"process (\d+) terminated with (?:signal (SIG[A-Z]+)|exit code (\d+))$")
+_DEEPSPEED = re.compile(r"\[launch\.py:\d+:\w+\] \[.*'--local_rank=(\d+)'.* exits with return code = (-?\d+)$")
+_HOSTS_OF_DEEPSPEED = re.compile(r"WORLD INFO DICT: \{'[^']+': \[[\d, ]*\], ")
 _LAUNCHERS_OWN = {"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError"}
 _SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit code (\d+)|(\w.*))")
 _CANCELLED = re.compile(
@@ -57,6 +63,17 @@ class _Rank:
     host: str = ""
     ended_at: float | None = None
     first_error: int | None = None
+    forms: set[str] = field(default_factory=set)
+    survived: int = 0
+
+    def goes_on(self, text: str) -> bool:
+        """Whether this line says what was said before any exception, with other numbers: `step 70 loss 0.3`."""
+        form = _NUMBER.sub("#", text.strip())
+        if self.tracebacks.begun:
+            return form in self.forms
+        if "#" in form and len(self.forms) < MAX_FORMS:
+            self.forms.add(form)
+        return False
 
 
 @dataclass(slots=True)
@@ -75,6 +92,7 @@ class _Log:
     table_time: float | None = None
     table_host: str = ""
     spawned: int | None = None
+    several_hosts: bool = False
     lines: int = 0
     errors: int = 0
 
@@ -97,9 +115,10 @@ def read_logs(paths: Sequence[Path]) -> Evidence:
             rank.tracebacks.close()
         log.spawned = None
     _absent_from_the_table(log)
+    handled = [] if _shows_an_end(log) else [*_take_out_what_was_survived(log)]
     _give_to_the_ranks_that_failed(log)
     return Evidence(
-        job=(_job(log, paths),),
+        job=(_job(log, paths, handled),),
         ranks=tuple(
             RankFacts(rank=number, host=rank.host, facts=(_exit(log, rank),))
             for number, rank in sorted(_numbered(log).items())
@@ -118,6 +137,9 @@ def _take(log: _Log, line: Line) -> None:
     speaker = log.spawned if rank is None and log.spawned is not None else rank
     who = log.of(speaker)
     before = len(who.tracebacks.errors)
+    if not line.marked and who.goes_on(text):
+        who.tracebacks.close()
+        who.survived = len(who.tracebacks.errors)
     in_traceback = who.tracebacks.feed(text, marked=line.marked)
     if who.tracebacks.errors[before:] or (in_traceback and who.first_error is None):
         who.first_error = log.lines if who.first_error is None else who.first_error
@@ -141,6 +163,11 @@ def _of_launcher(log: _Log, text: str) -> bool:
     if _OURS.search(text) and not text.startswith(" "):
         log.launcher = "torchrun"
         return True
+    if found := _SPAWNED_ENDED.search(text):
+        number = signal.Signals.__members__.get(found[2] or "")
+        log.of(int(found[1])).code = -number if number is not None else int(found[3] or 1)
+    if _of_deepspeed(log, text):
+        return True
     if found := _SRUN.match(text):
         log.launcher = log.launcher or "Slurm"
         tasks = _tasks(found[1]) if log.launcher == "Slurm" else ()  # a task may be a torchrun, and no rank
@@ -148,6 +175,16 @@ def _of_launcher(log: _Log, text: str) -> bool:
             log.of(task).code = int(found[2]) if found[2] else _WORDS_OF_SIGNALS.get(found[3].split(" (")[0], 1)
         return True
     return _of_table(log, text)
+
+
+def _of_deepspeed(log: _Log, text: str) -> bool:
+    """Take a line of DeepSpeed's launcher, whose local ranks are the ranks where it starts them on one host."""
+    log.several_hosts = log.several_hosts or bool(_HOSTS_OF_DEEPSPEED.search(text))
+    found = _DEEPSPEED.search(text)
+    if found is not None and not log.several_hosts:
+        log.launcher = "DeepSpeed"
+        log.of(int(found[1])).code = int(found[2])
+    return found is not None
 
 
 def _of_table(log: _Log, text: str) -> bool:
@@ -210,6 +247,20 @@ def _absent_from_the_table(log: _Log) -> None:
             log.of(number).code, log.of(number).host = 0, next(iter(listed.values())).host
 
 
+def _shows_an_end(log: _Log) -> bool:
+    """Whether anything but exceptions tells that the job failed."""
+    ended = any(rank.code for rank in log.ranks.values())
+    return ended or bool(log.ended_by_launcher or log.ended_by or log.oom_line)
+
+
+def _take_out_what_was_survived(log: _Log) -> Iterator[RankError]:
+    """Exceptions after which the same rank went on as before: somebody caught them."""
+    for rank in log.ranks.values():
+        errors = rank.tracebacks.errors
+        yield from errors[: rank.survived]
+        del errors[: rank.survived]
+
+
 def _give_to_the_ranks_that_failed(log: _Log) -> None:
     """Exceptions without a rank belong to the ranks that failed without one, where there are as many and all are alike."""
     nobody = log.ranks.get(None, _Rank())
@@ -255,7 +306,7 @@ def _last(errors: Sequence[RankError]) -> RankError | None:
     return replace(last, cause=own[0]) if len(own) > 1 and last.cause is None and own[0] != last else last
 
 
-def _job(log: _Log, paths: Sequence[Path]) -> JobLog:
+def _job(log: _Log, paths: Sequence[Path], handled: Sequence[RankError]) -> JobLog:
     nobody = log.ranks.get(None, _Rank())
     return JobLog(
         files=tuple(map(str, paths)),
@@ -265,4 +316,5 @@ def _job(log: _Log, paths: Sequence[Path]) -> JobLog:
         errors=tuple(error for error in nobody.tracebacks.errors if error.type not in _LAUNCHERS_OWN),
         said=tuple(dict.fromkeys([*nobody.said, *([log.oom_line] if log.oom_line else [])])),
         ended_by=log.ended_by,
+        handled=tuple(handled),
     )

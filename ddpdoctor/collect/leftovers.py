@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor import case
+from ddpdoctor.analysis.failures import spoken
+from ddpdoctor.analysis.known_errors import Echo, echo
 from ddpdoctor.collect.dumps import Dump, looks_like_dump
 from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.log_lines import rank_of_log
@@ -16,6 +18,7 @@ from ddpdoctor.collect.many_dumps import read_dumps
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.joblog import JobLog
 from ddpdoctor.evidence.joined import join
 from ddpdoctor.evidence.ranks import RankExit
@@ -27,6 +30,7 @@ from ddpdoctor.model import group_ranks
 HEAD_BYTES = 4096
 MAX_FILES = 200_000
 SHOWN_COMPLAINTS = 20
+SHOWN_HANDLED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def gather(paths: Sequence[Path]) -> Evidence:
         )
     joined = join(parts)
     unused = (f"not used: {line}" for line in _shortened(complaints))
-    notes = (*joined.notes, *_without_lines(joined), *_ended_from_outside(joined), *unused)
+    notes = (*joined.notes, *_without_lines(joined), *_ended_from_outside(joined), *_handled(joined), *unused)
     return Evidence(
         job=(*joined.job, *_source(joined)),
         ranks=joined.ranks,
@@ -73,12 +77,24 @@ def gather(paths: Sequence[Path]) -> Evidence:
 def _ended_from_outside(evidence: Evidence) -> Iterator[str]:
     """Said of a job that a scheduler or a person ended, and of which no rank's end is known beside that."""
     log = evidence.one(JobLog)
-    ended = [entry.value.exit_code for entry in evidence.per_rank(RankExit) or ()]
-    if log is not None and log.ended_by is not None and not any(ended):
+    exits = [entry.value for entry in evidence.per_rank(RankExit) or ()]
+    errors = [error for error in (*(one.error for one in exits), *(log.errors if log is not None else ())) if error]
+    told = [spoken(error) for error in errors if echo(spoken(error)) is Echo.ENDED]
+    by = log.ended_by if log is not None and log.ended_by is not None else next(iter(told), None)
+    if by is not None and len(told) == len(errors) and not any(one.exit_code for one in exits):
         yield (
-            f"the job was ended from outside: {log.ended_by}; if it hung before, start it under `ddpdoctor watch`, which names "
-            "the rank and the line while it hangs"
+            f"the job was ended from outside: {by}; if it hung before, start it under `ddpdoctor watch`, which names the rank "
+            "and the line while it hangs"
         )
+
+
+def _handled(evidence: Evidence) -> Iterator[str]:
+    """Said of exceptions in a log that ended nobody."""
+    log = evidence.one(JobLog)
+    for error in (log.handled if log is not None else ())[:SHOWN_HANDLED]:
+        place = users_frame(error.stack)
+        at = f" ({place.file}:{place.line})" if place is not None else ""
+        yield f"an exception in the log ended no rank, as the lines after it show: {spoken(error)}{at}"
 
 
 def _without_lines(evidence: Evidence) -> Iterator[str]:

@@ -47,6 +47,11 @@ class Tracebacks:
     _outer: _Open | None = None
     _ignored: bool = False
 
+    @property
+    def begun(self) -> bool:
+        """Whether there has been a traceback so far."""
+        return self._open is not None or bool(self.errors)
+
     def feed(self, text: str, *, marked: bool = False) -> bool:
         """Take the next line; True where it belongs to a traceback. `marked` where torch put `[rankN]: ` before it."""
         if self._open is not None and self._open.marked and not marked:

@@ -13,6 +13,7 @@ class JobLog:
 
     `errors` are exceptions whose rank the log does not tell, in order. `said` are lines that matter: of NCCL, of the
     kernel, of C++ code. `ended_by` is the scheduler's own line where it ended the job (time limit, preemption, memory).
+    `handled` are exceptions that ended nobody, as the lines after them show.
     """
 
     files: tuple[str, ...]
@@ -22,6 +23,7 @@ class JobLog:
     errors: tuple[RankError, ...] = ()
     said: tuple[str, ...] = ()
     ended_by: str | None = None
+    handled: tuple[RankError, ...] = ()
 
 
 KINDS = (JobLog,)

@@ -9,6 +9,7 @@ import pytest
 from ddpdoctor.collect.joblog import read_logs
 from ddpdoctor.collect.leftovers import gather
 from ddpdoctor.engine import diagnose
+from ddpdoctor.model import Severity
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 JOB = "/home/me/job/job.py"
@@ -196,6 +197,7 @@ def test_a_traceback_behind_rays_marks_is_read(tmp_path: Path) -> None:
     [
         "slurmstepd: error: *** JOB 4243 ON node06 CANCELLED AT 2024-05-01T11:11:11 DUE TO TIME LIMIT ***",
         "W0501 11:11:11.0 12 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers",
+        "[rank0]: Traceback (most recent call last):\n[rank0]: KeyboardInterrupt",
     ],
 )
 def test_a_job_that_was_ended_from_outside_accuses_nobody_and_says_so(line: str, tmp_path: Path) -> None:
@@ -203,7 +205,8 @@ def test_a_job_that_was_ended_from_outside_accuses_nobody_and_says_so(line: str,
     log.write_text(f"epoch 1 step 100\n{line}\n")
     report = diagnose(gather([log]))
     assert not report.findings
-    assert report.notes[0].startswith(f"the job was ended from outside: {line}; ")
+    told = line.rpartition("\n[rank0]: ")[2]
+    assert report.notes[0].startswith(f"the job was ended from outside: {told}; ")
 
 
 def test_the_assertion_of_a_kernel_stands_beside_the_error_that_it_raised(tmp_path: Path) -> None:
@@ -216,6 +219,80 @@ def test_the_assertion_of_a_kernel_stands_beside_the_error_that_it_raised(tmp_pa
     log.write_text("".join(f"{line}\n" for line in (said, said, *(f"[rank6]: {line}" for line in trace))))
     (finding,) = diagnose(gather([log])).findings
     assert (finding.code, finding.ranks, finding.details) == ("DDP401", (6,), (f"the kernel said: {said}",))
+
+
+CAUGHT = """epoch 1 loss 0.1
+Traceback (most recent call last):
+  File "/job/io.py", line 10, in fetch
+    answer = get(url)
+TimeoutError: timed out
+retrying in 3 s
+epoch 2 loss 0.05
+"""
+
+
+def test_an_exception_after_which_the_job_goes_on_ended_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(CAUGHT)
+    report = diagnose(gather([log]))
+    assert not report.findings
+    assert report.notes == (
+        "an exception in the log ended no rank, as the lines after it show: TimeoutError: timed out (/job/io.py:10)",
+    )
+
+
+def test_where_the_job_failed_what_others_print_after_an_exception_excuses_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(CAUGHT + TABLE)
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP401", (1,))
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "ranks"),
+    [
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGSEGV",
+            "DDP403",
+            (1,),
+        ),
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with exit code 3", "DDP401", (2,)),
+        (
+            "[launch.py:322:x] ['/usr/bin/python3', 'train.py', '--local_rank=3'] exits with return code = -9",
+            "DDP403",
+            (3,),
+        ),
+    ],
+)
+def test_other_launchers_tell_which_rank_ended_and_how(
+    line: str, code: str, ranks: tuple[int, ...], tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"step 1\nstep 2\n{line}\n")
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == (code, ranks)
+
+
+def test_a_rank_that_lost_a_peer_is_not_all_that_is_to_know(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    error = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:10130"
+    log.write_text(f"[rank0]: Traceback (most recent call last):\n[rank0]: {error}\n")
+    report = diagnose(gather([log]))
+    assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
+    assert report.undecided == (
+        "rank 0 failed because of a peer, whose own error is not here: give the logs of all ranks",
+    )
+
+
+def test_what_torchrun_raised_is_no_ranks(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        'Traceback (most recent call last):\n  File "/venv/bin/torchrun", line 33, in <module>\n    sys.exit(main())\n'
+        "TimeoutError: The client socket has timed out after 60s while trying to connect to (10.12.3.162, 10010).\n"
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert finding.message.startswith("the launcher raised TimeoutError: ")
+    assert "ddpdoctor net" in finding.remedy
 
 
 def test_binary_huge_and_cut_off_logs_give_what_they_hold(tmp_path: Path) -> None:
