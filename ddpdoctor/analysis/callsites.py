@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import PurePath
 
@@ -36,12 +36,16 @@ _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]*rank[^ ]* (?:!= -1|>= 0|> -1|is
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The relation, with the condition or the loop that it is about where the source tells."""
+    """The relation, with the condition or the loop that it is about where the source tells.
+
+    `again` is whether an outer loop leads from behind that loop to before it: then the line in the loop may be of its next turn.
+    """
 
     relation: Relation
     condition: Condition | None = None
     loop: Loop | None = None
     frame: Frame | None = None
+    again: bool = False
 
 
 def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison:
@@ -60,8 +64,9 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
     found = _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
     if found.relation in _ORDER_ONLY:
         found = _by_rank_tests(one[depth:], other[depth:], code) or found
-    if found.loop is not None and not _comes_again(one[:depth], known, code):
-        return _before_the_loop(found, here, there)
+    if found.loop is not None:
+        again = _comes_again(one[:depth], known, code)
+        return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
     return _with_telling_condition(found, one[depth:], other[depth:], code)
 
 
@@ -111,11 +116,16 @@ def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
     return None
 
 
-def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool:
-    """Whether an outer loop may lead from behind an inner one to before it: `above` are the frames that both share."""
+def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:
+    """Whether an outer loop leads from behind an inner one to before it: `above` are the frames that both share.
+
+    None where no loop is seen, and not all of the source is at hand.
+    """
     one, other = places
     outer = [code.at(frame.file, frame.line) for frame in above] if code is not None else []
-    return any(known is None or known.loops for known in outer) or not set(one.loops).isdisjoint(other.loops)
+    if any(known is not None and known.loops for known in outer) or not set(one.loops).isdisjoint(other.loops):
+        return True
+    return None if None in outer else False
 
 
 def _before_the_loop(found: Comparison, here: Frame, there: Frame) -> Comparison:

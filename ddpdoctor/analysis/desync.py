@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import PurePath
 
 from ddpdoctor.analysis.agreement import Disagreement, shape
-from ddpdoctor.analysis.callsites import Comparison, Relation, compare, seen_from_the_odd
+from ddpdoctor.analysis.callsites import Comparison, Relation, compare, condition_over, seen_from_the_odd
 from ddpdoctor.analysis.habit import came_as_always
 from ddpdoctor.analysis.known_errors import Echo, echo
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.passes import gone_on
 from ddpdoctor.analysis.shift import Shift, shift_of
 from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Made, Timeline
 from ddpdoctor.analysis.two_threads import groups_in_turns, made_by_a_thread
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.source import Loop, SourceCode
 
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
@@ -71,12 +72,17 @@ class Desyncs:
         return tuple(desync for desync in self.found if desync.cause is cause)
 
 
-def derive(timeline: Timeline, code: SourceCode | None, exits: PerRank[RankExit] | None) -> Desyncs:
+def derive(
+    timeline: Timeline,
+    code: SourceCode | None,
+    exits: PerRank[RankExit] | None,
+    calls: PerRank[CollectiveCalls] | None = None,
+) -> Desyncs:
     """Every group's desync, judged by majority over all of its ranks."""
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
     lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
     found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished, lost)]
-    return Desyncs(tuple(sorted(found, key=_began)))
+    return Desyncs(tuple(sorted((_by_passes(desync, calls, code) for desync in found), key=_began)))
 
 
 def skips(desync: Desync, code: SourceCode | None) -> list[str]:
@@ -247,6 +253,35 @@ def _shifted(
         comparison=compare(made[odd[0]].stack, made[usual[0]].stack, code),
         shift=shift,
         met=clash.made,
+    )
+
+
+def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Desync:
+    """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have come to it again.
+
+    Then they have left out the call that the others make behind it.
+    """
+    within = desync.comparison.relation is Relation.WITHIN
+    if not desync.comparison.again or not desync.made or desync.shift is not None or desync.group.name:
+        return desync
+    again, there = (desync.odd, desync.usual) if within else (desync.usual, desync.odd)
+    gone = gone_on(calls, again, there, desync.seq)
+    if not gone:
+        return desync if gone is None else replace(desync, comparison=replace(desync.comparison, again=False))
+    tied = desync.tied or len(desync.odd) == len(desync.usual)
+    lacking = within or tied
+    condition = condition_over(desync.made[there[0]].stack, code)
+    return replace(
+        desync,
+        cause=Cause.LACKING if lacking else Cause.EXTRA,
+        odd=again if lacking else there,
+        usual=there if lacking else again,
+        tied=tied,
+        comparison=Comparison(
+            Relation.UNCONDITIONAL if lacking else Relation.CONDITIONAL,
+            condition=condition and condition[0],
+            frame=condition and condition[1],
+        ),
     )
 
 

@@ -90,6 +90,12 @@ def _said(desync: Desync) -> str:
         times = "" if desync.shift.extra == 1 else f" and {desync.shift.extra - 1} more"
         end = f"{names(desync.met, desync.odd)} met {names(desync.met, desync.usual)}"
         return f"{odd} called {names(desync.made, desync.odd)}{times} that {never}: wrong calls were paired until {end}"
+    loop = desync.comparison.loop
+    if desync.comparison.relation is Relation.WITHIN and desync.comparison.again and loop is not None:
+        said = (
+            f"{odd} called {names(desync.made, desync.odd)} where {usual} called {names(desync.made, desync.usual)}: "
+            f"{verb(desync.odd, 'it makes', 'they make')} a turn of `{loop.head}` more, or left that call out before"
+        )
     if desync.tied:
         return f"{said}; of two sides neither can be told right"
     return said

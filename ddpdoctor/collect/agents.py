@@ -253,14 +253,22 @@ def _iterations(marks: Sequence[Record], names: Names) -> tuple[StepMark, ...]:
         counted = [mark for mark in marks if mark.place == source and names.get(mark.op) == ("mark", "batch")]
     else:
         counted = [mark for mark in marks if names.get(mark.op) == ("mark", "forward")]
-    return tuple(StepMark(iteration=mark.root, seq=mark.seq) for mark in counted if mark.seq != NO_SEQ)
+    return tuple(
+        StepMark(iteration=mark.root, seq=mark.seq, in_pass=_turn(mark) if followed else None)
+        for mark in counted
+        if mark.seq != NO_SEQ
+    )
 
 
 def _forwards(marks: Sequence[Record], names: Names) -> Iterator[Forward]:
     for mark in marks:
         place = _place(names, mark.place) if names.get(mark.op) == ("mark", "forward") else None
         if place is not None:
-            yield Forward(number=mark.root, place=place, turn=mark.tensors - 1 if mark.tensors else None)
+            yield Forward(number=mark.root, place=place, turn=_turn(mark))
+
+
+def _turn(mark: Record) -> int | None:
+    return mark.tensors - 1 if mark.tensors else None
 
 
 def _new_group(record: Record, names: Names) -> NewGroup:

@@ -111,11 +111,12 @@ class StepMark:
     """Where one rank's iterations fall among its collectives: when `iteration` began, `seq` calls had been made.
 
     `iteration` counts the batches that this rank had drawn, or the forwards of its wrapped model; `seq` the calls of
-    the group that its gradients are reduced in.
+    the group that its gradients are reduced in. `in_pass` is the number of its batch in this pass over the data, from 1.
     """
 
     iteration: int
     seq: int
+    in_pass: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,11 +80,14 @@ def test_the_last_calls_stand_in_for_a_recorder_that_is_lost(strip: Strip, tmp_p
 
 def test_iterations_are_the_batches_of_the_data_that_is_trained_on(strip: Strip, tmp_path: Path) -> None:
     for iteration in (1, 2):
-        strip.mark(8, 9, iteration, seq=10 * iteration)
+        strip.mark(8, 9, iteration, seq=10 * iteration, turn=iteration)
         strip.mark(10, 0, iteration, seq=10 * iteration)
     for iteration in (1, 2, 3):
         strip.mark(8, 11, iteration, seq=20)  # an evaluation on this rank alone
-    assert find_ranks(tmp_path)[0].calls().steps == (StepMark(iteration=1, seq=10), StepMark(iteration=2, seq=20))
+    assert find_ranks(tmp_path)[0].calls().steps == (
+        StepMark(iteration=1, seq=10, in_pass=1),
+        StepMark(iteration=2, seq=20, in_pass=2),
+    )
 
 
 def test_a_forward_keeps_the_turn_of_its_loop(strip: Strip, tmp_path: Path) -> None:

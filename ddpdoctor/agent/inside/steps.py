@@ -75,7 +75,8 @@ def _count_batches(log: Log, calls: Calls) -> None:
         if log.rank.is_here():
             source = log.number("data", id(self._dataset))
             drawn[source] = drawn.get(source, 0) + 1
-            _mark(log, calls, BATCH, drawn[source], source, began_ns=asked)
+            in_its_pass = getattr(self, "_num_yielded", None)
+            _mark(log, calls, BATCH, drawn[source], source, began_ns=asked, turn=in_its_pass)
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]

@@ -47,8 +47,8 @@ class Record(NamedTuple):
     """One call: its place in the order, when it began and returned (0 while it runs), and numbers of texts.
 
     A mark (the beginning of an iteration) is a record too: `root` then holds the iteration's number, `place` the data set of
-    a batch or the line of a forward; a batch was asked for at `began_ns`, and a forward has in `tensors` 1 + the turn of the
-    loop that it was called in, or 0. Of a send or receive `tensors` is the tag.
+    a batch or the line of a forward; a batch was asked for at `began_ns`. In `tensors` a batch has 1 + its number in its pass
+    over the data, and a forward 1 + the turn of the loop that it was called in, or 0; a send or receive has its tag there.
     """
 
     number: int
