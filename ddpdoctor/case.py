@@ -115,7 +115,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(target)
     except OSError as error:
         if temporary is not None:
@@ -124,6 +124,13 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         hint = "free some space there, or give another path" if full else "give a path in a writable directory"
         raise DdpdoctorError(f"cannot write {path}: {error.strerror}", hint=hint) from None
+
+
+def _umask() -> int:
+    """The permissions that the user withholds from new files; they can be asked for only by setting them."""
+    withheld = os.umask(0o077)
+    os.umask(withheld)
+    return withheld
 
 
 def _to_builtins(evidence: Evidence) -> dict[str, Any]:

@@ -133,3 +133,13 @@ def test_a_pipe_and_a_link_are_written_through_and_not_replaced(tmp_path: Path) 
     case.write_atomically(link, "text")
     assert link.is_symlink()
     assert (tmp_path / "kept" / "report.json").read_text() == "text"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_a_file_is_as_private_as_its_owner_wants(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        case.write_atomically(tmp_path / "report.json", "text")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "report.json").stat().st_mode & 0o777 == mode
