@@ -15,7 +15,7 @@ from ddpdoctor.collect.world import World
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import ScalingPoint, ScalingRun, TrainingRun
-from ddpdoctor.launch.ranks import checked_nproc
+from ddpdoctor.launch.ranks import MAX_LOCAL_RANKS
 
 STEPS = 60  # a second on a core; the first ones, with their allocations, weigh little then
 BATCH = 64  # samples a rank in the weak runs, and of one rank in the strong ones
@@ -34,7 +34,11 @@ def ranks_of(words: str) -> tuple[int, ...]:
             f"--scaling {words!r} is not a list of numbers of ranks", hint="such as --scaling 1,2,4"
         ) from None
     for number in numbers:
-        checked_nproc(number)
+        if not 1 <= number <= MAX_LOCAL_RANKS:
+            raise UsageError(
+                f"--scaling {words}: {number} is not a number of ranks between 1 and {MAX_LOCAL_RANKS}",
+                hint="such as --scaling 1,2,4",
+            )
     if numbers[0] != 1 or len(numbers) == 1:
         raise UsageError(f"--scaling {words} compares with one rank", hint=f"such as --scaling 1,{max(2, numbers[-1])}")
     return tuple(numbers)

@@ -27,7 +27,7 @@ def test_numbers_of_ranks_are_sorted_and_counted_once() -> None:
         ("2,4", "--scaling 2,4 compares with one rank"),
         ("1", "--scaling 1 compares with one rank"),
         ("1,x", "--scaling '1,x' is not a list of numbers of ranks"),
-        ("1,0", "--nproc 0 is not a number of ranks between 1 and 256"),
+        ("1,0", "--scaling 1,0: 0 is not a number of ranks between 1 and 256"),
     ],
 )
 def test_a_list_without_sense_is_refused(words: str, says: str) -> None:
