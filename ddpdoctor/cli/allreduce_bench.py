@@ -112,7 +112,7 @@ def allreduce_bench(
     options: ReportOptions,
 ) -> None:
     """Time a collective over a range of sizes, and check every value: gloo on CPUs, NCCL on GPUs."""
-    from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.cli.conclude import conclude, judge, keep, show
     from ddpdoctor.cli.sizes import parse_sizes
     from ddpdoctor.collect.bench import BenchPlan, load_bench, run_bench, save_bench
     from ddpdoctor.evidence.bench import CollectiveBench
@@ -146,15 +146,17 @@ def allreduce_bench(
         typer.echo(screen.render(bench))
         if links is not None:
             typer.echo(f"{matrix.heat_map(links)}\n")
-    if save is not None:
-        save_bench(bench, save)
-    if plot is not None:
-        draw(bench, earlier, plot)
     if earlier is not None:
         evidence = replace(evidence, job=(*evidence.job, earlier))
     facts = (("benchmark", screen.title(bench)), ("values", screen.values_line(bench)), *screen.facts(bench))
     measured = {"bench": screen.measured(bench)} | ({} if links is None else {"links": matrix.measured(links)})
-    conclude(evidence, options, facts=facts, measured=measured)
+    code = show(replace(judge(evidence, options), measured=measured), options, facts=facts)
+    keep(evidence, options)
+    if save is not None:
+        save_bench(bench, save)
+    if plot is not None:
+        draw(bench, earlier, plot)
+    raise typer.Exit(code)
 
 
 def operator(collective: Collective, dtype: Dtype, op: Operator | None) -> str | None:

@@ -64,7 +64,7 @@ def net(
 ) -> None:
     """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
     from ddpdoctor.analysis.layers import layers, nccl_layers
-    from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.cli.conclude import judge, keep, show
     from ddpdoctor.evidence.links import Groups, Links, MasterProbe
     from ddpdoctor.evidence.nccl import NcclTries
     from ddpdoctor.launch.nodes import run_node
@@ -82,17 +82,19 @@ def net(
         found = layers(probes, links, evidence.one(Groups), nccl)
     else:
         found = tuple(nccl_layers(nccl)) if nccl is not None and nccl.tries else ()
-    if nodes_out is not None and links is not None:
-        from ddpdoctor.case import write_atomically
-
-        write_atomically(nodes_out, nodes_file(links))
     if place.node > 0 and not evidence.undecided and all(probe.outcome == "joined" for probe in probes):
         raise typer.Exit(0)  # node 0 speaks for everybody
     if found and options.format is Format.TEXT:
         typer.echo(table(found))
     if links is not None and len(links.nodes) > 1 and options.format is Format.TEXT:
         typer.echo(heat_map(links))
-    conclude(evidence, options, measured=_measured(found, links, nccl))
+    code = show(replace(judge(evidence, options), measured=_measured(found, links, nccl)), options)
+    keep(evidence, options)
+    if nodes_out is not None and links is not None:
+        from ddpdoctor.case import write_atomically
+
+        write_atomically(nodes_out, nodes_file(links))
+    raise typer.Exit(code)
 
 
 def _measured(found: Sequence[Layer], links: Links | None, nccl: NcclTries | None) -> dict[str, Measure]:

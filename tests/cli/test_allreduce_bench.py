@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -139,6 +140,26 @@ def test_a_foreign_file_to_compare_with_is_refused(
     (tmp_path / "other.json").write_text(content)
     assert cli.run(["allreduce-bench", "--nproc", "2", "--compare", str(tmp_path / "other.json")]) == 2
     assert "other.json is not a saved benchmark" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "rule", "option"),
+    [
+        ("allreduce-bench", "ddp221_collective_result_wrong", "--save"),
+        ("net", "ddp212_link_broken", "--nodes-out"),
+    ],
+)
+def test_a_file_that_cannot_be_written_costs_no_verdict(
+    command: str, rule: str, option: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    evidence = importlib.import_module(f"tests.checks.{rule}").SICK[0].evidence
+    monkeypatch.setattr("ddpdoctor.collect.bench.run_bench", lambda plan, **_: (evidence, True))
+    monkeypatch.setattr("ddpdoctor.launch.nodes.run_node", lambda place, **_: evidence)
+    arguments = ["--nproc", "2"] if command == "allreduce-bench" else []
+    assert cli.run([command, *arguments, option, "/proc/nowhere/file"]) == 4
+    said = capfd.readouterr()
+    assert rule[:6].upper() in said.out
+    assert "cannot write /proc/nowhere/file" in said.err
 
 
 def test_sizes_are_read_as_people_write_them() -> None:
