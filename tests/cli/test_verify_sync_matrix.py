@@ -1,4 +1,4 @@
-"""Every silent fault, in every way it can be made, on 2, 3 and 4 ranks, rank 0 and the last being sick: step, cause, ranks."""
+"""Every silent fault, in every way it can be made, on 2, 3 and 4 ranks, the first, the last or one between them being sick."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ FAULTS = (
 def places() -> Iterator[tuple[Fault, int, int]]:
     for fault in FAULTS:
         for nproc in (2, 3, 4):
-            for culprit in (0, nproc - 1) if fault.blames == "culprit" else (0,):
+            for culprit in sorted({0, nproc // 2, nproc - 1}) if fault.blames == "culprit" else (0,):
                 yield fault, nproc, culprit
 
 
