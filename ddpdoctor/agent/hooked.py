@@ -21,11 +21,12 @@ from torch.utils.data import dataloader as loading
 
 from ddpdoctor.agent.inside import sync
 from ddpdoctor.agent.inside.rank import Rank
+from ddpdoctor.agent.inside.settings import SCHEDULES
 
 OURS = __name__.rpartition(".")[0]
 WRAPPED: tuple[Any, ...] = (  # what the tracker puts functions of its own into
     torch.Tensor, torch.autograd, nn.Module, Optimizer, torch.amp.GradScaler, DistributedDataParallel, _DDPJoinHook, Work,
-    DataLoader,
+    DataLoader, *SCHEDULES,
     loading._BaseDataLoaderIter,  # noqa: SLF001 - the only place that knows the indices
 )  # fmt: skip
 GLOBAL_HOOKS: tuple[MutableMapping[int, Any], ...] = (
@@ -67,7 +68,7 @@ class Hooked:
         for model in self._models:
             parameters += model.parameters()
             for module in model.modules():
-                _take_out(module._forward_pre_hooks)  # noqa: SLF001 - as above, the handles are not kept
+                _take_out(module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs)  # noqa: SLF001 - as above
         for parameter in parameters:
             _take_out(parameter._post_accumulate_grad_hooks)  # noqa: SLF001
 
@@ -89,7 +90,9 @@ def _is_ours(value: object) -> bool:
     return str(getattr(value, "__globals__", {}).get("__name__", "")).startswith(OURS)
 
 
-def _take_out(hooks: MutableMapping[int, Any] | None) -> None:
+def _take_out(hooks: MutableMapping[int, Any] | None, flags: MutableMapping[int, bool] | None = None) -> None:
     for number in [number for number, hook in (hooks or {}).items() if str(hook.__module__).startswith(OURS)]:
         assert hooks is not None
         del hooks[number]
+        if flags is not None:
+            flags.pop(number, None)

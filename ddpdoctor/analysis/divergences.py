@@ -16,7 +16,6 @@ from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.track import OverflowSeen, StepSeen, Track
 from ddpdoctor.model import SkipCheck
 
-Key = tuple[int, int]
 ByRank = dict[int, StepSeen]
 
 
@@ -50,7 +49,7 @@ def _first_of_each(found: Iterable[Divergence]) -> Iterator[Divergence]:
     """What goes on step after step is told once, with its first step."""
     told = set()
     for one in found:
-        key = one.phase, one.why, one.tensors if one.phase in {"settings", "same draws", "read early"} else ()
+        key = one.phase, one.why, one.tensors[:1] if one.phase in {"settings", "same draws", "read early"} else ()
         if key not in told:
             told.add(key)
             yield one
@@ -58,7 +57,7 @@ def _first_of_each(found: Iterable[Divergence]) -> Iterator[Divergence]:
 
 def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:
     """The steps that all ranks audited, each rank's beside the others'; a rank that skips one stays in line."""
-    seen = {rank: {(step.forwards, step.since): step for step in track.steps} for rank, track in tracks.items()}
+    seen = {rank: {step.key: step for step in track.steps} for rank, track in tracks.items()}
     common = set.intersection(*(set(steps) for steps in seen.values())) if seen else set()
     return [{rank: steps[key] for rank, steps in seen.items()} for key in sorted(common)]
 
@@ -88,16 +87,26 @@ def _at_step(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
         yield non_finite
     else:
         yield from gradient_divergences(seen, step)
+    yield from _settings_differ(seen, step)
+
+
+def _settings_differ(seen: ByRank, step: int) -> Iterator[Divergence]:
+    """Settings that are not the same on all ranks; those that tell the same ranks apart are one finding, `lr` before others."""
     settings = {rank: _settings(one) for rank, one in seen.items()}
-    for name in sorted({name for own in settings.values() for name in own}):
-        values = {rank: own.get(name, "absent") for rank, own in settings.items()}
-        if len(set(values.values())) > 1:
-            decided, sides = sides_of(values)
-            wrote = lines_that_wrote(seen, "settings", decided.odd)
-            yield Divergence(
-                phase="settings", step=step, ranks=decided.odd, tied=decided.tied, tensors=(name,), sides=sides,
-                lines=wrote or lines_at(seen), wrote=bool(wrote),
-            )  # fmt: skip
+    apart: dict[tuple[tuple[int, ...], ...], list[str]] = {}
+    for name in sorted({name for own in settings.values() for name in own}, key=lambda name: (name[:2] != "lr", name)):
+        decided = vote({rank: own.get(name, "absent") for rank, own in settings.items()})
+        if len(decided.sides) > 1:
+            apart.setdefault(decided.sides, []).append(name)
+    for names in apart.values():
+        decided, sides = sides_of({rank: own.get(names[0], "absent") for rank, own in settings.items()})
+        wrote = lines_that_wrote(seen, "settings", decided.odd)
+        given = {rank: line for rank, one in seen.items() if (line := one.setting_lines.get(names[0])) is not None}
+        known = given if set(decided.odd) <= set(given) else {}
+        yield Divergence(
+            phase="settings", step=step, ranks=decided.odd, tied=decided.tied, tensors=tuple(names), sides=sides,
+            lines=wrote or known or lines_at(seen), wrote=bool(wrote), why="given" if known and not wrote else "",
+        )  # fmt: skip
 
 
 def _settings(one: StepSeen) -> dict[str, str]:

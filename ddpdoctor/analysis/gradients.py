@@ -18,6 +18,7 @@ WHY = {
     "bypassed": "the model inside the wrapper was called, so DDP did not see the forward",
     "no_sync": "the forward ran under no_sync, so the backward did not reduce",
     "again": "backward ran more than once after one forward, and DDP reduces in the first one only",
+    "no model": "no model is wrapped in DistributedDataParallel, and nothing else averages them",
     "autograd.grad": "they were computed without .backward(), by torch.autograd.grad or by hand",
     "added": "they were added to the model after it was wrapped",
     "replaced": "they replaced parameters of the wrapped model (load_state_dict(assign=True), a new layer, weight tying)",
@@ -53,7 +54,8 @@ def _lines(name: str, why: str, seen: Mapping[int, StepSeen]) -> dict[int, Line]
     at_call = lines_at(seen, SHOWN_AT.get(why, "step"))
     for rank, one in seen.items():
         bypassed = one.bypassed.get(model_prefix(name)) if why == "bypassed" else None
-        line = one.origins.get(name) or bypassed or at_call.get(rank)
+        origin = one.origins.get(name) if why != "no model" else None
+        line = origin or bypassed or at_call.get(rank)
         if line is not None:
             found[rank] = line
     return found
@@ -73,13 +75,18 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
             return "not reduced", standing
     present = [g for g in gradients.values() if g is not None]
     if all(g.local is None for g in present):
-        return "not reduced", "autograd.grad"
+        return "not reduced", "no model" if standings == {"no model"} else "autograd.grad"
     if len(present) == len(seen) and not _is_local(differing, seen) and _some_are_reduced(differing, seen):
         return "changed after", ""
-    return "not reduced", _why(name, present, seen)
+    why = _why(name, present, seen)
+    if why == "unfinished" and len(present) == len(seen) and _are_no_ones_own(differing, seen):
+        return "changed after", ""
+    return "not reduced", why
 
 
 def _why(name: str, gradients: Sequence[Gradient], seen: Mapping[int, StepSeen]) -> str:
+    if all(g.standing == "no model" for g in gradients):
+        return "no model"
     if all(model_prefix(name) in one.bypassed for one in seen.values()):
         return "bypassed"
     if all(one.synchronised is False for one in seen.values()):
@@ -95,6 +102,16 @@ def _is_local(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
         (g := one.gradients.get(name)) is None
         or (g.local is not None and abs(g.reduced - g.local) <= EXACT * max(abs(g.local), 1e-30))
         for name in names
+        for one in seen.values()
+    )
+
+
+def _are_no_ones_own(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
+    """Whether no rank's gradients are its own, clipped or not, while DDP reduced others: then it reduced these, too."""
+    if len(names) == len({name for one in seen.values() for name in one.gradients}):
+        return False
+    return all(
+        _alike(_reduced(names, one), [one.gradients[name].local or 0.0 for name in names]) is None
         for one in seen.values()
     )
 

@@ -40,7 +40,10 @@ def derive(tracks: PerRank[Track]) -> Replicas:
     if values or structure:
         wraps = {rank: _wrap_line(track, (structure or values)[0].name) for rank, track in by_rank.items()}
         return _replicas(by_rank, starts, structure=structure, values=values, stepped=False, lines=wraps)
+    left = _left(by_rank, total)
     for seen in steps:
+        if left is not None and (left.step or 0) <= max(one.step for one in seen.values()):
+            return left
         before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
         if before and not any(one.step for one in seen.values()):
             return _replicas(by_rank, starts, values=before, stepped=False)
@@ -57,12 +60,19 @@ def derive(tracks: PerRank[Track]) -> Replicas:
             return _replicas(
                 by_rank, after, structure=absent, values=found, stepped=True, in_forward=True, total=total,
                 step=max(one.step for one in seen.values()), lines={**lines_at(seen)}, state_lines=_state_lines(seen, states),
+                loads={rank: one.loaded for rank, one in seen.items() if one.loaded is not None},
                 shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
             )  # fmt: skip
-    last = {rank: _table(track, track.last) for rank, track in by_rank.items()}
-    made = {track.steps_made for track in by_rank.values()}
-    at_end = compare_tables(last) if None not in made and len(made) == 1 else ()
-    return _replicas(by_rank, last, values=at_end, stepped=bool(steps), step=total if at_end else None, total=total)
+    return left or _replicas(by_rank, starts, stepped=bool(steps), total=total)
+
+
+def _left(tracks: Mapping[int, Track], total: int | None) -> Replicas | None:
+    """The weights with which models ended, the first of those that differ; where all ranks had made as many steps."""
+    for ends in zip(*(track.left for track in tracks.values()), strict=False):
+        tables = {rank: _table(track, end.weights) for (rank, track), end in zip(tracks.items(), ends, strict=True)}
+        if len({end.step for end in ends}) == 1 and (values := compare_tables(tables)):
+            return _replicas(tracks, tables, values=values, stepped=ends[0].step > 0, step=ends[0].step, total=total)
+    return None
 
 
 def _wrap_line(track: Track, name: str) -> Line | None:
@@ -248,6 +258,7 @@ def _replicas(
     total: int | None = None,
     lines: Mapping[int, Line | None] | None = None,
     state_lines: Mapping[int, Line] | None = None,
+    loads: Mapping[int, Line] | None = None,
     shadowed: Mapping[int, int] | None = None,
 ) -> Replicas:
     return Replicas(
@@ -263,5 +274,6 @@ def _replicas(
         values=values,
         lines={rank: line for rank, line in (lines or {}).items() if line is not None},
         state_lines=state_lines or {},
+        loads=loads or {},
         shadowed=shadowed or {},
     )

@@ -82,6 +82,8 @@ def places(replicas: Replicas, culprits: Sequence[int], role: Role | None = None
     """The user's lines at which the replicas were seen to differ, culprits first; those that did it, where they are known."""
     if role == "optimizer state" and replicas.state_lines:
         return where(replicas.state_lines, culprits, "changes it")
+    if role == "optimizer state" and replicas.loads:
+        return where(replicas.loads, culprits, "loads it")
     note = "the step after which they differ" if replicas.stepped else "wraps the model"
     return where(replicas.lines, culprits, note)
 

@@ -91,8 +91,8 @@ def same_until(first: PerRank[Track], again: PerRank[Track], window: Window) -> 
         return False
     for rank in first.ranks:
         one, other = first[rank], again[rank]
-        after = {step.step: step.after for step in other.steps}
+        after = {step.key: step.after for step in other.steps}
         before = [step for step in one.steps if step.step <= window.equal_at]
-        if one.start != other.start or any(after.get(step.step) != step.after for step in before):
+        if one.start != other.start or any(after.get(step.key) != step.after for step in before):
             return False
     return True

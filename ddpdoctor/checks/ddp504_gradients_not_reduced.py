@@ -23,6 +23,8 @@ REMEDIES = {
     "bypassed": "call the wrapper, model(x), and not model.module(x), wherever a backward follows",
     "no_sync": "run forward and backward of the last micro-batch outside no_sync, both together",
     "again": "add the losses and call backward once after each forward",
+    "no model": "all_reduce every gradient between backward and step and divide by the number of ranks, or wrap the model in "
+    "DistributedDataParallel",
     "autograd.grad": "use loss.backward(), or average the gradients yourself with all_reduce",
     "added": "build the whole model, then wrap it",
     "replaced": "load and change the model before wrapping it; load_state_dict without assign=True",
@@ -34,6 +36,7 @@ NOTES = {
     "bypassed": "calls the module",
     "no_sync": "the forward",
     "again": "the last backward",
+    "no model": "steps with them",
     "autograd.grad": "computes them",
     "unfinished": "steps with them",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase, when
+from ddpdoctor.analysis.divergence_words import SHOWN, finding, of_phase, when
 from ddpdoctor.analysis.replica_words import sides_sentence
 from ddpdoctor.evidence.divergence import Divergences
 from ddpdoctor.model import Finding, Rule, Severity
@@ -24,5 +24,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step taken with different settings."""
     for found in of_phase(divergences, "settings"):
         doubt = "; it cannot be told which side is right" if found.tied else ""
-        message = f"{when(found, divergences)}, {found.tensors[0]} is {sides_sentence(found.sides)}{doubt}"
-        yield finding(RULE, found, message, note="changes it" if found.wrote else "steps with it")
+        others = found.tensors[1:]
+        more = f"; {', '.join(others[:SHOWN])}{', ...' * (len(others) > SHOWN)} likewise" if others else ""
+        message = f"{when(found, divergences)}, {found.tensors[0]} is {sides_sentence(found.sides)}{more}{doubt}"
+        note = "changes it" if found.wrote else "sets it" if found.why == "given" else "steps with it"
+        yield finding(RULE, found, message, note=note)

@@ -43,7 +43,7 @@ def check(replicas: Replicas) -> Iterator[Finding]:
         yield RULE.finding(
             f"{at_step(replicas)}{first.name} is {sides_sentence(first.sides)}{more}",
             ranks=minority(first.sides).odd,
-            where=places(replicas, minority(first.sides).odd),
+            where=places(replicas, minority(first.sides).odd, "optimizer state"),
             tensor=first.name,
             step=replicas.step,
             aspect=first.aspect,

@@ -17,6 +17,7 @@ from ddpdoctor.evidence.track import (
     EpochSeen,
     EvaluationSeen,
     Gradient,
+    Left,
     Line,
     OverflowSeen,
     StepSeen,
@@ -56,7 +57,7 @@ def _track(who: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Track:
         by_event.setdefault(entry["event"], []).append(entry)
     wraps = by_event.get("wrapping", [])
     end = (by_event.get("end") or [{}])[-1]
-    tables, keys = _tables(by_event.get("table", []))
+    tables = _tables(by_event.get("table", []))
     lines = [entry.get("line") for entry in by_event.get("wrap", [])]
     return Track(
         method=who["method"],
@@ -65,7 +66,7 @@ def _track(who: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Track:
         wrap_lines=tuple(map(_line, lines)),
         models=len(wraps),
         start=_start(entries),
-        last=next(iter(keys.get("last", ())), None),
+        left=tuple(Left(step=entry["step"], weights=entry["key"]) for entry in by_event.get("left", [])),
         tables=tables,
         steps=tuple(_step(entry) for entry in by_event.get("step", [])),
         epochs=tuple(_epoch(entry) for entry in by_event.get("epoch", [])),
@@ -89,7 +90,8 @@ def _track(who: Mapping[str, Any], entries: Sequence[dict[str, Any]]) -> Track:
 
 def _start(entries: Sequence[dict[str, Any]]) -> str | None:
     """The table of the weights when the last model was wrapped that was wrapped before any step."""
-    before = itertools.takewhile(lambda entry: entry["event"] != "step", entries)
+    since_wrapped = itertools.dropwhile(lambda entry: entry["event"] != "wrap", entries)
+    before = itertools.takewhile(lambda entry: entry["event"] != "step", since_wrapped)
     starts = [entry["key"] for entry in before if entry["event"] == "table" and entry["phase"] == "start"]
     return starts[-1] if starts else None
 
@@ -103,9 +105,8 @@ def _kind(model: int, role: str, name: str, structure: dict[str, Any], tied_to: 
     )
 
 
-def _tables(entries: Sequence[dict[str, Any]]) -> tuple[dict[str, Table], dict[str, list[str]]]:
+def _tables(entries: Sequence[dict[str, Any]]) -> dict[str, Table]:
     tables: dict[str, Table] = {}
-    keys: dict[str, list[str]] = {}
     names: list[str] = []
     for entry in entries:
         names = entry["names"] if entry["names"] is not None else names
@@ -118,8 +119,7 @@ def _tables(entries: Sequence[dict[str, Any]]) -> tuple[dict[str, Table], dict[s
             },
             shapes={name: tuple(shape) for name, shape in zip(names, entry["shapes"], strict=True)},
         )
-        keys.setdefault(entry["phase"], []).append(entry["key"])
-    return tables, keys
+    return tables
 
 
 def _step(entry: dict[str, Any]) -> StepSeen:
@@ -136,6 +136,8 @@ def _step(entry: dict[str, Any]) -> StepSeen:
             "bypassed": _lines(plain.get("bypassed", {})),
             "origins": _lines(plain.get("origins", {})),
             "comm_hook": _line(plain.get("comm_hook")),
+            "setting_lines": {name: _line(line) for line, names in plain.get("setting_lines", ()) for name in names},
+            "loaded": _line(plain.get("loaded")),
             "writes": {
                 what: tuple(Line(file=file, line=line, function=function) for file, line, function in lines)
                 for what, lines in plain.get("writes", {}).items()

@@ -65,9 +65,9 @@ class Replicas:
     the model's forward from one outside, where buffers are free to differ. `step` is the optimizer step at which they
     were compared, counted from 0, and `steps` how many there were; None where nobody counted. `lines` are the user's: of the
     wrap where the replicas part before any step, else of the step or of the forward; `state_lines` those that changed the
-    optimizer's state. `shadowed` are the steps so far that a rank without data of its own did not make, and its peers did,
-    inside `Join`. `within` counts tensors that differ by no more than `tolerance` and are not in `values`; `largest` is the
-    largest such difference.
+    optimizer's state, `loads` those that loaded it since its last step. `shadowed` are the steps so far that a rank without
+    data of its own did not make, and its peers did, inside `Join`. `within` counts tensors that differ by no more than
+    `tolerance` and are not in `values`; `largest` is the largest such difference.
     """
 
     ranks: tuple[int, ...]
@@ -83,6 +83,7 @@ class Replicas:
     values: tuple[ValueDifference, ...] = ()
     lines: Mapping[int, Line] = field(default_factory=dict)
     state_lines: Mapping[int, Line] = field(default_factory=dict)
+    loads: Mapping[int, Line] = field(default_factory=dict)
     shadowed: Mapping[int, int] = field(default_factory=dict)
     tolerance: float = 0.0
     within: int = 0

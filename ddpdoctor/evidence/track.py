@@ -58,7 +58,10 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeen:
-    """One audited step. (`forwards`, `since`) align the ranks: wrapped forwards so far, and steps since the last one.
+    """One audited step.
+
+    (`forwards`, `since`, `beside`) align the ranks: wrapped forwards so far, steps since the last one, and for a step of no
+    wrapped parameter, which is not counted, the number of such steps since.
 
     `weights` and `after` are keys of `Track.tables`: before the forward and after the step. `position` is the epoch and the
     batch that the data loader gave last, both counted by the loader. `wrapped` counts forwards of wrappers since the last step;
@@ -67,8 +70,10 @@ class StepSeen:
     DDP does not reduce, by its name. `random` digests each random generator when the window began and when it ended. `finite`
     is whether all numbers given to the wrapper were. `parts`, and before the step `parts_before`, are [lowest rank that holds
     the same part, fingerprint] of parameters on a device mesh. `writes` are the user's lines that changed weights, gradients,
-    settings or state outside forward, backward and step; sought in a replay only. `shadowed` is how many of the steps so far
-    were its peers', which this rank only shadowed inside `Join`.
+    settings or state outside forward, backward and step; sought in a replay only. `setting_lines` are the user's lines that gave
+    the optimizer its settings (made it, loaded it, stepped its schedule), by setting, where nothing changed them since; `loaded`
+    is where its state was loaded since its last step. `shadowed` is how many of the steps so far were its peers', which this rank
+    only shadowed inside `Join`.
     """
 
     step: int
@@ -76,6 +81,7 @@ class StepSeen:
     since: int
     weights: str
     after: str
+    beside: int = 0
     position: tuple[int, int] | None = None
     shadowed: int = 0
     wrapped: int = 0
@@ -86,6 +92,8 @@ class StepSeen:
     scale: float | None = None
     optimizer: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    setting_lines: Mapping[str, Line] = field(default_factory=dict)
+    loaded: Line | None = None
     state: Mapping[str, str] | None = None
     buffers: Mapping[str, str] = field(default_factory=dict)
     gradients: Mapping[str, Gradient] = field(default_factory=dict)
@@ -99,6 +107,11 @@ class StepSeen:
     parts_before: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     writes: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What it has in common with the steps of other ranks that belong to it."""
+        return self.forwards, self.since, self.beside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,12 +167,20 @@ class EvaluationSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """The weights (a key of `Track.tables`) of the models in training after `step` steps: at the end, or where others follow."""
+
+    step: int
+    weights: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
     """One rank's training.
 
     `wrap_lines` are where its models were wrapped, in that order; `start` is the table of the weights when the last of those
-    was wrapped that were wrapped before any step, `last` that at the end. `steps_made` and `forwards_made` are None where
-    the rank ended without last words.
+    was wrapped that were wrapped before any step, `left` are those with which models ended. `steps_made` and `forwards_made` are
+    None where the rank ended without last words.
     """
 
     method: str
@@ -168,7 +189,7 @@ class Track:
     wrap_lines: tuple[Line | None, ...] = ()
     models: int = 0
     start: str | None = None
-    last: str | None = None
+    left: tuple[Left, ...] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     steps: tuple[StepSeen, ...] = ()
     epochs: tuple[EpochSeen, ...] = ()

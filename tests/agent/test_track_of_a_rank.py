@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -60,6 +62,69 @@ def train(model: nn.Module, steps: int) -> None:
         optimizer.step()
 
 
+def test_models_of_earlier_folds_are_let_go_and_their_last_weights_kept(follow: Follow) -> None:
+    alive: list[weakref.ref[nn.Module]] = []
+
+    def folds() -> None:
+        for _ in range(3):
+            model = wrapped()
+            alive.append(weakref.ref(model.module))
+            train(model, 2)
+            del model
+            gc.collect()
+        assert [module() is None for module in alive] == [True, True, False]
+
+    track = follow(folds, every=100)
+    assert [left.step for left in track.left] == [2, 4, 6]
+    assert [[*track.tables[left.weights].digests] for left in track.left] == [
+        ["weight", "bias"], ["model2:weight", "model2:bias"], ["model3:weight", "model3:bias"],
+    ]  # fmt: skip
+    assert len({(*track.tables[left.weights].digests.values(),) for left in track.left}) == 1
+
+
+def test_a_model_that_is_trained_again_beside_a_later_one_is_followed_again(follow: Follow) -> None:
+    def both() -> None:
+        first = wrapped()
+        train(first, 1)
+        second = wrapped()
+        train(second, 1)
+        train(first, 1)
+
+    after = [track.tables[step.after].digests for track in [follow(both)] for step in track.steps]
+    assert [[*digests] for digests in after[1:]] == [
+        ["model2:weight", "model2:bias"], ["weight", "bias", "model2:weight", "model2:bias"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("every", [1, 100])
+def test_weights_loaded_after_the_last_step_are_not_those_of_the_training(follow: Follow, every: int) -> None:
+    def job(loads: bool) -> None:
+        model = wrapped()
+        best = {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
+        train(model, 3)
+        if loads:
+            model.module.load_state_dict(best)
+
+    with_load, without = follow(lambda: job(loads=True), every), follow(lambda: job(loads=False), every)
+    assert [left.weights for left in with_load.left] == [left.weights for left in without.left]
+
+
+def test_steps_of_a_probe_on_one_rank_are_not_counted(follow: Follow) -> None:
+    def job(probes: bool) -> None:
+        if probes:
+            train(Net(4, 2), 4)
+        model = wrapped()
+        train(model, 2)
+        if probes:
+            train(Net(4, 2), 4)
+        train(model, 2)
+
+    with_probe, without = follow(lambda: job(probes=True)), follow(lambda: job(probes=False))
+    assert with_probe.steps_made == without.steps_made == 4
+    wrapped_steps = [step for step in with_probe.steps if not step.beside and step.forwards]
+    assert [(step.key, step.step) for step in wrapped_steps] == [(step.key, step.step) for step in without.steps]
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_the_samples_of_a_loader_with_workers_are_known(follow: Follow, persistent: bool) -> None:
     sampler = DistributedSampler(range(64), num_replicas=3, rank=1)
@@ -75,3 +140,18 @@ def test_the_samples_of_a_loader_with_workers_are_known(follow: Follow, persiste
                 train(model, 1)
 
     assert [epoch.indices for epoch in follow(job).epochs] == drawn
+
+
+def test_an_evaluation_whose_inputs_come_by_name_is_told_by_them(follow: Follow) -> None:
+    def job() -> None:
+        model = wrapped().eval()
+        for value in range(2):
+            with torch.no_grad():
+                model(input=torch.full((5, 4), float(value)))
+            model.train()
+            train(model, 1)
+            model.eval()
+
+    zeros, ones = follow(job).evaluations
+    assert (zeros.samples, ones.samples) == (5, 5)
+    assert zeros.input != ones.input

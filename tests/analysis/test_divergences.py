@@ -34,9 +34,7 @@ def job_of(make: Make, *, nproc: int = 3, steps: int = 4, **track: Any) -> Evide
             for step in range(steps)
         )  # fmt: skip
         own = {name: values[rank] for name, values in track.items()}
-        value = Track(
-            method="xxh3", every=1, start="w", last="w", tables={"w": Table(digests={"w": "0"})}, steps=seen, **own
-        )
+        value = Track(method="xxh3", every=1, start="w", tables={"w": Table(digests={"w": "0"})}, steps=seen, **own)
         ranks.append(RankFacts(rank=rank, host="a", facts=(value,)))
     return Evidence(ranks=tuple(ranks), about_job=True)
 
@@ -74,8 +72,47 @@ def test_a_scale_of_ones_own_is_a_setting() -> None:
     assert found(lambda rank, _: {"scale": 512.0 if rank == 1 else 1024.0}) == ["DDP506 [1] 7"]
 
 
+LOADS, MAKES = (Line(file="train.py", line=line, function="main") for line in (3, 2))
+
+
+def test_settings_that_part_the_same_ranks_are_one_finding_at_the_line_that_gave_them() -> None:
+    def make(rank: int, _step: int) -> dict[str, Any]:
+        rate = "0.2" if rank == 1 else "0.1"
+        return {"settings": {"initial_lr": rate, "lr": rate, "nesterov": "False"}, "setting_lines": {"lr": MAKES}}
+
+    assert found(make) == ["DDP506 [1] 2"]
+    (finding,) = diagnose(job_of(make)).findings
+    assert finding.message == "at step 0 of 4, lr is 0.1 on ranks 0,2 and 0.2 on rank 1; initial_lr likewise"
+    assert finding.where[0].note == "sets it"
+    assert found(lambda rank, step: {**make(rank, step), "setting_lines": {} if rank == 1 else {"lr": MAKES}}) == [
+        "DDP506 [1] 7"
+    ]
+
+
+def test_state_that_differs_before_the_first_step_points_to_where_it_was_loaded() -> None:
+    make: Make = lambda rank, step: {"state": {"w.exp_avg": str(rank == 1)}, "loaded": None if step else LOADS}  # noqa: E731
+    assert found(make) == ["DDP507 [1] 3"]
+    (finding,) = diagnose(job_of(make)).findings
+    assert finding.where[0].note == "loads it"
+
+
 def gradient(local: float) -> dict[str, Gradient]:
     return {"w": Gradient(digest="g", reduced=local, local=local, count=1, standing="reduced")}
+
+
+def test_a_script_that_averages_by_itself_and_forgets_a_gradient_is_told_so() -> None:
+    def make(rank: int, _step: int, local: float | None = 1.0) -> dict[str, Any]:
+        own = Gradient(
+            digest=f"g{rank}", reduced=1.0 + rank, local=local and local + rank, count=1, standing="no model"
+        )
+        return {"gradients": {"w": own}}
+
+    for given in (make, lambda rank, step: make(rank, step, None)):
+        assert found(given) == ["DDP504 [0, 1, 2] 7"]
+        (finding,) = diagnose(job_of(given)).findings
+        assert finding.message.endswith(
+            "no model is wrapped in DistributedDataParallel, and nothing else averages them"
+        )
 
 
 def test_a_gradient_that_is_not_finite_points_to_the_backward_or_to_the_input() -> None:
@@ -154,6 +191,23 @@ def test_who_added_noise_is_told_where_all_clip() -> None:
 
 
 MEANS = (1.0, -2.0, 0.5, 3.0)
+
+
+def test_rows_that_every_rank_masks_in_its_own_way_were_reduced() -> None:
+    def make(masked: float) -> Make:
+        def step(rank: int, _step: int) -> dict[str, Any]:
+            def of(local: float, reduced: float, digest: str) -> Gradient:
+                return Gradient(digest=digest, reduced=reduced, local=local, count=1, standing="reduced")
+
+            return {
+                "wrapped": 1, "synchronised": True,
+                "gradients": {"body": of(rank, 1.0, "g"), "emb": of(1.0 + rank, masked or 1.0 + rank, f"g{rank}")},
+            }  # fmt: skip
+
+        return step
+
+    assert found(make(0.3)) == ["DDP505 [0, 1, 2] 7"]
+    assert found(make(0)) == ["DDP504 [0, 1, 2] 7"]
 
 
 def test_state_that_one_rank_did_not_load_is_told() -> None:

@@ -25,7 +25,7 @@ def said(*values: str, parts: bool = False) -> list[str]:
                 parts={"w": (rank % 2, value)}, parts_before={"w": (rank % 2, "same")},
             )  # fmt: skip
         track = Track(
-            method="xxh3", every=1, wrap_lines=(WRAP,), models=1, start="start", last="start" if parts else value,
+            method="xxh3", every=1, wrap_lines=(WRAP,), models=1, start="start",
             tables=tables, steps=(step,), steps_made=1, forwards_made=1,
         )  # fmt: skip
         ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))

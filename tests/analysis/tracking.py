@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.evidence.track import StepSeen, Table, Track
+from ddpdoctor.evidence.track import Left, StepSeen, Table, Track
 
 
 def job(
@@ -39,6 +39,6 @@ def track(weights: Sequence[str], rates: Mapping[int, str], *, every: int, steps
     )  # fmt: skip
     made = len(weights) * every if steps is None else steps
     return Track(
-        method="linear", every=every, interval=every, models=1, start=start, last=weights[-1], tables=tables, steps=seen,
-        steps_made=made, forwards_made=made,
+        method="linear", every=every, interval=every, models=1, start=start, left=(Left(step=made, weights=weights[-1]),),
+        tables=tables, steps=seen, steps_made=made, forwards_made=made,
     )  # fmt: skip

@@ -31,6 +31,10 @@ class Budget:
         """Since the rank joined."""
         return time.perf_counter() - self._start
 
+    def restart(self) -> None:
+        """The clock starts again."""
+        self._last = None
+
     def take(self, clock: int) -> bool:
         """Whether the window that begins at `clock` is audited; intervals divide each other, so that ranks share audits."""
         if self._last is not None and clock // self.interval <= self._last // self.interval:

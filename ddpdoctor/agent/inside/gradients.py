@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakValueDictionary
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -24,13 +25,13 @@ class Gradients:
     def __init__(self, journal: Journal, budget: Budget, prints: Prints, models: Models) -> None:
         self._observed = journal.observing(self._accumulated)
         self._budget, self._prints, self._models = budget, prints, models
-        self._known: dict[int, Tensor] = {}  # kept, so that an id is never another's
+        self._known: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
         self._hooks: list[RemovableHandle] = []
         self._local: dict[int, tuple[int, Tensor]] = {}
 
     def know(self, parameters: Iterable[Tensor]) -> None:
         """Follow these too from the next window on; sharded ones are left alone."""
-        self._known |= {id(parameter): parameter for parameter in parameters if not is_meshed(parameter)}
+        self._known.update((id(parameter), parameter) for parameter in parameters if not is_meshed(parameter))
 
     def follow(self, *, same: bool) -> None:
         """A window begins: hook the parameters of the wrapped models, and what else is known.
@@ -39,7 +40,7 @@ class Gradients:
         """
         if not same:
             self._local.clear()
-        self.know(parameter for model in self._models for parameter in model.module.parameters())
+        self.know(parameter for model in self._models for _, parameter in model.parameters())
         self._hooks = [
             parameter.register_post_accumulate_grad_hook(self._observed)
             for parameter in self._known.values()

@@ -6,11 +6,11 @@ import atexit
 import functools
 import os
 import sys
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from .batches import Batches
-from .journal import Journal
+from .journal import Journal, is_users
 from .rank import Rank
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
@@ -71,8 +71,10 @@ def follow(rank: Rank, every: int) -> Following:
     observe(steps.begin)()
     batches.install()
     observe(steps.origins.install)(DistributedDataParallel)
+    observe(steps.settings.install)(journal)
     observe(_follow_handles)(journal, steps)
     _follow_wrapper(DistributedDataParallel, steps, journal)
+    _follow_loads(steps, journal)
     observe(_follow_join)(steps, journal)
     _follow_backward(steps, journal)
     before = observe(lambda optimizer, args, kwargs: steps.before_step(optimizer, args, kwargs))
@@ -129,6 +131,21 @@ def _follow_wrapper(wrapper: Any, steps: Any, journal: Journal) -> None:  # noqa
     observed.__code__ = observed.__code__.replace(co_filename=forward.__code__.co_filename, co_name="forward")
     wrapper.__init__ = __init__
     wrapper.forward = functools.wraps(forward)(observed)
+
+
+def _follow_loads(steps: Any, journal: Journal) -> None:  # noqa: ANN401
+    """See each model before a state dict is loaded into it."""
+    from torch import nn
+
+    load: Any = nn.Module.load_state_dict
+    loads: Any = journal.observing(steps.loads)
+
+    @functools.wraps(load)
+    def load_state_dict(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        loads(module)
+        return load(module, *args, **kwargs)
+
+    nn.Module.load_state_dict = load_state_dict  # type: ignore[method-assign,assignment]
 
 
 def _follow_join(steps: Any, journal: Journal) -> None:  # noqa: ANN401
@@ -201,7 +218,7 @@ def _counted(name: str, function: Any) -> Any:  # noqa: ANN401
     @functools.wraps(function)
     def collective(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         global _called
-        _called += 1
+        _called += not _draws_data(sys._getframe(1))  # noqa: SLF001 - the way to one's callers
         result = function(*args, **kwargs)
         if _began is not None:
             first = args[0] if args else next(iter(kwargs.values()), None)
@@ -209,3 +226,12 @@ def _counted(name: str, function: Any) -> Any:  # noqa: ANN401
         return result
 
     return collective
+
+
+def _draws_data(frame: FrameType | None) -> bool:
+    """Whether a library's data loader makes the call while it is iterated over: to hand out batches or random states."""
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        if frame.f_code.co_name in {"__iter__", "__next__"}:
+            return True
+        frame = frame.f_back
+    return False

@@ -7,9 +7,11 @@ fingerprints; on the others only counters move. Nothing here communicates, and n
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +28,7 @@ from .origins import Origins
 from .parts import Parts
 from .prints import Prints, tensors_in
 from .randomness import random_state
+from .settings import Settings
 from .unwaited import Unwaited
 from .wrapped import Models
 from .writes import Writes
@@ -61,15 +64,20 @@ class Steps:
         self.unwaited = Unwaited(journal, lambda: self.made)
         self._writes = Writes(journal.observing)
         self._closely = closely
-        self._optimizers: dict[int, Optimizer] = {}
+        self.settings = Settings()
+        self._optimizers: WeakSet[Optimizer] = WeakSet()
         self.forwards = 0
         self.made = 0
         self._since = 0  # steps since the last wrapped forward
+        self._beside = 0  # those since then of optimizers that step no wrapped model: a probe's, on one rank perhaps
+        self._main = True  # whether this step is none of those
         self._depth = 0
         self._open = False
-        self._audited = self._was_audited = False
+        self._audited, self._was_audited = False, True
         self._backward = False  # since the last step
         self._window: dict[str, Any] = {}
+        self._made_at_wrap = 0
+        self._ended: tuple[int, str] | None = None  # steps made, and the weights after them
         self._run: set[str] = set()  # models whose forward this window has seen
         self._callers: dict[int, int] = {}  # by model, the wrapper that this window's forward went through
         self._wrapped_again: tuple[str, int, str] | None = None  # where a model was wrapped a second time
@@ -86,14 +94,22 @@ class Steps:
 
     def wrapped(self, ddp: Any) -> None:  # noqa: ANN401
         """A model was wrapped."""
+        if self._models.of(ddp) is None and self.made > self._made_at_wrap:
+            self._left()
+            self._models.let_go()
+        self._made_at_wrap = self.made
         model, again = self._models.add(ddp)
+        if self._models.count == 1 and not again:  # what was stepped before, on one rank perhaps, is another story
+            self.made = self._since = 0
+            self._budget.restart()
         self.origins.wrapped = True
         if again:
             self._wrapped_again = user_line()
             return
-        ddp.module.register_forward_pre_hook(_Hook(self._journal.observing(self.inner_forward)), prepend=True)
+        hook = _Hook(self._journal.observing(self.inner_forward))
+        ddp.module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
         self._journal.write(
-            "wrap", line=user_line(), prefix=model.prefix, sharded=sum(map(is_meshed, model.module.parameters()))
+            "wrap", line=user_line(), prefix=model.prefix, sharded=sum(map(is_meshed, ddp.module.parameters()))
         )
         self._prints.write("start", self._models.parameters(), always=True)
         if self.made in self._closely.steps:
@@ -112,7 +128,7 @@ class Steps:
         if (model := self._models.of(ddp)) is not None:
             model.forward(wrapper=True)
         self.forwards += 1
-        self._since = 0
+        self._since = self._beside = 0
         self._window["wrapped"] += 1
         self._window["synchronised"] = bool(ddp.require_backward_grad_sync)
         self._batches.trained()
@@ -126,10 +142,10 @@ class Steps:
                 if "input" not in self._window:
                     self._window["input"] = self._prints.of(tensors_in(inputs))
 
-    def inner_forward(self, module: nn.Module, args: Any) -> None:  # noqa: ANN401
+    def inner_forward(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
         """The user's own module is about to run: the moment at which DDP has made its buffers equal, and no others'."""
         if not module.training and not torch.is_grad_enabled():
-            self._evaluation.forward(args)
+            self._evaluation.forward(inputs)
         elif torch.is_grad_enabled() and module.training:
             self._begin_window()
             if (model := self._models.of(module)) is None:
@@ -144,6 +160,8 @@ class Steps:
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
         self._writes.settle()
+        if not self._models.count:  # the user averages gradients in some other way
+            self._begin_window()
         self._backward = True
         if self._audited and loss.numel() == 1 and not is_meshed(loss):
             with self._budget:
@@ -164,19 +182,24 @@ class Steps:
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
         if not self._depth:
+            self._main = self._models.are_stepped_by(optimizer) or (self._open and self._window["wrapped"] > 0)
             self._writes.settle()
-            self._begin_window(same_gradients=self._since > 0 and self.forwards > 0 and not self._backward)
+            self._begin_window(
+                same_gradients=self._since + self._beside > 0 and self.forwards > 0 and not self._backward
+            )
         self._depth += 1
         if self._depth > 1:
             return
-        stepped = (p for group in optimizer.param_groups for p in group["params"] if not is_meshed(p))
+        stepped = (p for p in _parameters_of(optimizer) if not is_meshed(p))
         self.unwaited.used((tensor for p in stepped for tensor in (p, p.grad) if tensor is not None), "step")
-        self._optimizers[id(optimizer)] = optimizer
+        self._optimizers.add(optimizer)
         self._window["closure"] = bool(kwargs.get("closure") or any(map(callable, args[:1])))
         if self._audited:
             with self._budget:
                 self._window["line"] = user_line()
-                self._window["settings"] = _settings(optimizer)
+                self._window["settings"] = self.settings.of(optimizer)
+                self._window["setting_lines"] = self.settings.lines(optimizer)
+                self._window["loaded"] = self.settings.loaded(optimizer)
                 self._window["state"] = self._state(optimizer)
                 self._window["parts_before"] = self._parts.of(optimizer)
                 if not self._window["closure"]:
@@ -194,15 +217,26 @@ class Steps:
                 self._end_window(optimizer)
         for model in self._models:
             model.step(optimizer)
-        self.made += 1
-        self._since += 1
+        self.settings.stepped(optimizer)
+        self.made += self._main
+        self._since += self._main
+        self._beside = 0 if self._main else self._beside + 1
+        self._main = True
         self._open = False
         self._budget.adapt(audited=self._audited)
         self._was_audited, self._audited = self._audited, False
         self._backward = False
         self._gradients.forget()
+        if "after" in self._window:
+            self._ended = self.made, self._window["after"]
         if self.made in self._closely.steps:
             self._writes.watch({"weights": self._weights, **self._beside_weights()})
+
+    def loads(self, module: nn.Module) -> None:
+        """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
+        if self._models.of(module) is not None:
+            with self._budget:
+                self._ending()
 
     def shadowed(self, *, stepped: bool) -> None:
         """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""
@@ -224,12 +258,23 @@ class Steps:
         self._writes.settle()
         self._evaluation.over(self.made)
         self._batches.close()
-        if self._models:
-            self._prints.write("last", self._models.parameters(), always=True)
+        self._left()
         self._journal.write(
             "end", steps=self.made, forwards=self.forwards, open=self._open, interval=self._budget.interval,
-            spent=self._journal.spent, seconds=self._budget.seconds, models=len(self._models),
+            spent=self._journal.spent, seconds=self._budget.seconds, models=self._models.count,
         )  # fmt: skip
+
+    def _left(self) -> None:
+        """Write down the weights with which the models end that are in training."""
+        if self._models.count:
+            step, key = self._ending()
+            self._journal.write("left", step=step, key=key)
+
+    def _ending(self) -> tuple[int, str]:
+        """The number of steps, and the weights after the last of them."""
+        if self._ended is None or self._ended[0] != self.made:
+            self._ended = self.made, self._prints.write("last", self._models.parameters(), always=True)
+        return self._ended
 
     def _begin_window(self, *, same_gradients: bool = False) -> None:
         """Open a window, unless one is; with `same_gradients` for another optimizer's step after the same backward."""
@@ -239,7 +284,9 @@ class Steps:
         self._depth = 0
         self._evaluation.over(self.made)
         self._prints.closely = self._closely.tensor if self.made in self._closely.steps else ""
-        self._audited = self._was_audited if same_gradients else self._budget.take(self.forwards + self._since)
+        self._audited = (
+            self._was_audited if same_gradients or not self._main else self._budget.take(self.forwards + self._since)
+        )
         backward = {name: self._window[name] for name in BACKWARD if name in self._window} if same_gradients else {}
         self._window = {
             "wrapped": 0, "synchronised": None, "batch": 0, "closure": False, "finite": True, "lines": {},
@@ -250,6 +297,8 @@ class Steps:
         if self._audited:
             with self._budget:
                 self._window["random"] = [random_state()]
+                if not self._models.count:
+                    self._gradients.know(p for one in self.settings.optimizers for p in _parameters_of(one))
                 self._gradients.follow(same=same_gradients)
                 self._window["weights"] = self._prints.write("weights", self._models.parameters())
 
@@ -260,12 +309,12 @@ class Steps:
         window["random"].append(random_state())
         window["lines"] = {what: line for what, line in window["lines"].items() if line is not None}
         self._journal.write(
-            "step", step=self.made, forwards=self.forwards, since=self._since, shadowed=self._shadowed, scale=self._scale,
-            position=self._batches.position,
+            "step", step=self.made, forwards=self.forwards, since=self._since, beside=0 if self._main else self._beside + 1,
+            shadowed=self._shadowed, scale=self._scale, position=self._batches.position,
             bypassed={model.prefix: model.bypassed for model in self._models if model.bypassed is not None},
             optimizer=type(optimizer).__name__, comm_hook=self.origins.comm_hook, writes=self._writes.take(), **window,
         )  # fmt: skip
-        self._gradients.know(p for group in optimizer.param_groups for p in group["params"])
+        self._gradients.know(_parameters_of(optimizer))
 
     def _weights(self) -> str:
         with self._budget:
@@ -279,9 +328,9 @@ class Steps:
     def _beside_weights(self) -> dict[str, Callable[[], object]]:
         def states() -> object:
             with self._budget:
-                return [self._state(optimizer) for optimizer in self._optimizers.values()]
+                return {id(optimizer): self._state(optimizer) for optimizer in self._optimizers}
 
-        return {"settings": lambda: [_settings(optimizer) for optimizer in self._optimizers.values()], "state": states}
+        return {"settings": lambda: {id(one): self.settings.of(one) for one in self._optimizers}, "state": states}
 
     def _state(self, optimizer: Optimizer) -> dict[str, str] | None:
         if "ZeroRedundancy" in type(optimizer).__name__:
@@ -292,20 +341,20 @@ class Steps:
 
 
 class _Hook:
-    """A hook on the user's module that leaves no trace of ours in a pickle or a copy of it: there it is `{}.get`.
+    """A hook on the user's module that leaves no trace of ours in a pickle or a copy of it: there it does nothing.
 
-    A pre-hook is called as hook(module, args), and `{}.get(module, args)` gives the arguments back as they are.
+    A pre-hook is called as hook(module, args, kwargs), and `nullcontext().__exit__` takes any three things and returns None.
     """
 
     def __init__(self, function: Callable[[nn.Module, Any], None]) -> None:
         self._function = function
 
-    def __call__(self, module: nn.Module, args: Any) -> None:  # noqa: ANN401
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         if not torch.compiler.is_compiling():
-            self._function(module, args)
+            self._function(module, [args, kwargs])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, ({}, "get")
+        return getattr, (nullcontext(), "__exit__")
 
 
 def structure_listing(model: nn.Module) -> list[Any]:
@@ -313,17 +362,11 @@ def structure_listing(model: nn.Module) -> list[Any]:
     return [(item.role, item.name, item.structure, item.tied_to) for item in inventory(model)]
 
 
+def _parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
+    """What it steps."""
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
 def _all_finite(inputs: Any) -> bool:  # noqa: ANN401
     floats = (tensor for tensor in tensors_in(inputs) if tensor.is_floating_point() and tensor.layout is torch.strided)
     return all(bool(torch.isfinite(tensor).all()) for tensor in floats)
-
-
-def _settings(optimizer: Optimizer) -> dict[str, str]:
-    """Every option of every parameter group, as text."""
-    found = {}
-    for place, group in enumerate(optimizer.param_groups):
-        for name, value in group.items():
-            if name != "params":
-                plain = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
-                found[f"{name}[{place}]" if len(optimizer.param_groups) > 1 else name] = repr(plain)
-    return found
