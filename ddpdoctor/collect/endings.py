@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ddpdoctor.analysis.failures import chain
@@ -81,13 +81,13 @@ def exits_of(
     }
 
 
-def asked_to_end(received: Sequence[Received], code: int | None, ended_at: float) -> Received | None:
-    """The first signal that reached us and by which the job ended with `code`; None where it ended by itself.
+def asked_to_end(received: Sequence[Received], codes: Collection[int | None], ended_at: float) -> Received | None:
+    """The first signal that reached us and by which the processes with these exit codes ended; None where they did by themselves.
 
     A job that went on for longer than any grace (under nohup after a SIGHUP, say) has not ended by it.
     """
     late = (one for one in received if ended_at - one.at < GRACE_SECONDS)
-    return next((one for one in late if one.signal in ENDS_A_JOB or code == -one.signal), None)
+    return next((one for one in late if one.signal in ENDS_A_JOB or -one.signal in codes), None)
 
 
 def _as_asked(end: _End, asked: Received) -> bool:

@@ -90,7 +90,8 @@ class JobEvidence:
     ) -> Evidence:
         host = socket.gethostname()
         ended = ended_processes(self.directory)
-        asked = asked_to_end(self.job.received, code, time.time())
+        codes = {code, *(one.code for one in ended.values())}
+        asked = asked_to_end(self.job.received, codes, time.time())
         exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_at=self.killed_at, asked=asked)
         log = None
         exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}

@@ -56,10 +56,13 @@ def test_the_failures_of_an_earlier_attempt_and_of_helpers_accuse_nobody(tmp_pat
 
 def test_a_signal_that_only_the_ranks_users_know_of_ends_a_job_if_it_died_of_it() -> None:
     usr1, term = Received(signal.SIGUSR1, 10.0), Received(signal.SIGTERM, 20.0)
-    assert asked_to_end([usr1, term], 1, 50.0) == term
-    assert asked_to_end([usr1], 0, 50.0) is None
-    assert asked_to_end([usr1], -signal.SIGUSR1, 50.0) == usr1
-    assert asked_to_end([term], 1, 5000.0) is None  # it went on for more than an hour
+    assert asked_to_end([usr1, term], {1}, 50.0) == term
+    assert asked_to_end([usr1], {0, 1}, 50.0) is None
+    assert asked_to_end([usr1], {-signal.SIGUSR1}, 50.0) == usr1
+    assert (
+        asked_to_end([usr1], {1, -signal.SIGUSR1}, 50.0) == usr1
+    )  # torchrun handed it on to its ranks, and ended with 1
+    assert asked_to_end([term], {1}, 5000.0) is None  # it went on for more than an hour
 
 
 def test_what_ranks_die_of_once_the_job_is_to_end_is_nobodys_failure(tmp_path: Path) -> None:
