@@ -53,6 +53,11 @@ class Failure:
         return f"rank {self.rank}" if self.rank is not None else "the launcher" if self.by_launcher else "a rank"
 
     @property
+    def left(self) -> bool:
+        """Whether it called `sys.exit`, which may be the end of what another rank had done."""
+        return self.error is not None and self.error.type == "SystemExit"
+
+    @property
     def by_launcher(self) -> bool:
         """Whether torchrun raised it, which has no rank."""
         stack = self.error.stack if self.error is not None else ()
@@ -87,18 +92,26 @@ class Failures:
     @property
     def own(self) -> tuple[Failure, ...]:
         """Exceptions of a rank's own that no known message explains."""
-        return tuple(failure for failure in self.all if failure.error and not failure.code and not failure.echo)
+        return tuple(
+            failure
+            for failure in self.all
+            if failure.error and not failure.left and not failure.code and not failure.echo
+        )
 
     @property
     def wordless(self) -> tuple[Failure, ...]:
-        """Ranks that ended with a code above 0, first of all, and of which nothing else is known."""
-        told = any(failure.code or (failure.echo is None and failure.error) for failure in self.all) or self.killed
-        if told:
+        """Ranks that ended with a code above 0, first of all, and of which nothing else is known than where they left."""
+        told = any(
+            failure.code or (failure.echo is None and failure.error and not failure.left) for failure in self.all
+        )
+        if told or self.killed:
             return ()
         return tuple(
             failure
             for failure in self.all
-            if failure.error is None and (failure.exit.exit_code or 0) > 0 and not failure.exit.ended_by_launcher
+            if (failure.error is None or failure.left)
+            and (failure.exit.exit_code or 0) > 0
+            and not failure.exit.ended_by_launcher
         )
 
     @property

@@ -84,9 +84,19 @@ def _remedy(error: RankError) -> str | None:
 
 
 def _wordless(failures: Failures) -> Iterator[Finding]:
-    """Ranks that failed while nothing that they said is at hand."""
+    """Ranks that failed while nothing that they said is at hand, or only where they called `sys.exit`."""
     found = failures.wordless
-    if found:
+    left = [failure for failure in found if failure.left]
+    if left and left[0].error is not None:
+        same = [failure for failure in left if _key(failure) == _key(left[0])]
+        yield RULE.finding(
+            f"{who(same)} called sys.exit({left[0].error.message})",
+            ranks=unique_ranks(same),
+            where=[where for failure in same for where in failure.where("left here")],
+            remedy="see what leads to this line; what the other ranks print about closed connections comes from it",
+            exit_code=left[0].exit.exit_code,
+        )
+    elif found:
         yield RULE.finding(
             f"{who(found)} ended with exit code {found[0].exit.exit_code}, and nothing that explains it is in the logs given",
             ranks=unique_ranks(found),

@@ -17,6 +17,16 @@ STORE = RankError(
 )
 
 SICK = (
+    Sick(
+        evidence=ended(LOST_PEER, raised("scratch disk is full", "SystemExit"), LOST_PEER),
+        says="rank 1 called sys.exit(scratch disk is full)",
+        ranks=(1,),
+    ),
+    Sick(  # the others leave because of the first one's error
+        evidence=ended(raised("1", "SystemExit"), raised("'label 17'", "KeyError", order=1), raised("1", "SystemExit")),
+        says="rank 1 raised KeyError: 'label 17'",
+        ranks=(1,),
+    ),
     Sick(  # gathered as an object; no process was to be started
         evidence=ended(raised("Can't pickle local object 'main.<locals>.<lambda>'", "AttributeError"), LOST_PEER),
         says="rank 0 raised AttributeError: Can't pickle local object 'main.<locals>.<lambda>'",

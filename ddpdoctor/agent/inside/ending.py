@@ -6,29 +6,37 @@ import atexit
 import functools
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .imports import after_import
 from .rank import Rank
+
+if TYPE_CHECKING:
+    from traceback import StackSummary
 
 MOST_FRAMES = 64
 
 
 def record_error(rank: Rank, error: BaseException) -> None:
     """Write `error` to `PID.error`, the first one of this process only: what follows it are consequences."""
+    with rank.giving_up("recording the rank's error"):
+        _write_error(rank, described(error))
+    keep_recorder(rank)
+
+
+def _write_error(rank: Rank, told: dict[str, Any]) -> None:
     import json
 
-    with rank.giving_up("recording the rank's error"):
-        try:
-            descriptor = os.open(rank.path("error"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        except FileExistsError:
-            return
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"at": time.time(), **described(error)}, file)
-    keep_recorder(rank)
+    try:
+        descriptor = os.open(rank.path("error"), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({"at": time.time(), **told}, file)
 
 
 def keep_recorder(rank: Rank) -> None:
@@ -47,18 +55,49 @@ def described(error: BaseException, depth: int = 0) -> dict[str, Any]:
     """The error with its stack, innermost first, and what it was raised from, as JSON can hold it."""
     import traceback
 
-    frames = traceback.extract_tb(error.__traceback__)[-MOST_FRAMES:]
+    frames = traceback.extract_tb(error.__traceback__)
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return {
         "type": type(error).__name__,
         "message": str(error)[:20_000],
-        "stack": [
-            {"file": os.path.abspath(frame.filename) if os.path.exists(frame.filename) else frame.filename,
-             "line": frame.lineno or 0, "function": frame.name}
-            for frame in reversed(frames)
-        ],
+        "stack": _frames(frames),
         "cause": described(cause, depth + 1) if cause is not None and depth < 4 else None,
     }  # fmt: skip
+
+
+def _frames(frames: StackSummary) -> list[dict[str, Any]]:
+    return [
+        {"file": os.path.abspath(frame.filename) if os.path.exists(frame.filename) else frame.filename,
+         "line": frame.lineno or 0, "function": frame.name}
+        for frame in reversed(frames[-MOST_FRAMES:])
+    ]  # fmt: skip
+
+
+class Leaving:
+    """Notes why the main thread last called `sys.exit` with a failure: the error that it was handling, or the call itself."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.told: dict[str, Any] | None = None
+        original = sys.exit
+
+        @functools.wraps(original)
+        def leave(status: Any = None, /) -> NoReturn:  # noqa: ANN401
+            with rank.giving_up("noting a call of sys.exit"):
+                fails = status is not None and status != 0
+                if fails and rank.is_here() and threading.current_thread() is threading.main_thread():
+                    self.told = self._describe(status)
+            original(status)
+
+        sys.exit = leave
+
+    def _describe(self, status: object) -> dict[str, Any]:
+        import traceback
+
+        handled = sys.exc_info()[1]
+        if handled is not None and not isinstance(handled, SystemExit):
+            return described(handled)
+        stack = traceback.extract_stack(sys._getframe(2))  # noqa: SLF001 - the caller of `leave`
+        return {"type": "SystemExit", "message": str(status)[:20_000], "stack": _frames(stack), "cause": None}
 
 
 def record_uncaught(rank: Rank) -> None:
@@ -67,6 +106,7 @@ def record_uncaught(rank: Rank) -> None:
     The interpreter keeps the error in `sys.last_value` before it calls `sys.excepthook`, and runs `atexit` after.
     """
     original = sys.excepthook
+    leaving = Leaving(rank)
 
     @functools.wraps(original)
     def excepthook(kind: type[BaseException], error: BaseException, trace: Any) -> None:  # noqa: ANN401
@@ -79,6 +119,9 @@ def record_uncaught(rank: Rank) -> None:
         if rank.is_here():
             if error is not None:
                 record_error(rank, error)
+            elif leaving.told is not None:
+                with rank.giving_up("recording why the rank left"):
+                    _write_error(rank, leaving.told)
             keep_recorder(rank)
             with rank.giving_up("noting that it left"), open(rank.path("left"), "w", encoding="utf-8") as file:
                 file.write(str(time.time()))
