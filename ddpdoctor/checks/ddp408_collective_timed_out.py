@@ -59,12 +59,14 @@ def check(
     if timed_out:
         absent = sorted({*_absent(timeline, watchdogs), *late})
         _, seconds = next(iter(timed_out.values()))
+        after = max(1, min(60, int(seconds / 2)))  # well before the timeout ends the job again
         never = f"; {group_ranks(absent)} never came" if absent else ""
         yield RULE.finding(
             f"{group_ranks([*timed_out])} gave up waiting in a collective after {seconds:g} s{never}",
             ranks=absent,
             where=[where for rank, (ending, _) in timed_out.items() if (where := _where(rank, ending)) is not None],
             details=[*_by_call(watchdogs)] if watchdogs is not None and timeline is None else (),
+            remedy=RULE.remedy.replace("--stall-after 60", f"--stall-after {after}"),
             timed_out=[*timed_out],
             timeout_seconds=seconds,
         )

@@ -221,6 +221,14 @@ def test_the_assertion_of_a_kernel_stands_beside_the_error_that_it_raised(tmp_pa
     assert (finding.code, finding.ranks, finding.details) == ("DDP401", (6,), (f"the kernel said: {said}",))
 
 
+def test_the_advice_is_to_look_before_the_timeout_ends_the_job(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    error = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 20000ms for recv operation to complete"
+    log.write_text(f"[rank0]: Traceback (most recent call last):\n[rank0]: {error}\n")
+    (finding,) = diagnose(gather([log])).findings
+    assert "`ddpdoctor watch --stall-after 10`" in finding.remedy
+
+
 CAUGHT = """epoch 1 loss 0.1
 Traceback (most recent call last):
   File "/job/io.py", line 10, in fetch
