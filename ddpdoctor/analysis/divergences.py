@@ -175,9 +175,12 @@ def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
     decided = vote({rank: one.weights for rank, one in seen.items()})
     culprits = writers if len(writers) < len(seen) else decided.odd
     wrote = lines_that_wrote(seen, "weights", culprits)
+    loaded = {rank: line for rank in culprits if (line := seen[rank].lines.get("load")) is not None}
+    known = loaded if len(loaded) == len(culprits) else {}
     return Divergence(
         phase="weights written", step=max(one.step for one in seen.values()), ranks=culprits, tensors=tuple(names),
-        total=total, lines=wrote or lines_at(seen, "forward"), wrote=bool(wrote),
+        total=total, lines=wrote or known or lines_at(seen, "forward"), wrote=bool(wrote),
+        why="loaded" if known and not wrote else "",
     )  # fmt: skip
 
 

@@ -17,6 +17,8 @@ RULE = Rule(
     explains=("DDP503", "DDP507", "DDP508"),
 )
 
+NOTES = {"loaded": "loads weights"}
+
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step before which weights changed on some ranks."""
@@ -25,4 +27,5 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             f"before step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {some_of(found, 'parameters')} "
             "outside the optimizer"
         )
-        yield finding(RULE, found, message, note="writes them" if found.wrote else "the first step after it")
+        note = "writes them" if found.wrote else NOTES.get(found.why, "the first step after it")
+        yield finding(RULE, found, message, note=note)

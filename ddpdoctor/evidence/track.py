@@ -66,14 +66,14 @@ class StepSeen:
     `weights` and `after` are keys of `Track.tables`: before the forward and after the step. `position` is the epoch and the
     batch that the data loader gave last, both counted by the loader. `wrapped` counts forwards of wrappers since the last step;
     `bypassed` are the user's lines that called a module whose wrapper was not called, by what the names of its tensors begin
-    with. `lines` are the user's by what was called there (forward, backward, grad), `origins` those that made a parameter what
-    DDP does not reduce, by its name. `random` digests each random generator when the window began and when it ended. `finite`
-    is whether all numbers given to the wrapper were. `parts`, and before the step `parts_before`, are [lowest rank that holds
-    the same part, fingerprint] of parameters on a device mesh. `writes` are the user's lines that changed weights, gradients,
-    settings or state outside forward, backward and step; sought in a replay only. `setting_lines` are the user's lines that gave
-    the optimizer its settings (made it, loaded it, stepped its schedule), by setting, where nothing changed them since; `loaded`
-    is where its state was loaded since its last step. `shadowed` is how many of the steps so far were its peers', which this rank
-    only shadowed inside `Join`.
+    with. `lines` are the user's by what was called there (forward, backward, grad, or load: of weights since the last step),
+    `origins` those that made a parameter what DDP does not reduce, by its name. `random` digests each random generator when the
+    window began and when it ended. `finite` is whether all numbers given to the wrapper were. `parts`, and before the step
+    `parts_before`, are [lowest rank that holds the same part, fingerprint] of parameters on a device mesh. `writes` are the
+    user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in a replay only.
+    `setting_lines` are the user's lines that gave the optimizer its settings (made it, loaded it, stepped its schedule), by
+    setting, where nothing changed them since; `loaded` is where its state was loaded since its last step. `shadowed` is how many
+    of the steps so far were its peers', which this rank only shadowed inside `Join`.
     """
 
     step: int

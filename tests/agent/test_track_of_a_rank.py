@@ -66,6 +66,7 @@ def test_models_of_earlier_folds_are_let_go_and_their_last_weights_kept(follow: 
     alive: list[weakref.ref[nn.Module]] = []
 
     def folds() -> None:
+        train(Net(4, 2), 5)
         for _ in range(3):
             model = wrapped()
             alive.append(weakref.ref(model.module))
@@ -107,6 +108,17 @@ def test_weights_loaded_after_the_last_step_are_not_those_of_the_training(follow
 
     with_load, without = follow(lambda: job(loads=True), every), follow(lambda: job(loads=False), every)
     assert [left.weights for left in with_load.left] == [left.weights for left in without.left]
+
+
+def test_the_line_that_loads_weights_is_that_of_the_next_step(follow: Follow) -> None:
+    def job() -> None:
+        model = wrapped()
+        train(model, 1)
+        model.module.load_state_dict(model.module.state_dict())
+        train(model, 2)
+
+    loads = [step.lines.get("load") for step in follow(job).steps]
+    assert [line and line.function for line in loads] == [None, "job", None]
 
 
 def test_steps_of_a_probe_on_one_rank_are_not_counted(follow: Follow) -> None:

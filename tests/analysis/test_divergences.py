@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.track import EpochSeen, Gradient, Line, OverflowSeen, StepSeen, Table, Track, UnwaitedSeen
@@ -34,7 +36,8 @@ def job_of(make: Make, *, nproc: int = 3, steps: int = 4, **track: Any) -> Evide
             for step in range(steps)
         )  # fmt: skip
         own = {name: values[rank] for name, values in track.items()}
-        value = Track(method="xxh3", every=1, start="w", tables={"w": Table(digests={"w": "0"})}, steps=seen, **own)
+        held = {"start": "w", "tables": {"w": Table(digests={"w": "0"})}}
+        value = Track(**{"method": "xxh3", "every": 1, "steps": seen, **held, **own})
         ranks.append(RankFacts(rank=rank, host="a", facts=(value,)))
     return Evidence(ranks=tuple(ranks), about_job=True)
 
@@ -87,6 +90,17 @@ def test_settings_that_part_the_same_ranks_are_one_finding_at_the_line_that_gave
     assert found(lambda rank, step: {**make(rank, step), "setting_lines": {} if rank == 1 else {"lr": MAKES}}) == [
         "DDP506 [1] 7"
     ]
+
+
+@pytest.mark.parametrize(("loads", "line", "note"), [((1,), 3, "loads weights"), ((), 5, "the first step after it")])
+def test_weights_of_one_rank_point_to_where_it_loaded_them(loads: tuple[int, ...], line: int, note: str) -> None:
+    def make(rank: int, step: int) -> dict[str, Any]:
+        before = {"load": LOADS} if step == 2 and rank in loads else {}
+        return {"weights": "other" if (rank, step) == (1, 2) else "w", "lines": {**LINES, **before}}
+
+    tables = {key: Table(digests={"w": key}) for key in ("w", "other")}
+    (finding,) = diagnose(job_of(make, tables=[tables] * 3)).findings
+    assert (finding.code, finding.ranks, finding.where[0].line, finding.where[0].note) == ("DDP509", (1,), line, note)
 
 
 def test_state_that_differs_before_the_first_step_points_to_where_it_was_loaded() -> None:

@@ -28,7 +28,7 @@ from .origins import Origins
 from .parts import Parts
 from .prints import Prints, tensors_in
 from .randomness import random_state
-from .settings import Settings
+from .settings import Line, Settings
 from .unwaited import Unwaited
 from .wrapped import Models
 from .writes import Writes
@@ -78,6 +78,7 @@ class Steps:
         self._window: dict[str, Any] = {}
         self._made_at_wrap = 0
         self._ended: tuple[int, str] | None = None  # steps made, and the weights after them
+        self._loaded: Line | None = None  # where weights were loaded since the last step
         self._run: set[str] = set()  # models whose forward this window has seen
         self._callers: dict[int, int] = {}  # by model, the wrapper that this window's forward went through
         self._wrapped_again: tuple[str, int, str] | None = None  # where a model was wrapped a second time
@@ -97,11 +98,11 @@ class Steps:
         if self._models.of(ddp) is None and self.made > self._made_at_wrap:
             self._left()
             self._models.let_go()
-        self._made_at_wrap = self.made
         model, again = self._models.add(ddp)
         if self._models.count == 1 and not again:  # what was stepped before, on one rank perhaps, is another story
             self.made = self._since = 0
             self._budget.restart()
+        self._made_at_wrap, self._ended = self.made, None
         self.origins.wrapped = True
         if again:
             self._wrapped_again = user_line()
@@ -138,6 +139,7 @@ class Steps:
         if self._audited:
             with self._budget:
                 self._window["lines"]["forward"] = user_line()
+                self._window["lines"]["load"] = self._loaded
                 self._window["finite"] &= _all_finite(inputs)
                 if "input" not in self._window:
                     self._window["input"] = self._prints.of(tensors_in(inputs))
@@ -222,6 +224,7 @@ class Steps:
         self._since += self._main
         self._beside = 0 if self._main else self._beside + 1
         self._main = True
+        self._loaded = None
         self._open = False
         self._budget.adapt(audited=self._audited)
         self._was_audited, self._audited = self._audited, False
@@ -235,6 +238,7 @@ class Steps:
     def loads(self, module: nn.Module) -> None:
         """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
         if self._models.of(module) is not None:
+            self._loaded = user_line()
             with self._budget:
                 self._ending()
 
