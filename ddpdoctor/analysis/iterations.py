@@ -60,13 +60,19 @@ class Iterations:
 
     `left_out` is an iteration that some ranks began although others had made one more collective before it. That proves
     nothing by itself: these may have left their loop, and have made the call behind it. Nor does `passed_over`: each rank
-    may look for its next good batch alone, and make as many steps as the others.
+    may look for its next good batch alone, and make as many steps as the others. `began` is after how many collectives
+    each iteration began on each rank.
     """
 
     out_of_step: OutOfStep | None
     left_out: OutOfStep | None = None
     other_forward: OtherForward | None = None
     passed_over: PassedOver | None = None
+    began: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+
+    def at(self, rank: int, seq: int) -> int | None:
+        """The iteration in which this rank made call `seq` of the default group, or None where that is not known."""
+        return max((number for number, after in self.began.items() if after.get(rank, seq) < seq), default=None)
 
 
 def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | None) -> Iterations:
@@ -88,6 +94,7 @@ def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | Non
         left_out=left_out and replace(left_out, own=_of_some(left_out, calls)),
         other_forward=_other_forward(calls),
         passed_over=passed_over(calls),
+        began=began,
     )
 
 

@@ -12,7 +12,7 @@ from ddpdoctor.analysis.iterations import Iterations, OtherForward, OutOfStep
 from ddpdoctor.analysis.known_errors import Echo
 from ddpdoctor.analysis.timeline import Made, Timeline
 from ddpdoctor.analysis.turns import PassedOver
-from ddpdoctor.analysis.wording import witnesses
+from ddpdoctor.analysis.wording import names, witnesses
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
@@ -62,6 +62,8 @@ def check(
         left = _left_by(iterations.passed_over, desyncs)
         if left is not None:
             yield _by_turns(iterations.passed_over, left, code)
+    else:
+        yield from _by_calls(iterations, desyncs)
 
 
 def _by_counts(parted: OutOfStep, timeline: Timeline | None, code: SourceCode | None) -> Finding:
@@ -133,6 +135,28 @@ def _stack(rank: int, call: CollectiveCall, timeline: Timeline | None) -> tuple[
     default = next((group for group in timeline.groups if not group.name), None)
     made = timeline.made(default, rank, call.seq) if default is not None else None
     return made.stack if made is not None and made.place == call.place else ()
+
+
+def _by_calls(iterations: Iterations, desyncs: Desyncs | None) -> Iterator[Finding]:
+    """Where two calls met that are no one's too many: the ranks that were an iteration further than the others."""
+    for desync in desyncs.of(Cause.MISMATCH) if desyncs is not None else ():
+        at = {rank: iterations.at(rank, desync.seq) for rank in desync.made}
+        known = {number for number in at.values() if number is not None}
+        if desync.group.name or None in at.values() or len(known) != 2:
+            continue
+        further = max(known)
+        ahead = [rank for rank, number in at.items() if number == further]
+        if set(ahead) in ({*desync.odd}, {*desync.usual}):
+            behind = [rank for rank in at if rank not in ahead]
+            tied = "; of two sides neither can be told right" if desync.tied else ""
+            yield RULE.finding(
+                f"{group_ranks(ahead)} began iteration {further} without {names(desync.made, behind)} that "
+                f"{group_ranks(behind)} made in iteration {min(known)}{tied}",
+                ranks=desync.culprits,
+                where=witnesses(desync.made, (*desync.odd, *desync.usual)),
+                iteration=further,
+                seq=desync.seq,
+            )
 
 
 def _by_lines(parted: OtherForward) -> Finding:

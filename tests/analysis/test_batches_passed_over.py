@@ -127,3 +127,28 @@ def test_a_call_that_is_not_the_whole_difference_is_not_blamed_for_it() -> None:
         found.message
         == "iteration 2 did not begin after equally many collectives: rank 1 after 3 and ranks 0,2 after 5"
     )
+
+
+def test_a_rank_that_leaves_out_its_backward_is_an_iteration_further_where_its_forward_meets_one() -> None:
+    """Its loss was not finite, and the next forward broadcasts the buffers of a batch norm."""
+    forward = waits(Did("broadcast", line=58))
+    around = Loop(line=55, last_line=90, head="for images, labels in loader", skips=(60,))
+    code = tuple(CodePlace(file=TRAIN, line=line, function="train_step", loops=(around,)) for line in (58, 61))
+    ahead = CollectiveCalls(steps=tuple(StepMark(iteration=n, seq=n - 1) for n in (1, 2, 3)))
+    usual = CollectiveCalls(steps=ahead.steps[:2])
+    facts = {0: (ahead,), 1: (usual,), 2: (usual,)}
+
+    found = diagnose(flights([STEP, forward], *[[STEP, waits(STEP)]] * 2, code=code, facts=facts)).findings
+
+    assert [(one.code, one.explained_by) for one in found] == [("DDP301", None)], "all are in the same iteration"
+    later = CollectiveCalls(
+        steps=(StepMark(iteration=1, seq=0), StepMark(iteration=2, seq=1), StepMark(iteration=3, seq=1))
+    )
+    facts[0] = (later,)
+    first, *_ = diagnose(flights([STEP, forward], *[[STEP, waits(STEP)]] * 2, code=code, facts=facts)).findings
+    assert (first.code, first.ranks) == ("DDP316", (0,))
+    assert first.message == "rank 0 began iteration 3 without all_reduce #2 that ranks 1-2 made in iteration 2"
+    assert sorted(where.line for where in first.where) == [58, 61, 61]
+    both = diagnose(flights([STEP, forward], [STEP, waits(STEP)], code=code, facts={0: (later,), 1: (usual,)})).findings
+    assert both[0].ranks == (0, 1)
+    assert both[0].message.endswith("; of two sides neither can be told right")
