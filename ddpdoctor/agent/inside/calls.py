@@ -21,9 +21,8 @@ COLLECTIVES = (
 )  # fmt: skip
 POINT_TO_POINT = ("send", "recv", "isend", "irecv")
 MONITORED_BARRIER = "monitored_barrier"
-NUMBERS_OF_A_MONITORED_BARRIER = (
-    2  # in the recorder, on every rank; gloo's own count has more on rank 0, which hears all others
-)
+# in the recorder, on every rank; gloo's own count has more on rank 0, which hears all others
+NUMBERS_OF_A_MONITORED_BARRIER = 2
 DESCRIBED_BY_ITS_TENSOR = ("all_reduce", "broadcast", "reduce", "all_gather")
 MOST_TAGS = 1 << 32
 ROOTS = ("src", "dst", "group_src", "group_dst")
