@@ -10,9 +10,8 @@ from ddpdoctor.evidence.links import Link
 SLOW = 0.4  # of the median; TCP streams of one healthy job differ by a third, those of busy hosts by a half
 ONE_STREAM_BYTES_PER_SECOND = 1.25e9  # 10 Gbit/s: what is faster than that tells of the processors, not of the link
 LATE = 10.0  # times the median: racks and zones of one healthy cluster differ by a few times
-LATE_SECONDS = (
-    2e-3  # and this much above it: a host whose processors are all taken halts even the best of five round trips
-)
+# and this much above it: a host whose processors are all taken halts even the best of five round trips
+LATE_SECONDS = 2e-3
 
 
 def median_speed(links: Iterable[Link]) -> float | None:

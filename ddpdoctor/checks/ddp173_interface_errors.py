@@ -16,9 +16,8 @@ RULE = Rule(
 )
 
 FEW_PACKETS = 10_000  # before that, one error would be a rate
-MANY = (
-    1e-4  # TCP's throughput falls with the root of the loss: at one in 10,000 a 10 Gbit/s link with 1 ms falls to 1.2
-)
+# TCP's throughput falls with the root of the loss: at one in 10,000 a 10 Gbit/s link with 1 ms falls to 1.2
+MANY = 1e-4
 
 
 def check(network: PerRank[Network]) -> Iterator[Finding]:

@@ -15,9 +15,8 @@ RULE = Rule(
     remedy="time the collectives with `ddpdoctor allreduce-bench`, look for shared or throttled cores, GPUs and links with "
     "`ddpdoctor env`, and give each rank cores of its own (OMP_NUM_THREADS, --cpus-per-task)",
 )
-FORGIVEN = (
-    2  # times the share of the cores that other programs use: all ranks wait for the one that has to share its core
-)
+# times the share of the cores that other programs use: all ranks wait for the one that has to share its core
+FORGIVEN = 2
 
 
 def check(run: ScalingRun) -> Iterator[Finding]:

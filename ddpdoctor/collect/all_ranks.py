@@ -25,9 +25,8 @@ from ddpdoctor.launch.program import Ended
 from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.model import group_ranks
 
-BESIDE_SECONDS = (
-    240.0  # before the deadline counts, torch is imported and facts are read; after it, clocks are compared
-)
+# before the deadline counts, torch is imported and facts are read; after it, clocks are compared
+BESIDE_SECONDS = 240.0
 
 
 def collect(world: World, *, deadline_seconds: float) -> Evidence | None:
