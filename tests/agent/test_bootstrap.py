@@ -102,6 +102,28 @@ def test_an_import_goes_on_where_following_it_fails(tmp_path: Path, monkeypatch:
     assert said.startswith("the agent gave up on following followed_module: AttributeError: ")
 
 
+UNCOUNTED = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
+dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+dist.all_reduce(torch.ones(2))
+dist.send(torch.ones(2), 1)
+model = DistributedDataParallel(torch.nn.Linear(2, 2))
+model(torch.ones(1, 2))
+print("trained")
+"""
+
+
+def test_a_backend_that_gives_its_calls_no_numbers_trains_on(short_dir: Path) -> None:
+    """MPI, and backends that come from elsewhere."""
+    ended = python(UNCOUNTED, directory=short_dir)
+    assert (ended.returncode, ended.stdout) == (0, "trained\n"), ended.stderr
+    (rank,) = find_ranks(short_dir)
+    assert rank.header.forwards == 1
+    assert not given_up(short_dir)
+
+
 class MuteError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")

@@ -37,6 +37,7 @@ class Calls:
         self._groups: dict[str, int] = {}
         # how many of a group's numbers its sends and receives took (gloo counts them too)
         self._apart: dict[str, int] = {}
+        self._uncounted: set[str] = set()  # groups whose backend gives its calls no numbers
         self._inside: set[int] = set()  # threads in one of our functions: what that calls in turn is no call of its own
         for name in (*COLLECTIVES, *POINT_TO_POINT, MONITORED_BARRIER):
             function = getattr(c10d, name, None)
@@ -67,7 +68,7 @@ class Calls:
             group: Any = None
             try:
                 group = given("group") or self._c10d._get_default_group()  # noqa: SLF001
-                seq = self.made(group) + 1 if numbered else NO_SEQ
+                seq = self._next(group) if numbered else NO_SEQ
                 index = log.strip.begin(
                     log.number("op", name),
                     self._group(log, group),
@@ -82,7 +83,7 @@ class Calls:
                     log.handling(str(group.group_name), seq, error)
             except Exception:
                 pass  # the call itself says what is wrong with it
-            before = _number_of(group) if index is not None and not numbered else 0
+            before = self._number_of(group) if index is not None and not numbered else 0
             self._inside.add(thread)
             try:
                 return function(*args, **kwargs)
@@ -101,11 +102,35 @@ class Calls:
 
     def _apart_from(self, group: Any, before: int, taken: int) -> None:  # noqa: ANN401
         name = str(group.group_name)
-        self._apart[name] = self._apart.get(name, 0) + max(_number_of(group) - before - taken, 0)
+        self._apart[name] = self._apart.get(name, 0) + max(self._number_of(group) - before - taken, 0)
 
     def made(self, group: Any) -> int:  # noqa: ANN401
-        """How many collectives the group has made, as the recorder counts them."""
-        return _number_of(group) - self._apart.get(str(group.group_name), 0)
+        """How many collectives the group has made, as the recorder counts them; NO_SEQ where its backend counts none."""
+        number = self._number_of(group)
+        return number if number == NO_SEQ else number - self._apart.get(str(group.group_name), 0)
+
+    def _next(self, group: Any) -> int:  # noqa: ANN401
+        """The number of the call that is about to be made.
+
+        Raises:
+            LookupError: its backend gives none; what has no number is compared with nothing.
+        """
+        made = self.made(group)
+        if made == NO_SEQ:
+            raise LookupError
+        return made + 1
+
+    def _number_of(self, group: Any) -> int:  # noqa: ANN401
+        """The latest number that the group has given; NO_SEQ where its backend gives none: MPI, and backends of others."""
+        name = str(group.group_name)
+        if name in self._uncounted:
+            return NO_SEQ
+        try:
+            number: int = group._get_sequence_number_for_group()  # noqa: SLF001 - the only place that tells
+        except RuntimeError:
+            self._uncounted.add(name)
+            return NO_SEQ
+        return number
 
     def _group(self, log: Log, group: Any) -> int:  # noqa: ANN401
         """The number of the group's name, description and backend, as the recorder has them."""
@@ -143,11 +168,6 @@ class Calls:
             return made
 
         return new_group
-
-
-def _number_of(group: Any) -> int:  # noqa: ANN401
-    number: int = group._get_sequence_number_for_group()  # noqa: SLF001 - the only place that tells
-    return number
 
 
 def _tensors(log: Log, name: str, tensor: Any) -> int:  # noqa: ANN401 - whatever the user passes

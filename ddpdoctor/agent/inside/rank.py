@@ -20,6 +20,7 @@ class Rank:
         self.number: int | None = None
         self.world_size: int | None = None
         self._pid: int | None = None
+        self._given_up: set[tuple[str, str]] = set()
         self._at_start = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}
 
     def is_here(self) -> bool:
@@ -56,7 +57,10 @@ class Rank:
             self.give_up(what, f"{type(error).__name__}: {error}")
 
     def give_up(self, what: str, why: str) -> None:
-        """Write down what the agent cannot do in this rank, and why."""
+        """Write down what the agent cannot do in this rank, and why; once, however often it fails."""
+        if (what, why) in self._given_up:
+            return
+        self._given_up.add((what, why))
         try:
             import json
 

@@ -35,9 +35,10 @@ def _mark(
 
     `source` is the number of the data set that the batch is of, or of the line that the forward was called from.
     """
-    group = calls.default_group()
-    seq = calls.made(group) if group is not None else NO_SEQ
-    log.strip.mark(log.number("mark", what), source, iteration, seq, began_ns=began_ns, turn=turn)
+    with log.rank.giving_up("marking iterations"):
+        group = calls.default_group()
+        seq = calls.made(group) if group is not None else NO_SEQ
+        log.strip.mark(log.number("mark", what), source, iteration, seq, began_ns=began_ns, turn=turn)
 
 
 def _count_forwards(log: Log, calls: Calls) -> None:
