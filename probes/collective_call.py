@@ -10,7 +10,6 @@ import torch.distributed as dist
 from exact_values import Values
 from torch import Tensor
 
-IN_PLACE = ("all_reduce", "broadcast", "reduce")
 REDUCING = ("all_reduce", "reduce", "reduce_scatter")
 SPREAD = ("all_gather", "reduce_scatter", "all_to_all")  # their size counts the elements of all ranks
 

@@ -62,7 +62,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Every node and every link that was tried; `lost` nodes joined and then fell silent, in `round` of the schedule.
+    """Every node and every link that was tried; `lost` nodes joined and then fell silent. `rounds` is how many there were.
 
     `expected` is how many nodes the job should have. `complete` is False where the deadline came before the last round.
     """

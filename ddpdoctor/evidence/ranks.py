@@ -74,13 +74,12 @@ class RankExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCount:
-    """How far one rank came: forwards and backwards of its wrapped model, steps of its optimizer.
+    """How far one rank came: forwards of its wrapped models, steps of its optimizers.
 
     `last_at` is when the last of them ended, in seconds since the epoch. A count is None where nothing could be hooked.
     """
 
     forwards: int | None = None
-    backwards: int | None = None
     steps: int | None = None
     last_at: float | None = None
 

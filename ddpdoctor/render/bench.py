@@ -93,7 +93,10 @@ def values_line(bench: CollectiveBench) -> str:
     wrong = sum(each.elements for each in bench.wrong)
     odd = sum(count % 2 for count in bench.checked)
     ranks = f" on {group_ranks([each.rank for each in bench.wrong])}" if wrong else ""
-    return f"values: {len(bench.checked)} counts compared on fresh buffers, {odd} of them odd, 0 included: {wrong} wrong{ranks}"
+    zero = ", 0 included" if 0 in bench.checked else ""
+    return (
+        f"values: {len(bench.checked)} counts compared on fresh buffers, {odd} of them odd{zero}: {wrong} wrong{ranks}"
+    )
 
 
 def bars(bench: CollectiveBench) -> list[str]:

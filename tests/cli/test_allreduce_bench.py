@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ import pytest
 from ddpdoctor import cli
 from ddpdoctor.cli.sizes import parse_sizes
 from ddpdoctor.errors import UsageError
+from ddpdoctor.render.bench import values_line
 
 pytestmark = pytest.mark.timeout(400)
 ROOT = Path(__file__).parents[2]
@@ -160,6 +162,13 @@ def test_a_file_that_cannot_be_written_costs_no_verdict(
     said = capfd.readouterr()
     assert rule[:6].upper() in said.out
     assert "cannot write /proc/nowhere/file" in said.err
+
+
+def test_a_count_of_zero_is_said_to_be_compared_where_it_was() -> None:
+    exact = importlib.import_module("tests.checks.ddp221_collective_result_wrong").EXACT
+    assert values_line(exact) == "values: 5 counts compared on fresh buffers, 3 of them odd, 0 included: 0 wrong"
+    cut_short = replace(exact, checked=())
+    assert values_line(cut_short) == "values: 0 counts compared on fresh buffers, 0 of them odd: 0 wrong"
 
 
 def test_sizes_are_read_as_people_write_them() -> None:
