@@ -18,6 +18,7 @@ class Activity(Enum):
     RENDEZVOUS = "waits for the other ranks to join"
     SLEEP = "sleeps"
     LOCK = "waits for a lock"
+    HANDOVER = "waits for another thread or process"
     FILE = "waits for a file"
     SOCKET = "waits for a connection"
     SUBPROCESS = "waits for a subprocess"
@@ -59,10 +60,11 @@ _PLACES = (
     (Activity.EXITING, "/concurrent/futures/thread", "_python_exit"),
     (Activity.SUBPROCESS, "/subprocess", "_wait|wait|_try_wait|communicate|_communicate|run"),
     (Activity.SUBPROCESS, r"/multiprocessing/(popen_\w+|process)", "wait|poll|join"),
-    (Activity.LOCK, "/threading", "acquire|wait|__enter__|_wait_for_tstate_lock|join|result"),
-    (Activity.LOCK, "/multiprocessing/(synchronize|queues)", ".*"),
-    (Activity.LOCK, "/(queue|filelock/.*)", ".*"),
-    (Activity.LOCK, "/concurrent/futures/_base", "result"),
+    (Activity.LOCK, "/(threading|multiprocessing/synchronize)", "acquire|__enter__"),
+    (Activity.LOCK, "/filelock/.*", ".*"),
+    (Activity.HANDOVER, "/(threading|multiprocessing/synchronize)", "wait|wait_for|_wait_for_tstate_lock|join|result"),
+    (Activity.HANDOVER, "/(queue|multiprocessing/(queues|pool|connection))", ".*"),
+    (Activity.HANDOVER, "/concurrent/futures/_base", "result"),
     (Activity.SOCKET, r"/(socket|ssl|http/client|urllib3/\w+|requests/\w+)", ".*"),
 )
 _TELLING = tuple((activity, re.compile(rf"{file}\.py:(?:{functions})$")) for activity, file, functions in _PLACES)

@@ -17,6 +17,8 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 REMEDIES = {
     Activity.SLEEP: "take the sleep out, or let every rank sleep",
     Activity.LOCK: "find who holds the lock: a thread of this rank that waits for another lock, or that ended with it",
+    Activity.HANDOVER: "look at the other end (of the queue, the event, the pool): what should hand it over or take it waits "
+    "itself, or has ended",
     Activity.FILE: "see whether the file system answers on that host (`ls` the path there), and read it before training",
     Activity.SOCKET: "give the connection a timeout, and see whether the other end answers from that host",
     Activity.SUBPROCESS: "look at the subprocess, and give the wait for it a timeout",

@@ -14,7 +14,7 @@ READS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="va
 SUBPROCESS = stack(
     (f"{STDLIB}/subprocess.py", 1209, "wait"), (f"{STDLIB}/subprocess.py", 413, "run"), user=(70, "save")
 )
-LOCK = stack((f"{STDLIB}/threading.py", 327, "wait"), (f"{STDLIB}/threading.py", 622, "wait"), user=(70, "save"))
+EVENT = stack((f"{STDLIB}/threading.py", 327, "wait"), (f"{STDLIB}/threading.py", 622, "wait"), user=(70, "save"))
 ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 DIED = RankError(type="OSError", message="shard-00035.tar is truncated")
 PAIR = Did("all_reduce", group="1", members=(0, 1))
@@ -69,13 +69,20 @@ SICK = (
         ranks=(0,),
     ),
     Sick(  # a thread of it died; the job hung until it was ended
-        evidence=standstill((*rank(), ENDED), (*rank(LOCK), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)),
+        evidence=standstill(
+            (*rank(), ENDED), (*rank(EVENT), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)
+        ),
+        says="rank 1 in save (train.py:70) waits for another thread or process; rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
+    ),
+    Sick(
+        evidence=standstill(rank(), rank(stack((f"{STDLIB}/threading.py", 271, "__enter__"), user=(70, "save")))),
         says="rank 1 in save (train.py:70) waits for a lock; rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
     ),
     Sick(
         evidence=standstill(rank(), rank(LOOP, others=(LOGGER, EXECUTOR), system_call="epoll_wait")),
-        says="rank 1 in step (train.py:20) waits for a lock; rank 0 waits for it in backward for 6.1 s",
+        says="rank 1 in step (train.py:20) waits for another thread or process; rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
     ),
     Sick(
@@ -84,8 +91,8 @@ SICK = (
         ranks=(1,),
     ),
     Sick(
-        evidence=standstill(rank(LOCK), rank(LOCK), rank()),
-        says="ranks 0-1 in save (train.py:70): waits for a lock; rank 2 waits for them in backward for 6.1 s",
+        evidence=standstill(rank(EVENT), rank(EVENT), rank()),
+        says="ranks 0-1 in save (train.py:70): waits for another thread or process; rank 2 waits for them in backward for 6.1 s",
         ranks=(0, 1),
     ),
     Sick(
