@@ -255,10 +255,10 @@ def gradient_scale(steps: list[ByRank]) -> Iterator[Divergence]:
     divided = abs(first * world_size - 1) < FACTOR_TOLERANCE and len(factors) >= STEADY_STEPS
     if steady and (multiplied or divided):
         seen = factors[0][1]
+        hooks = {rank: one.comm_hook for rank, one in seen.items() if one.comm_hook}
         yield Divergence(
             phase="scale", step=max(one.step for one in seen.values()), ranks=tuple(sorted(seen)),
-            numbers={"factor": round(first, 4)},
-            lines={rank: one.comm_hook for rank, one in seen.items() if one.comm_hook} or lines_at(seen, "backward"),
+            numbers={"factor": round(first, 4)}, lines=hooks or lines_at(seen, "backward"), why="hook" if hooks else "",
         )  # fmt: skip
 
 

@@ -24,4 +24,4 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             f"from step {found.step} of {divergences.steps} on, the reduced gradient is {found.numbers['factor']:g} times the "
             f"mean of the local ones on all {divergences.world_size} ranks"
         )
-        yield finding(RULE, found, message, note="steps with it")
+        yield finding(RULE, found, message, note="registers the hook" if found.why == "hook" else "the backward")

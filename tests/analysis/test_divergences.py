@@ -137,6 +137,16 @@ def test_a_gradient_that_is_not_finite_points_to_the_backward_or_to_the_input() 
     assert found(lambda rank, step: {**of_one(rank, step), "finite": (rank, step) != (1, 2)})[0] == "DDP517 [1] 5"
 
 
+@pytest.mark.parametrize(("hook", "line", "note"), [(STEP, 7, "registers the hook"), (None, 6, "the backward")])
+def test_a_sum_that_is_not_divided_points_to_the_hook_that_makes_it(hook: Line | None, line: int, note: str) -> None:
+    def make(rank: int, _step: int) -> dict[str, Any]:
+        summed = Gradient(digest="g", reduced=6.0, local=1.0 + rank, count=1, standing="reduced")
+        return {"gradients": {"w": summed}, "comm_hook": hook}
+
+    (finding,) = diagnose(job_of(make)).findings
+    assert (finding.code, finding.where[0].line, finding.where[0].note) == ("DDP521", line, note)
+
+
 def test_a_gradient_that_overflows_under_a_scaler_is_no_finding() -> None:
     def make(rank: int, step: int) -> dict[str, Any]:
         return {"gradients": gradient(float("inf") if (rank, step) == (1, 2) else 1.0), "scale": 65536.0}
