@@ -14,6 +14,7 @@ from typing_extensions import assert_never
 
 from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import Gate, ParityRun, ScalingRun, TrainingRun
 
@@ -61,6 +62,9 @@ def train(
     Every other option goes to the job, such as --dataset cifar10 --data-dir DIR --model resnet18 --amp bf16 --epochs 50;
     `python reference_train/recipe.py --help` lists them. With --inject they go to the fault.
     """
+    asked = [name for name, value in (("--inject", inject), ("--parity", parity), ("--scaling", scaling)) if value]
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)} are different runs of the job", hint="give one of them")
     if inject is not None:
         raise typer.Exit(run_sick(inject, culprit, nproc, context.args))
     from ddpdoctor.cli.conclude import conclude

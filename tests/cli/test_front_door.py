@@ -63,6 +63,7 @@ def test_a_mistake_gets_a_sentence_and_exit_code_2(arguments: list[str], said: s
     [
         (["train", "--nproc", "2", "--deadline", "-1"], "Invalid value for '--deadline'"),
         (["train", "--nproc", "2", "--inject", "DDP305", "--culprit", "-1"], "Invalid value for '--culprit'"),
+        (["train", "--nproc", "2", "--parity", "--scaling", "1,2"], "--parity and --scaling are different runs"),
         (["verify-sync", "--nproc", "2", "--deadline", "nan"], "Invalid value for '--deadline'"),
         (["verify-sync", "--nproc", "2", "--stall-after", "0", "train.py"], "Invalid value for '--stall-after'"),
         (["port"], "MASTER_PORT='abc' is not a port"),
