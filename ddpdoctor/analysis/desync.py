@@ -259,15 +259,22 @@ def _shifted(
 def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Desync:
     """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have come to it again.
 
-    Then they have left out the call that the others make behind it.
+    Then they have left out the call that the others make behind it. Where it is not known, and no majority tells who is odd,
+    nobody is said to have left the loop early.
     """
     within = desync.comparison.relation is Relation.WITHIN
     if not desync.comparison.again or not desync.made or desync.shift is not None or desync.group.name:
         return desync
     again, there = (desync.odd, desync.usual) if within else (desync.usual, desync.odd)
     gone = gone_on(calls, again, there, desync.seq)
-    if not gone:
-        return desync if gone is None else replace(desync, comparison=replace(desync.comparison, again=False))
+    if gone is False:
+        return replace(desync, comparison=replace(desync.comparison, again=False))
+    left = desync.cause is Cause.LEFT and not _handled_an_error(calls, there, desync.seq)
+    if gone is None and left and len(again) == len(there):
+        seen = replace(desync.comparison, relation=Relation.WITHIN)
+        return replace(desync, cause=Cause.EXTRA, odd=again, usual=there, tied=True, comparison=seen)
+    if gone is None:
+        return desync
     tied = desync.tied or len(desync.odd) == len(desync.usual)
     lacking = within or tied
     condition = condition_over(desync.made[there[0]].stack, code)
@@ -283,6 +290,11 @@ def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: Sou
             frame=condition and condition[1],
         ),
     )
+
+
+def _handled_an_error(calls: PerRank[CollectiveCalls] | None, ranks: Sequence[int], seq: int) -> bool:
+    """Whether one of these ranks made call `seq` while it handled an error: then that led it out of its loop."""
+    return any(one.seq == seq for entry in calls or () if entry.rank in ranks for one in entry.value.handled)
 
 
 def cause_of(comparison: Comparison, odd_op: str, usual_op: str) -> Cause:

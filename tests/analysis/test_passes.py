@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence.ranks import CollectiveCalls, StepMark
+from ddpdoctor.evidence.ranks import CollectiveCalls, Handled, RankError, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop
 from ddpdoctor.model import Finding
 from tests.flights import STEP, TRAIN, Did, flights, waits
@@ -62,5 +62,12 @@ def test_where_it_is_not_known_to_be_the_next_epoch_both_possibilities_are_told(
         "rank 2 called all_reduce #5 where ranks 0-1 called all_gather #5: it makes a turn of "
         "`for images, labels in loader` more, or left that call out before"
     )
+    of_two = found(1, 1, None, None, None, None, None)
+    assert (of_two.code, of_two.ranks) == ("DDP305", (0, 1))
+    assert of_two.message.endswith("or left that call out before; of two sides neither can be told right")
+    error = RankError(type="ValueError", message="bad sample")
+    handling = CollectiveCalls(handled=(Handled(group="0", seq=5, error=error),))
+    led_out = diagnose(flights(GATHERS, STEPS, code=CODE, facts={0: (handling,), 1: drew()})).findings[0]
+    assert (led_out.code, led_out.ranks) == ("DDP306", (0,))
     one_more = found(1, 2, 1, 2, 3, 4, 5)
     assert one_more.message == "rank 2 called all_reduce #5 that ranks 0-1 never call"

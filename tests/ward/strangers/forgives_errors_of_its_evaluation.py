@@ -1,5 +1,5 @@
 """An evaluation is best effort: its errors are caught. One rank's is cut short before the sum over the ranks at its end."""
-# DDP316 culprit tied: dist.all_reduce(hits)
+# DDP305/DDP316 culprit tied: dist.all_reduce(hits)
 
 import os
 
