@@ -18,10 +18,8 @@ RULE = Rule(
     severity=Severity.WARN,
     remedy="set LOCAL_WORLD_SIZE on each node to the number of its own ranks, or let torchrun set it",
 )
-WRITTEN = {
-    "torch",
-    "torchrun",
-}  # whose LOCAL_WORLD_SIZE can be set by hand; Open MPI counts, Slurm states an upper bound
+# whose LOCAL_WORLD_SIZE can be set by hand; Open MPI counts, Slurm states an upper bound
+WRITTEN = {"torch", "torchrun"}
 
 
 def check(launch: PerRank[Launch], ranks: RankSet | None) -> Iterator[Finding]:
