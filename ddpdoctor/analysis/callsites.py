@@ -31,7 +31,7 @@ class Relation(Enum):
 _TOLD_OF_THE_OTHER = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
 _TELLS_RANKS_APART = re.compile(r"rank|master|main_?process|is_main|chief|process_index", re.IGNORECASE)
-_TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]*rank[^ ]* (?:!= -1|>= 0|> -1|is not None)$", re.IGNORECASE)
+_TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]+ (?:!= -1|>= 0|> -1|is not None)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Cond
 def tells_ranks_apart(condition: Condition) -> bool:
     """Whether ranks take different branches by what they are, as under `if rank == 0`."""
     test = condition.test
-    return bool(_TELLS_RANKS_APART.search(test)) and not _TELLS_A_JOB_FROM_A_PROCESS.search(test)
+    return (condition.by_rank or bool(_TELLS_RANKS_APART.search(test))) and not _TELLS_A_JOB_FROM_A_PROCESS.search(test)
 
 
 def spoken(condition: Condition, file: str) -> str:

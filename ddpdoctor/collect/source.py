@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ddpdoctor.collect.rank_names import names_of_the_rank, tells_the_rank
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 
@@ -45,6 +46,9 @@ def _parse(path: Path) -> ast.Module | None:
 
 @dataclass(frozen=True)
 class _Scope:
+    """What stands around a node; `ranks` are the names that hold the rank in this file."""
+
+    ranks: frozenset[str] = frozenset()
     function: str = "<module>"
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
@@ -83,7 +87,7 @@ class _Index:
 
 def _places(file: str, tree: ast.Module) -> _Index:
     index = _Index(file)
-    pending: list[tuple[ast.AST, _Scope]] = [(tree, _Scope())]
+    pending: list[tuple[ast.AST, _Scope]] = [(tree, _Scope(ranks=names_of_the_rank(tree)))]
     while pending:
         node, scope = pending.pop()
         if isinstance(node, ast.stmt):
@@ -96,12 +100,12 @@ def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
     """The children of `node`, each with the scope that it stands in."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-            inner = _Scope(function=getattr(node, "name", "<lambda>"))
+            inner = _Scope(ranks=scope.ranks, function=getattr(node, "name", "<lambda>"))
             yield from ((child, inner) for child in ast.iter_child_nodes(node))
         case ast.For() | ast.AsyncFor() | ast.While():
             last = node.end_lineno or node.lineno
             loop = Loop(line=node.lineno, last_line=last, head=_head(node), skips=tuple(sorted(_skips(node.body))))
-            inner = _Scope(scope.function, (*scope.loops, loop), scope.conditions)
+            inner = replace(scope, loops=(*scope.loops, loop))
             yield from ((child, inner) for child in node.body)
             yield from ((child, scope) for child in node.orelse)
             yield from ((child, scope) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
@@ -141,20 +145,27 @@ def _branches(node: ast.If, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
     first, last = node.lineno, node.end_lineno or node.lineno
     branch, at = 0, node
     while True:
-        inner = _under(scope, Condition(line=first, last_line=last, test=_short(at.test), branch=branch))
+        known = Condition(
+            line=first,
+            last_line=last,
+            test=_short(at.test),
+            branch=branch,
+            by_rank=tells_the_rank(at.test, scope.ranks),
+        )
+        inner = _under(scope, known)
         yield at.test, scope
         yield from ((child, inner) for child in at.body)
         branch += 1
         if len(at.orelse) == 1 and isinstance(at.orelse[0], ast.If) and at.orelse[0].col_offset == node.col_offset:
             at = at.orelse[0]
             continue
-        otherwise = _under(scope, Condition(line=first, last_line=last, test=_short(at.test), branch=branch))
+        otherwise = _under(scope, replace(known, branch=branch))
         yield from ((child, otherwise) for child in at.orelse)
         return
 
 
 def _under(scope: _Scope, condition: Condition) -> _Scope:
-    return _Scope(scope.function, scope.loops, (*scope.conditions, condition))
+    return replace(scope, conditions=(*scope.conditions, condition))
 
 
 def _head(node: ast.For | ast.AsyncFor | ast.While) -> str:

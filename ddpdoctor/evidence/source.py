@@ -23,13 +23,15 @@ class Condition:
     """An `if` around a line: where it stands, its test as written, and in which of its branches the line is.
 
     `line` to `last_line` is the whole statement with all its branches. `branch` counts them: 0 is the body, and every
-    `elif` or `else` adds one. An `except` around a line is a condition too: its test is `except ValueError`.
+    `elif` or `else` adds one. An `except` around a line is a condition too: its test is `except ValueError`. `by_rank` is
+    whether a name stands in the test that the file gives the rank to, as in `r = dist.get_rank()`.
     """
 
     line: int
     last_line: int
     test: str
     branch: int
+    by_rank: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

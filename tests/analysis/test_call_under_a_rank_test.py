@@ -46,6 +46,16 @@ def test_the_test_of_the_rank_is_found_in_the_function_that_holds_it(
     assert (found.condition.test, found.condition.line) == ("get_rank() == 0", 2)
 
 
+def test_a_name_that_the_file_gives_the_rank_to_tells_as_much(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(JOB.format(unconditional="pass").replace("get_rank() == 0", "me == owner") + "\nme = get_rank()\n")
+    odd, usual = stack(path, (8, "fit"), (3, "log")), stack(path, (7, "fit"))
+
+    found = compare(odd, usual, source_of([*odd, *usual]))
+
+    assert condition_note(found) == "inside `if me == owner` (train.py:2)"
+
+
 def test_two_calls_of_one_step_without_such_a_test_tell_nothing(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(JOB.format(unconditional="finish(step)"))

@@ -1,0 +1,82 @@
+"""The names in a source file that hold the rank of the process, or what follows from it alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+_CALLS = re.compile(r"(?:^|\.)get_(?:local_|global_|node_local_)?rank$")
+_VARIABLES = re.compile(
+    r"^(?:LOCAL_|GROUP_)?RANK$|^SLURM_(?:PROC|LOCAL)ID$|^(?:OMPI_COMM_WORLD|PMI|MV2_COMM_WORLD)_(?:LOCAL_)?RANK$"
+)
+_LOOK_UPS = re.compile(r"(?:^|\.)(?:environ\.get|getenv)$")
+
+
+def names_of_the_rank(tree: ast.Module) -> frozenset[str]:
+    """`r` of `r = dist.get_rank()`, `self.gpu` of `self.gpu = int(os.environ["LOCAL_RANK"])`, `first` of `first = r == 0`.
+
+    And the first parameter of the function that `mp.spawn` starts. No name that holds something else in another place.
+    """
+    known = {*_spawned(tree)}
+    assigned = [(ast.unparse(target), value) for node in ast.walk(tree) for target, value in _assigned(node)]
+    while found := {name for name, value in assigned if _is_rank(value, known)} - known:
+        known |= found
+    other = {name for name, value in assigned if not _is_rank(value, known)}
+    loops = {ast.unparse(node.target) for node in ast.walk(tree) if isinstance(node, ast.For | ast.comprehension)}
+    return frozenset(known - other - loops)
+
+
+def tells_the_rank(test: ast.expr, names: frozenset[str]) -> bool:
+    """Whether one of `names` stands in `test`."""
+    parts = (node for node in ast.walk(test) if isinstance(node, ast.Name | ast.Attribute))
+    return any(ast.unparse(part) in names for part in parts)
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Every target with its value; of `r, w = get_rank(), get_world_size()` each with its own."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
+            yield from zip(targets, values, strict=True)
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, value) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.NamedExpr(target=target, value=value):
+            yield target, value
+
+
+def _spawned(tree: ast.Module) -> Iterator[str]:
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="spawn"), args=[ast.Name(id=name), *_]) if name in functions:
+                yield from (parameter.arg for parameter in functions[name].args.args[:1])
+
+
+def _is_rank(value: ast.expr, known: set[str]) -> bool:
+    match value:
+        case ast.Call(func=ast.Name(id="int"), args=[inner]):
+            return _is_rank(inner, known)
+        case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]):
+            return bool(_LOOK_UPS.search(ast.unparse(function)) and _VARIABLES.search(name))
+        case ast.Call(func=function):
+            return bool(_CALLS.search(ast.unparse(function)))
+        case ast.Subscript(value=mapping, slice=ast.Constant(value=str(name))):
+            return ast.unparse(mapping).endswith("environ") and bool(_VARIABLES.search(name))
+        case ast.Name() | ast.Attribute():
+            return ast.unparse(value) in known
+        case ast.IfExp(body=body, orelse=orelse):
+            return _is_rank(body, known) or _is_rank(orelse, known)
+        case ast.Compare(left=left, comparators=others):
+            return _of_the_rank_alone([left, *others], known)
+        case ast.BinOp(left=left, right=right):
+            return _of_the_rank_alone([left, right], known)
+        case ast.BoolOp(values=parts):
+            return _of_the_rank_alone(parts, known)
+        case ast.UnaryOp(operand=operand):
+            return _is_rank(operand, known)
+    return False
+
+
+def _of_the_rank_alone(parts: list[ast.expr], known: set[str]) -> bool:
+    own = [_is_rank(part, known) for part in parts]
+    return any(own) and all(is_rank or isinstance(part, ast.Constant) for part, is_rank in zip(parts, own, strict=True))
