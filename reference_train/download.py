@@ -40,15 +40,14 @@ def download(dataset: str, folder: Path) -> None:
     """Put the files of `dataset` into `folder`, those that are not there yet.
 
     Raises:
-        BadInput: the mirror does not answer, what it sends is not what was published, or `folder` cannot be written.
+        BadInput: the mirror does not answer, what it sends is not what was published, or `folder` is full or read-only.
     """
     for name, address, digest in FILES[dataset]:
         path = folder / name
         if not (path.exists() and _md5(path) == digest):
             _fetch(path, address, digest)
         if name.endswith(".tar.gz"):
-            with tarfile.open(path) as archive:
-                archive.extractall(folder, filter="data")
+            _unpack(path)
 
 
 def _fetch(path: Path, address: str, digest: str) -> None:
@@ -66,6 +65,14 @@ def _fetch(path: Path, address: str, digest: str) -> None:
             shutil.copyfile(file.name, path)
     except OSError as error:  # URLError is one
         raise BadInput(f"cannot download {path.name} from {address}: {error}") from None
+
+
+def _unpack(path: Path) -> None:
+    try:
+        with tarfile.open(path) as archive:
+            archive.extractall(path.parent, filter="data")
+    except (OSError, tarfile.TarError) as error:
+        raise BadInput(f"cannot unpack {path}: {error}") from None
 
 
 def _md5(path: Path) -> str:

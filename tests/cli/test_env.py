@@ -184,6 +184,7 @@ def test_sigkill_leaves_nothing_behind(tmp_path: Path) -> None:
     up = tmp_path / "torch.py.up"
     wait_until(up.exists, seconds=60)
     below = psutil.Process(process.pid).children(recursive=True)
+    assert below
     process.kill()
     process.wait()
     wait_until(lambda: not any(map(alive, below)), seconds=60)

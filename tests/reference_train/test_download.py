@@ -57,3 +57,14 @@ def test_no_network_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(download.FILES, "mnist", (("images.gz", "http://127.0.0.1:9/images.gz", "0" * 32),))
     with pytest.raises(BadInput, match=r"cannot download images\.gz from http://127\.0\.0\.1:9/images\.gz: .*refused"):
         download.download("mnist", tmp_path / "data")
+
+
+def test_an_archive_that_cannot_be_unpacked_is_refused_on_all_ranks_and_raises_on_none(
+    tmp_path: Path, mirror: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full by then, or no archive at all: what is no BadInput leaves the other ranks waiting."""
+    (tmp_path / "mirror" / "images.tar.gz").write_bytes(b"images")
+    digest = hashlib.md5(b"images", usedforsecurity=False).hexdigest()
+    monkeypatch.setitem(download.FILES, "cifar10", (("images.tar.gz", f"{mirror}images.tar.gz", digest),))
+    with pytest.raises(BadInput, match=r"cannot unpack .*images\.tar\.gz: "):
+        download.download("cifar10", tmp_path / "data")
