@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import pickle
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -152,6 +153,13 @@ def test_the_samples_of_a_loader_with_workers_are_known(follow: Follow, persiste
                 train(model, 1)
 
     assert [epoch.indices for epoch in follow(job).epochs] == drawn
+
+
+def test_a_pickle_of_a_followed_model_holds_nothing_of_ours_and_works(follow: Follow) -> None:
+    written: list[bytes] = []
+    follow(lambda: written.append(pickle.dumps(wrapped().module)))
+    assert b"ddpdoctor" not in written[0]
+    assert pickle.loads(written[0])(input=torch.ones(3, 4)).shape == (3, 2)
 
 
 def test_an_evaluation_whose_inputs_come_by_name_is_told_by_them(follow: Follow) -> None:
