@@ -87,6 +87,8 @@ def derive(
     votes = vote_of(sides)
     odd, usual, comparison = seen_from_the_odd(votes.sides[1], votes.sides[0], ways, code, tied=votes.tied)
     cause = cause_of(comparison, by_rank[odd[0]].operation, by_rank[usual[0]].operation)
+    if cause is Cause.LEFT and votes.tied and comparison.again:
+        cause, odd, usual = Cause.EXTRA, usual, odd  # the other may have left that call out, and be in its next turn
     under = by_rank[usual[0] if comparison.relation is Relation.UNCONDITIONAL else odd[0]]
     if cause is Cause.MISMATCH or (comparison.condition is not None and not _decides(comparison.condition, under)):
         raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")

@@ -8,9 +8,9 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
-from tests.standstills import IN_BACKWARD, rank, standstill
+from tests.standstills import IN_BACKWARD, SCRIPT, TORCH, rank, stack, standstill
 
 AT_ONE_LINE = (IN_BROADCAST[0], *IN_BACKWARD[-2:])
 ASLEEP = rank(IN_BACKWARD[-2:], system_call="clock_nanosleep")
@@ -34,3 +34,20 @@ AT_A_STEP = SourceCode(places=tuple(replace(at, conditions=(WITH_ROOTS,)[: len(a
 )
 def test_nothing_is_said_of(evidence: Evidence) -> None:
     assert not {finding.code for finding in diagnose(evidence).findings} & {"DDP305", "DDP306"}
+
+
+@pytest.mark.parametrize(("epochs", "code", "blamed"), [((50, 99), "DDP305", (0, 1)), ((), "DDP306", (0,))])
+def test_of_two_ranks_none_has_left_its_loop_where_an_outer_loop_leads_back_to_it(
+    epochs: tuple[int, ...], code: str, blamed: tuple[int, ...]
+) -> None:
+    """The one in backward may have left out what the other gathers, and be in its next epoch."""
+    outer = tuple(Loop(line=epochs[0], last_line=last, head="for epoch in range(3)") for last in epochs[1:])
+    inner = Loop(line=55, last_line=70, head="for images, labels in loader")
+    places = (
+        CodePlace(file=SCRIPT, line=61, function="train_step", loops=(*outer, inner)),
+        CodePlace(file=SCRIPT, line=95, function="train_step", loops=outer),
+        CodePlace(file=SCRIPT, line=90, function="<module>"),
+    )
+    gathers = stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "all_gather_object"), user=(95, "train_step"))
+    first, *_ = diagnose(standstill(rank(gathers), rank(), facts=(SourceCode(places=places),))).findings
+    assert (first.code, first.ranks) == (code, blamed)
