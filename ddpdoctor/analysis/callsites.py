@@ -30,7 +30,10 @@ class Relation(Enum):
 # it is the other side that did something
 _TOLD_OF_THE_OTHER = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
-_TELLS_RANKS_APART = re.compile(r"rank|master|main_?process|is_main|chief|process_index", re.IGNORECASE)
+_TELLS_RANKS_APART = re.compile(
+    r"rank|master|main_?process|process_index|chief|is_(?:main|root|primary|leader|coordinator)|global_zero",
+    re.IGNORECASE,
+)
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]+ (?:!= -1|>= 0|> -1|is not None)$")
 
 

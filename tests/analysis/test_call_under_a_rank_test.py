@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.callsites import Relation, compare
+from ddpdoctor.analysis.callsites import Relation, compare, tells_ranks_apart
 from ddpdoctor.analysis.wording import condition_note
 from ddpdoctor.collect.source import source_of
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import Condition
 
 JOB = """\
 def log(step, meter):
@@ -54,6 +55,17 @@ def test_a_name_that_the_file_gives_the_rank_to_tells_as_much(tmp_path: Path) ->
     found = compare(odd, usual, source_of([*odd, *usual]))
 
     assert condition_note(found) == "inside `if me == owner` (train.py:2)"
+
+
+@pytest.mark.parametrize(
+    ("test", "tells"),
+    [
+        ("trainer.is_global_zero", True), ("is_root()", True), ("accelerator.is_local_main_process", True),
+        ("args.local_rank != -1", False), ("step % 10 == 0", False), ("primary_loss < best", False),
+    ],
+)  # fmt: skip
+def test_words_for_the_first_rank_tell_ranks_apart(test: str, *, tells: bool) -> None:
+    assert tells_ranks_apart(Condition(line=1, last_line=2, test=test, branch=0)) is tells
 
 
 def test_two_calls_of_one_step_without_such_a_test_tell_nothing(tmp_path: Path) -> None:
