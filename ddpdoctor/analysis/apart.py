@@ -23,6 +23,7 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
 _MEETS_ALL = re.compile(r"barrier|all_reduce|all_gather|reduce_scatter|all_to_all")
+_POINT_TO_POINT = re.compile(r"send|recv")
 HOW_IT_IS_KNOWN = (
     "told by where they stand now; which call was the first too many a job under `ddpdoctor watch` would tell"
 )
@@ -79,6 +80,8 @@ def derive(
         raise SkipCheck(f"only {len(doings.each)} of {size.ranks} ranks could be looked at")
     if not all(doing.activity is Activity.COLLECTIVE and doing.stands_still for doing in doings.each):
         raise SkipCheck("some rank does something else than to wait in a collective")
+    if any(_POINT_TO_POINT.search(doing.operation) for doing in doings.each):
+        raise SkipCheck("a rank waits in a send or a receive, and its stack does not tell for whom")
     ways = {entry.rank: users_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
     by_rank = {doing.rank: doing for doing in doings.each}
     sides = _sides(by_rank, ways, code)
@@ -87,6 +90,9 @@ def derive(
     votes = vote_of(sides)
     odd, usual, comparison = seen_from_the_odd(votes.sides[1], votes.sides[0], ways, code, tied=votes.tied)
     cause = cause_of(comparison, by_rank[odd[0]].operation, by_rank[usual[0]].operation)
+    past = {Relation.PAST: odd, Relation.WITHIN: usual}.get(comparison.relation, ())
+    if past and not _holds_all(by_rank[past[0]]):
+        raise SkipCheck("the ranks in the loop may have been in the call behind it before, and have gone on")
     if cause is Cause.LEFT and votes.tied and comparison.again:
         cause, odd, usual = Cause.EXTRA, usual, odd  # the other may have left that call out, and be in its next turn
     under = by_rank[usual[0] if comparison.relation is Relation.UNCONDITIONAL else odd[0]]
@@ -121,6 +127,11 @@ def _together(one: Doing, other: Doing, comparison: Comparison) -> bool:
         return True
     in_a_step = {one.operation, other.operation} <= {FORWARD, BACKWARD}
     return in_a_step and comparison.relation not in _APART and comparison.loop is None
+
+
+def _holds_all(doing: Doing) -> bool:
+    """Whether no rank can have come through the call that this one waits in."""
+    return doing.operation == BACKWARD or bool(_MEETS_ALL.search(doing.operation))
 
 
 def _decides(condition: Condition, under: Doing) -> bool:

@@ -51,3 +51,22 @@ def test_of_two_ranks_none_has_left_its_loop_where_an_outer_loop_leads_back_to_i
     gathers = stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "all_gather_object"), user=(95, "train_step"))
     first, *_ = diagnose(standstill(rank(gathers), rank(), facts=(SourceCode(places=places),))).findings
     assert (first.code, first.ranks) == (code, blamed)
+
+
+@pytest.mark.parametrize(
+    ("waits_in", "ranks_in_backward", "code"),
+    [("all_gather", 2, "DDP306"), ("gather", 2, None), ("recv", 2, None), ("recv", 1, None)],
+)
+def test_a_majority_that_may_have_come_through_a_call_accuses_nobody(
+    waits_in: str, ranks_in_backward: int, code: str | None
+) -> None:
+    """Only the destination of a gather waits for all others, and only a receive for one."""
+    inner = Loop(line=55, last_line=70, head="for images, labels in loader")
+    places = (
+        CodePlace(file=SCRIPT, line=61, function="train_step", loops=(inner,)),
+        CodePlace(file=SCRIPT, line=95, function="train_step"),
+        CodePlace(file=SCRIPT, line=90, function="<module>"),
+    )
+    one = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, waits_in), user=(95, "train_step")))
+    report = diagnose(standstill(one, *[rank()] * ranks_in_backward, facts=(SourceCode(places=places),)))
+    assert next((finding.code for finding in report.findings), None) == code
