@@ -97,6 +97,17 @@ def test_the_node_of_rank_0_names_the_culprit_on_whichever_node_it_is(
     assert job.said[0].code == 1
 
 
+@pytest.mark.parametrize("culprit", [0, 2], ids=["of rank 0", "of the others"])
+def test_a_host_that_goes_down_is_said_to_be_missing_by_the_one_that_is_left(
+    hosts: Hosts, tmp_path: Path, culprit: int
+) -> None:
+    job = run(hosts, tmp_path, "takes-its-node-along", culprit)
+    left, gone = (1, "ranks 0-1") if culprit == 0 else (0, "ranks 2-3")
+    said = job.report(left)["undecided"][-1]  # after the standstill, where it lasted for long enough to be one
+    assert f"lost a peer, and nothing is known here of {gone} of 4" in said, job.said[left].stderr
+    assert job.report(left)["findings"] == []
+
+
 def test_a_healthy_job_gets_silence_on_both_hosts(hosts: Hosts, tmp_path: Path) -> None:
     job = run(hosts, tmp_path, "nothing", 0)
     for said in job.said.values():
