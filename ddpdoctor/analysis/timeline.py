@@ -126,11 +126,10 @@ class GroupTimeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """All process groups, the ranks of the job, and those of which there is no record."""
+    """All process groups, and the ranks of the job."""
 
     groups: tuple[GroupTimeline, ...]
     ranks: tuple[int, ...]
-    unrecorded: tuple[int, ...]
     archive: Archive
 
     def waiting(self, rank: int) -> Made | None:
@@ -171,7 +170,6 @@ def derive(
     return Timeline(
         groups=tuple(_group(lane, archive) for lane in lanes),
         ranks=everybody,
-        unrecorded=tuple(sorted({*everybody} - {*records.ranks})),
         archive=archive,
     )
 

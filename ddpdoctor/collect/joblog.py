@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -117,10 +117,12 @@ def read_logs(paths: Sequence[Path]) -> Evidence:
     _absent_from_the_table(log)
     handled = [] if _shows_an_end(log) else [*_take_out_what_was_survived(log)]
     _give_to_the_ranks_that_failed(log)
+    lines = sorted({rank.first_error for rank in log.ranks.values() if rank.first_error is not None})
+    order = {line: place for place, line in enumerate(lines)}
     return Evidence(
         job=(_job(log, paths, handled),),
         ranks=tuple(
-            RankFacts(rank=number, host=rank.host, facts=(_exit(log, rank),))
+            RankFacts(rank=number, host=rank.host, facts=(_exit(log, rank, order),))
             for number, rank in sorted(_numbered(log).items())
         ),
     )
@@ -281,16 +283,15 @@ def _numbered(log: _Log) -> dict[int, _Rank]:
     return {number: rank for number, rank in log.ranks.items() if number is not None}
 
 
-def _exit(log: _Log, rank: _Rank) -> RankExit:
+def _exit(log: _Log, rank: _Rank, order: Mapping[int, int]) -> RankExit:
     ours = rank.pid is not None and rank.pid in log.ended_by_launcher
     killed = rank.code == -9 and not ours
-    order = sorted(other.first_error for other in log.ranks.values() if other.first_error is not None)
     return RankExit(
         exit_code=rank.code,
         error=_last(rank.tracebacks.errors) if rank.code != 0 else None,
         ended_by_launcher=ours,
         ended_at=rank.ended_at,
-        order=order.index(rank.first_error) if rank.first_error is not None else None,
+        order=order[rank.first_error] if rank.first_error is not None else None,
         tail=tuple(dict.fromkeys([*rank.said, *rank.tail])),
         kernel_said=log.oom_line if killed and (not log.oom_pids or rank.pid in log.oom_pids) else None,
         pid=rank.pid,

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
+import socket
 import subprocess
 import sys
+from typing import cast
+
+import pytest
+
+from ddpdoctor.agent.inside import answers
 
 RANK = """
 import sys
@@ -57,3 +64,21 @@ assert torch._inductor.config is _inductor.config
 def test_a_job_that_compiles_while_its_recorder_is_dumped_finds_the_compiler() -> None:
     ended = subprocess.run([sys.executable, "-c", WHILE_IT_DUMPS], capture_output=True, timeout=100, check=False)
     assert ended.returncode == 0, ended.stderr.decode()
+
+
+class Full:
+    """A socket whose process has no descriptor free at first, and that is gone in the end."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def accept(self) -> tuple[socket.socket, str]:
+        self.asked += 1
+        raise OSError(errno.EMFILE if self.asked < 3 else errno.EBADF, "")
+
+
+def test_a_rank_out_of_descriptors_answers_again_when_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "ACCEPT_AGAIN_SECONDS", 0.0)
+    full = Full()
+    answers._serve(cast("socket.socket", full))
+    assert full.asked == 3

@@ -6,10 +6,12 @@ A thread of the interpreter answers, so silence within a second means that someb
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -19,6 +21,7 @@ from .server import SUN_PATH_BYTES
 
 PICKLE = b"recorder\n"
 THREAD = "ddpdoctor"
+ACCEPT_AGAIN_SECONDS = 1.0
 
 
 def answer_requests(rank: Rank) -> None:
@@ -36,8 +39,14 @@ def _serve(server: socket.socket) -> None:
     while True:
         try:
             connection, _ = server.accept()
-        except OSError:
-            return
+        except OSError as error:
+            if error.errno not in (
+                errno.EMFILE,
+                errno.ENFILE,
+            ):  # of these one may be free again; else the socket is gone
+                return
+            time.sleep(ACCEPT_AGAIN_SECONDS)
+            continue
         with contextlib.suppress(Exception), connection:
             connection.settimeout(5)
             if connection.recv(64) == PICKLE:
