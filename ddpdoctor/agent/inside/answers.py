@@ -22,6 +22,7 @@ from .server import SUN_PATH_BYTES
 PICKLE = b"recorder\n"
 THREAD = "ddpdoctor"
 ACCEPT_AGAIN_SECONDS = 1.0
+NO_DESCRIPTOR_FREE = (errno.EMFILE, errno.ENFILE)
 
 
 def answer_requests(rank: Rank) -> None:
@@ -40,10 +41,7 @@ def _serve(server: socket.socket) -> None:
         try:
             connection, _ = server.accept()
         except OSError as error:
-            if error.errno not in (
-                errno.EMFILE,
-                errno.ENFILE,
-            ):  # of these one may be free again; else the socket is gone
+            if error.errno not in NO_DESCRIPTOR_FREE:  # then the socket is gone
                 return
             time.sleep(ACCEPT_AGAIN_SECONDS)
             continue
