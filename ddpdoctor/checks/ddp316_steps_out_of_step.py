@@ -125,7 +125,7 @@ def _called_by_some(rank: int, call: CollectiveCall, timeline: Timeline | None, 
     assert place is not None
     condition = condition_over(_stack(rank, call, timeline) or (place,), code)
     note = f"{call.op} #{call.seq}" + (f", {spoken(condition[0], condition[1].file)}" if condition is not None else "")
-    return Where(rank=rank, file=place.file, line=place.line, function=place.function, note=note)
+    return Where.at(place, rank=rank, note=note)
 
 
 def _stack(rank: int, call: CollectiveCall, timeline: Timeline | None) -> tuple[Frame, ...]:

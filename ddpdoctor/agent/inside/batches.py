@@ -134,7 +134,7 @@ class Batches:
         early = self._epochs.get(iterator)
         if early is not None:  # workers are fed before `__iter__` returns
             waiting = getattr(iterator, "_tasks_outstanding", 0)
-            epoch.drawn = deque(list(early.drawn)[len(early.drawn) - waiting :])
+            epoch.drawn = deque(list(early.drawn)[max(len(early.drawn) - waiting, 0) :])
         self._epochs[iterator] = epoch
         self._open.append(epoch)
 
