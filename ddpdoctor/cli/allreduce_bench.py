@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -112,7 +113,7 @@ def allreduce_bench(
     options: ReportOptions,
 ) -> None:
     """Time a collective over a range of sizes, and check every value: gloo on CPUs, NCCL on GPUs."""
-    from ddpdoctor.cli.conclude import conclude, judge, keep, show
+    from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.cli.sizes import parse_sizes
     from ddpdoctor.collect.bench import BenchPlan, load_bench, run_bench, save_bench
     from ddpdoctor.evidence.bench import CollectiveBench
@@ -150,13 +151,11 @@ def allreduce_bench(
         evidence = replace(evidence, job=(*evidence.job, earlier))
     facts = (("benchmark", screen.title(bench)), ("values", screen.values_line(bench)), *screen.facts(bench))
     measured = {"bench": screen.measured(bench)} | ({} if links is None else {"links": matrix.measured(links)})
-    code = show(replace(judge(evidence, options), measured=measured), options, facts=facts)
-    keep(evidence, options)
-    if save is not None:
-        save_bench(bench, save)
-    if plot is not None:
-        draw(bench, earlier, plot)
-    raise typer.Exit(code)
+    files = [
+        *([partial(save_bench, bench, save)] if save is not None else []),
+        *([partial(draw, bench, earlier, plot)] if plot is not None else []),
+    ]
+    conclude(evidence, options, facts=facts, measured=measured, afterwards=files)
 
 
 def operator(collective: Collective, dtype: Dtype, op: Operator | None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -25,14 +25,18 @@ def conclude(
     *,
     facts: Sequence[tuple[str, str]] = (),
     measured: Mapping[str, Measure] | None = None,
+    afterwards: Iterable[Callable[[], object]] = (),
 ) -> NoReturn:
     """Judge `evidence`, write what the options ask for, and leave with the exit code of the verdict.
 
-    `facts` (name, value) are for people, in markdown; `measured` is for machines, in JSON.
+    `facts` (name, value) are for people, in markdown; `measured` is for machines, in JSON. `afterwards` write the command's
+    own files, once the verdict is out: a disk that is full must not cost it.
     """
     report = replace(judge(evidence, options), measured=measured or {})
     code = show(report, options, facts=facts)
     keep(evidence, options)
+    for write in afterwards:
+        write()
     raise typer.Exit(code)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -64,7 +65,8 @@ def net(
 ) -> None:
     """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
     from ddpdoctor.analysis.layers import layers, nccl_layers
-    from ddpdoctor.cli.conclude import judge, keep, show
+    from ddpdoctor.case import write_atomically
+    from ddpdoctor.cli.conclude import conclude
     from ddpdoctor.evidence.links import Groups, Links, MasterProbe
     from ddpdoctor.evidence.nccl import NcclTries
     from ddpdoctor.launch.nodes import run_node
@@ -88,13 +90,10 @@ def net(
         typer.echo(table(found))
     if links is not None and len(links.nodes) > 1 and options.format is Format.TEXT:
         typer.echo(heat_map(links))
-    code = show(replace(judge(evidence, options), measured=_measured(found, links, nccl)), options)
-    keep(evidence, options)
-    if nodes_out is not None and links is not None:
-        from ddpdoctor.case import write_atomically
-
-        write_atomically(nodes_out, nodes_file(links))
-    raise typer.Exit(code)
+    files = (
+        [partial(write_atomically, nodes_out, nodes_file(links))] if nodes_out is not None and links is not None else []
+    )
+    conclude(evidence, options, measured=_measured(found, links, nccl), afterwards=files)
 
 
 def _measured(found: Sequence[Layer], links: Links | None, nccl: NcclTries | None) -> dict[str, Measure]:

@@ -154,11 +154,7 @@ def test_a_shell_completes_commands_and_options(shell: str) -> None:
         (UsageError("bad value 3", hint="try 2"), 2, "ddpdoctor: bad value 3\n  try 2\n"),
         (UndecidedError("rank 1 never came"), 3, "ddpdoctor: rank 1 never came\n"),
         (DdpdoctorError("disk full"), 4, "ddpdoctor: disk full\n"),
-        (
-            PermissionError(13, "Permission denied", "/scratch/job.log"),
-            2,
-            "ddpdoctor: /scratch/job.log: Permission denied\n",
-        ),
+        (PermissionError(13, "Permission denied", "/job.log"), 2, "ddpdoctor: /job.log: Permission denied\n"),
         (KeyboardInterrupt(), 130, "ddpdoctor: interrupted\n"),
         (RuntimeError("oops"), 4, "ddpdoctor failed: RuntimeError: oops\n"),
     ],
