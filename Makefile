@@ -2,30 +2,45 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# Most tests wait for programs that they start, so two processes share two cores well. A file stays in one of them: its tests
+# share what is expensive to make.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
+# compiled once: every test starts programs of this tree
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: smoke test slow matrix bench lint clean
 
+# what ddpdoctor needs
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --editable .
+	touch $@
+
+# what working on ddpdoctor needs besides
+$(VENV)/development: $(VENV)/installed
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 smoke: $(VENV)/installed
 	$(BIN)/ddpdoctor smoke --nproc 2
 
-test: $(VENV)/installed
-	$(BIN)/python -m pytest
+test: $(VENV)/development
+	$(PYTEST)
 
-slow: $(VENV)/installed
-	$(BIN)/python -m pytest -m slow
+slow: $(VENV)/development
+	$(PYTEST) -m slow
 
-matrix: $(VENV)/installed
+matrix: $(VENV)/development
 	$(BIN)/python -m pytest -m matrix
 
-bench: $(VENV)/installed
+bench: $(VENV)/development
 	$(BIN)/python -m tests.bench
 
-lint: $(VENV)/installed
+lint: $(VENV)/development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ddpdoctor.agent.verify import verify_sync as verify_sync
-    from ddpdoctor.collect.tracked_block import track as track
     from ddpdoctor.launch.notebook import notebook_launch as notebook_launch
+    from ddpdoctor.replicas.verify import verify_sync as verify_sync
+    from ddpdoctor.tracking import track as track
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "notebook_launch", "track", "verify_sync"]
@@ -20,11 +20,11 @@ __all__ = ["__version__", "notebook_launch", "track", "verify_sync"]
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - what stands in the module that has it
     """`verify_sync`, `track` and `notebook_launch`: imported when they are asked for."""
     if name == "verify_sync":
-        from ddpdoctor.agent.verify import verify_sync
+        from ddpdoctor.replicas.verify import verify_sync
 
         return verify_sync
     if name == "track":
-        from ddpdoctor.collect.tracked_block import track
+        from ddpdoctor.tracking import track
 
         return track
     if name == "notebook_launch":

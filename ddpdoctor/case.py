@@ -64,7 +64,7 @@ def redact(evidence: Evidence) -> Evidence:
 def save(evidence: Evidence, path: Path) -> Path:
     """Write `evidence`, redacted, to `path`: a file where it ends in .json, else a directory. Returns the file."""
     file = path if path.suffix == ".json" else path / CASE_FILE
-    document = {"schema": SCHEMA, "written_by": f"ddpdoctor {__version__}", **_redacted(_to_builtins(evidence))}
+    document = {"schema": SCHEMA, "written_by": f"ddpdoctor {__version__}", **_clean(_to_builtins(evidence), {})}
     write_atomically(file, msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
     return file
 
@@ -199,7 +199,7 @@ class _Document(msgspec.Struct):
 
 
 def _clean(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401 - evidence of any kind
-    """`value` with its strings redacted; itself where there is nothing to redact. `seen` holds what is shared."""
+    """`value`, evidence or JSON, redacted; itself where there is nothing to redact. `seen` holds what is shared."""
     if isinstance(value, str):
         return value if isinstance(value, Enum) else redact_text(value)
     if isinstance(value, _HARMLESS):
@@ -227,19 +227,6 @@ def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
             for name, item in before.items()
         }
         return value if all(map(is_, after.values(), before.values())) else replace(value, **after)
-    return value
-
-
-def _redacted(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
-    if isinstance(value, str):
-        return redact_text(value)
-    if isinstance(value, dict):
-        return {
-            key: REDACTED if isinstance(item, str) and _names_a_secret(key) else _redacted(item)
-            for key, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [_redacted(item) for item in value]
     return value
 
 

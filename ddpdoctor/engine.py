@@ -10,15 +10,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from ddpdoctor import analysis, checks
-from ddpdoctor.analysis.failures import Failures, who
-from ddpdoctor.analysis.known_errors import OF_A_PEER
-from ddpdoctor.evidence import Evidence, PerRank
+from ddpdoctor.analysis.crashes.end_request import as_requested
+from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER, ErrorTable
+from ddpdoctor.analysis.crashes.failures import Failures, who
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.evidence import Evidence, PerRank, noun_of
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.messages.activities import lines
+from ddpdoctor.messages.known_errors import known_errors
 from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Rule, Severity, SkipCheck, Skipped, group_ranks
+
+T = TypeVar("T")
+
+SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,7 @@ def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collec
     A prefix such as `DDP3` stands for its family. Findings come root cause first; a finding whose code another's rule
     `explains` carries that code in `explained_by` and comes after it.
     """
+    evidence = as_requested(evidence)
     resolver = _Resolver(evidence)
     outcomes = tuple(
         _run(check, resolver)
@@ -60,38 +69,84 @@ def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collec
         notes=evidence.notes,
         undecided=evidence.undecided,
     )
-    if report.explained or select:
+    if select or any(finding.severity is Severity.FAIL for finding in findings):
         return report
-    lost = _lost(evidence, resolver(Failures | None))
-    return replace(report, undecided=(*report.undecided, *_unexplained(evidence), *lost))
+    failures: Failures | None = resolver(Failures | None)
+    logged = failures is not None and evidence.one(Stall) is None  # of a job that hangs the log is no verdict
+    open_ = [*_unexplained_failure(failures, explained=report.explained)] if failures is not None and logged else []
+    if not report.explained:
+        open_ = [*_unexplained(evidence, resolver(Activities | None)), *_lost(evidence, failures), *open_]
+    return replace(report, undecided=(*report.undecided, *open_))
 
 
-def _unexplained(evidence: Evidence) -> Iterator[str]:
-    """`the job has stood still for 12 s, and what its ranks show does not say why; not seen: Stacks of rank 2 (...)`."""
+def _unexplained_failure(failures: Failures, *, explained: bool) -> Iterator[str]:
+    """`the log shows a failure that no rule explains; the first line of it, of rank 3 at 09:31:44 (line 120): ...`.
+
+    Of a job that failed, by its log, where nothing that is a finding explains it.
+    """
+    first = failures.first_line
+    if first is None:
+        return
+    at = f" at {first.clock}" if first.clock else ""
+    number = f" (line {first.number})" if first.number else ""
+    who_ = f" of rank {first.rank}" if first.rank is not None else ""
+    why = (
+        "the cause of this failure is not in the log" if explained else "the log shows a failure that no rule explains"
+    )
+    ended = failures.log.ended_by if failures.log is not None else None
+    if ended is not None and not explained and not failures.all:
+        yield (
+            f"the job was ended from outside: {ended[:SHOWN_CHARACTERS]}; if it hung before, start it under `ddpdoctor watch`, "
+            "which names the rank and the line while it hangs"
+        )
+        return
+    yield f"{why}; its first line is{who_}{at}{number}: {first.text[:SHOWN_CHARACTERS]}"
+
+
+def _unexplained(evidence: Evidence, activities: Activities | None) -> Iterator[str]:
+    """Say that no rule explains the stall, and which evidence of which rank is missing.
+
+    `no progress for 12 s; the evidence does not explain it. Missing: stacks of rank 2 (permission denied)`.
+    """
     stall = evidence.one(Stall)
     if stall is None or stall.seconds is None:
         return
-    unseen = [f"{each.kind} of rank {each.rank} ({each.reason})" for each in evidence.missing if each.rank is not None]
-    not_seen = f"; not seen: {', '.join(unseen)}" if unseen else ""
-    yield f"the job has stood still for {stall.seconds:.0f} s, and what its ranks show does not say why{not_seen}"
+    missing = [
+        f"{noun_of(each.kind)} of rank {each.rank} ({each.reason})"
+        for each in evidence.missing
+        if each.rank is not None
+    ]
+    listed = f". Missing: {', '.join(missing)}" if missing else ""
+    yield f"no progress for {stall.seconds:.0f} s; the evidence does not explain it{listed}"
+    if activities is not None:
+        yield from lines(activities)
 
 
 def _lost(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
-    """`ranks 0-1 lost a peer, and nothing is known here of ranks 2-3 of 4`: one of those ended first, or their node did.
+    """Say that ranks lost a peer about which nothing is known: one of those ended first, or their node did.
 
-    Of logs alone, which tell no size: that the peer's own words are not among them.
+    Logs alone do not tell how many ranks there are; then the message says that the peer's own error is missing.
     """
     if failures is None:
         return
     size = evidence.one(JobSize)
     unknown = {*range(size.ranks)} - {facts.rank for facts in evidence.ranks} if size is not None else set()
     if size is not None and unknown and failures.lost:
+        others = group_ranks([*unknown])
         yield (
-            f"{who(failures.lost)} lost a peer, and nothing is known here of {group_ranks([*unknown])} of {size.ranks}: their "
-            "log, or the case of `ddpdoctor watch` on their node, tells whether they failed; if neither is there, is the node?"
+            f"{who(failures.lost)} lost a peer, and there is no evidence of {others} of {size.ranks}: add the log or the "
+            f"`watch` case of {others}; if there is none, check that their node is up"
         )
-    elif failures.log is not None and (told := [failure for failure in failures.all if failure.echo in OF_A_PEER]):
-        yield f"{who(told)} failed because of a peer, whose own error is not here: give the logs of all ranks"
+    elif failures.log is not None and (
+        secondary := [failure for failure in failures.all if failure.secondary_error in OF_A_PEER]
+    ):
+        yield f"{who(secondary)} failed because of a peer whose own error is not in the log: give the logs of all ranks"
+
+
+def derived(evidence: Evidence, kind: type[T]) -> T | None:
+    """What the checks are given as `kind` over this evidence, or None where it cannot be derived."""
+    found: T | None = _Resolver(as_requested(evidence))(kind | None)
+    return found
 
 
 @cache
@@ -109,9 +164,15 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(check.rule for check in all_checks())
 
 
+@cache
+def error_table() -> ErrorTable:
+    """The texts of errors that all rules declare."""
+    return ErrorTable.of(all_rules())
+
+
 def _modules(package: ModuleType) -> list[ModuleType]:
-    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    return [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    found = pkgutil.walk_packages(package.__path__, prefix=f"{package.__name__}.")
+    return [importlib.import_module(module.name) for module in found]
 
 
 def _declared(function: Callable[..., Any]) -> tuple[Any, ...]:
@@ -144,6 +205,8 @@ class _Resolver:
         if typing.get_origin(kind) is PerRank:
             (inner,) = typing.get_args(kind)
             return self._present(self._evidence.per_rank(inner), inner)
+        if kind is ErrorTable:
+            return error_table()
         given = self._evidence.one(kind)
         if given is None and kind in _analyses():
             return self._derive(kind)
@@ -167,7 +230,8 @@ class _Resolver:
             except _Absent as absent:
                 self._derived[kind] = absent
             except SkipCheck as skip:  # over nothing at all it was not this command's business
-                self._derived[kind] = _Absent(str(skip), tried=any(value is not None for value in given))
+                tried = any(value is not None and not isinstance(value, ErrorTable) for value in given)
+                self._derived[kind] = _Absent(str(skip), tried=tried)
         if isinstance(self._derived[kind], _Absent):
             raise self._derived[kind]
         return self._derived[kind]
@@ -175,22 +239,35 @@ class _Resolver:
     def _present(self, value: Any, kind: type) -> Any:  # noqa: ANN401
         if value is None:
             reason = self._evidence.why_missing(kind.__name__)
-            raise _Absent(f"no {kind.__name__}: {reason or 'this evidence was not collected'}", tried=bool(reason))
+            noun = noun_of(kind.__name__)
+            raise _Absent(f"no {noun}: {reason}" if reason else f"no {noun} in the evidence", tried=bool(reason))
         return value
 
 
 def _run(check: Check, resolver: _Resolver) -> Outcome:
     given: list[Any] = []
+    shown: tuple[Finding, ...] = ()
     try:
+        shown = _shown_by_errors(check, resolver)
         given.extend(resolver(kind) for kind in check.inputs)
-        return Ran(check.rule, tuple(check.function(*given)))
-    except _Absent as absent:
-        return Skipped(check.rule, absent.reason, absent.tried)
-    except SkipCheck as skip:
-        return Skipped(check.rule, str(skip), tried=any(value is not None for value in given))
+        return Ran(check.rule, (*shown, *check.function(*given)))
+    except (_Absent, SkipCheck) as absent:
+        if shown:
+            return Ran(check.rule, shown)
+        if isinstance(absent, _Absent):
+            return Skipped(check.rule, absent.reason, absent.tried)
+        return Skipped(check.rule, str(absent), tried=any(value is not None for value in given))
     except Exception as error:  # noqa: BLE001 - a broken check must not silence the others
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Crashed(check.rule, f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})")
+
+
+def _shown_by_errors(check: Check, resolver: _Resolver) -> tuple[Finding, ...]:
+    """What errors of the job show by themselves, of a rule whose check does not look at them."""
+    if not any(error.sentence for error in check.rule.errors) or {Failures, Failures | None} & {*check.inputs}:
+        return ()
+    severity = Severity.FAIL if check.rule.severity is Severity.WARN else None
+    return tuple(known_errors(check.rule, resolver(Failures | None), severity=severity))
 
 
 def _matches(code: str, patterns: Collection[str]) -> bool:
@@ -210,10 +287,12 @@ def _root_cause_first(findings: list[Finding]) -> list[Finding]:
 
 def _background(finding: Finding) -> Finding:
     """A fact about the host beside a running job is information: it never outranks what the job itself shows."""
-    return replace(finding, severity=Severity.INFO) if finding.code.startswith(("DDP1", "DDP603")) else finding
+    background = finding.rule.background and not finding.shown_by_job
+    return replace(finding, severity=Severity.INFO) if background else finding
 
 
 def _order(finding: Finding) -> tuple[bool, int, bool, str]:
     """Symptoms after causes, then by severity; among equals facts about the host come after the job's own."""
     symptom = finding.explained_by is not None
-    return (symptom, -finding.severity.rank, finding.code.startswith("DDP1"), finding.code)
+    background = finding.rule.background and not finding.shown_by_job
+    return (symptom, -finding.severity.rank, background, finding.code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -26,7 +26,7 @@ class Severity(Enum):
         return ("info", "warn", "fail").index(self.value)
 
 
-class Place(Protocol):
+class SourceLine(Protocol):
     """A line of somebody's code."""
 
     @property
@@ -47,35 +47,50 @@ class Where:
     """The innermost frame of the user's own code on one rank, and what that rank does there."""
 
     rank: int | None
+    """The rank; None where the line is of no particular one."""
     file: str
+    """As the interpreter knows it."""
     line: int
+    """The number of the line, from 1."""
     function: str
+    """The name of the function, `<module>` outside of any."""
     note: str = ""
+    """What the rank does there."""
+    column: int | None = None
+    """From 1 on, where the place was read in source code."""
 
     @classmethod
-    def at(cls, place: Place, *, rank: int | None, note: str = "") -> Where:
+    def at(cls, place: SourceLine, *, rank: int | None, note: str = "") -> Where:
         """What `rank` does at `place`: a frame of its stack, or a line that was written down."""
         return cls(rank=rank, file=place.file, line=place.line, function=place.function, note=note)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong: the message measures, the remedy advises.
-
-    `ranks` are the culprits, never the sufferers. `measured` holds the numbers of the message, for machines. `details`
-    are further lines of the message. `explained_by` is the code of the finding that accounts for this one, or None.
-    """
+    """One thing that is wrong: the message measures, the remedy advises."""
 
     rule: Rule
+    """The kind of finding."""
     message: str
+    """What was measured, in one sentence."""
     severity: Severity
+    """The rule's own, unless the evidence says more."""
     remedy: str
+    """What to do."""
     ranks: tuple[int, ...] = ()
+    """The ranks at fault, never those that suffer from it."""
     hosts: tuple[str, ...] = ()
+    """The hosts at fault."""
     where: tuple[Where, ...] = ()
+    """Lines of the user's code, those of the ranks at fault first."""
     details: tuple[str, ...] = ()
+    """Further lines of the message."""
     measured: Mapping[str, Measure] = field(default_factory=dict)
+    """The numbers of the message, for machines."""
     explained_by: str | None = None
+    """The code of the finding that accounts for this one, or None."""
+    shown_by_job: bool = False
+    """Whether an error of the job shows it, and not only a look at the host."""
 
     @property
     def code(self) -> str:
@@ -83,16 +98,67 @@ class Finding:
         return self.rule.code
 
 
+class Writer(Enum):
+    """Whether a second, closer run can find the line of the user's code that wrote what a finding is about."""
+
+    NOT_SOUGHT = "not sought"
+    BETWEEN_STEPS = "between steps"
+    """Only where it was written after the first step."""
+    ANY_TIME = "any time"
+    """Before the first step too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorPattern:
+    """A text that stands in logs and exceptions, and what it means.
+
+    Of the patterns that match a text the first in order of code counts; a wrapper counts where no other pattern does.
+    """
+
+    regex: str
+    """A regular expression, searched in one message or line in linear time; its named groups fill the sentence."""
+    sentence: str = ""
+    """The finding's message, with `{who}` for the ranks and the regex's named groups; empty where the rule words it itself."""
+    note: str = ""
+    """What the text means, where nothing but the text is known."""
+    remedy: str = ""
+    """What to do in place of the rule's remedy."""
+    wrapper: bool = False
+    """Whether this is an outer message, whose cause another one of the same failure names."""
+    applies: Callable[[str], bool] | None = None
+    """What the text must fulfil beside the regex; None where nothing."""
+    frames: str = ""
+    """A regular expression that `file:function` of a frame of the exception's stack must match; empty where any stack fits."""
+    without_stack: bool = True
+    """Whether a text without a stack fits, too, where `frames` is given."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A kind of finding. `name` states the bad thing; `explains` lists the codes of the symptoms it accounts for."""
+    """A kind of finding."""
 
     code: str
+    """`DDP305`: never reused."""
     name: str
+    """The bad thing, in lower case with hyphens."""
     summary: str
+    """One sentence for lists of rules."""
     severity: Severity
+    """Unless the evidence says more."""
     remedy: str
+    """What to do, unless the evidence says more."""
     explains: tuple[str, ...] = ()
+    """The codes of the symptoms that it accounts for."""
+    background: bool = False
+    """Whether it is information beside a running job: a fact about the host, not about the job."""
+    about_step: bool = False
+    """Whether its findings name the optimizer step at which the ranks diverged, so that a closer run can look there."""
+    writer: Writer = Writer.NOT_SOUGHT
+    """Whether that closer run can name the line that wrote."""
+    errors: tuple[ErrorPattern, ...] = ()
+    """The texts of PyTorch, NCCL, gloo, CUDA, Python and the launchers that belong to this kind."""
+    leads_to: tuple[str, ...] = ()
+    """Of a rule about source code: the codes that a run shows where it is ignored."""
 
     @property
     def url(self) -> str:
@@ -109,6 +175,7 @@ class Rule:
         details: Sequence[str] = (),
         severity: Severity | None = None,
         remedy: str | None = None,
+        shown_by_job: bool = False,
         **measured: Measure,
     ) -> Finding:
         """A finding of this rule. `severity` and `remedy` replace the rule's own where the evidence says more."""
@@ -122,6 +189,7 @@ class Rule:
             where=tuple(where),
             details=tuple(details),
             measured=measured,
+            shown_by_job=shown_by_job,
         )
 
 
@@ -131,22 +199,24 @@ class SkipCheck(Exception):  # noqa: N818 - it is not an error but an answer
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The check looked and has these findings, or none."""
+    """The check looked at the evidence."""
 
     rule: Rule
+    """The rule of the check."""
     findings: tuple[Finding, ...]
+    """What it found, empty where all is well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """The check could not look, for this reason. This is not health.
-
-    `tried` is False where nobody tried to collect what it needs: the check is not this command's business.
-    """
+    """The check could not look. This is not health."""
 
     rule: Rule
+    """The rule of the check."""
     reason: str
+    """Why, in the user's words."""
     tried: bool = True
+    """False where nobody tried to collect what it needs: the check is not this command's business."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +224,9 @@ class Crashed:
     """The check itself failed: a bug of ours, shown and never hidden."""
 
     rule: Rule
+    """The rule of the check."""
     error: str
+    """The exception and where it was raised."""
 
 
 Outcome: TypeAlias = Ran | Skipped | Crashed
@@ -162,17 +234,18 @@ Outcome: TypeAlias = Ran | Skipped | Crashed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Every rule's answer. `findings[0]` is the root cause; `notes` are worth saying but not findings.
-
-    `undecided` holds the reasons for which no verdict was possible: a rank missing, a deadline passed. `measured` is what
-    the command measured, finding or not, for machines: an accuracy, the table of a benchmark.
-    """
+    """Every rule's answer."""
 
     outcomes: tuple[Outcome, ...]
+    """One per rule that was asked for, in order of code."""
     findings: tuple[Finding, ...]
+    """Root causes first: `findings[0]` is the headline."""
     notes: tuple[str, ...] = ()
+    """What is worth knowing and no finding."""
     undecided: tuple[str, ...] = ()
+    """Why no verdict was possible: a rank is missing, a deadline passed."""
     measured: Mapping[str, Measure] = field(default_factory=dict)
+    """What the command measured, finding or not, for machines: an accuracy, the table of a benchmark."""
 
     @property
     def ran(self) -> tuple[Ran, ...]:

@@ -87,9 +87,9 @@ def assert_training_in_sync() -> Callable[..., AbstractContextManager[None]]:
 def _env() -> Report | None:
     """What `ddpdoctor env` says, or None on a rank that does not speak."""
     from ddpdoctor.case import redact
-    from ddpdoctor.collect.all_ranks import collect
-    from ddpdoctor.collect.world import World
     from ddpdoctor.engine import diagnose
+    from ddpdoctor.host.host_access import HostAccess
+    from ddpdoctor.workflows.env import collect
 
-    evidence = collect(World(), deadline_seconds=DEADLINE_SECONDS)
+    evidence = collect(HostAccess(), deadline_seconds=DEADLINE_SECONDS)
     return None if evidence is None else diagnose(redact(evidence))

@@ -1,6 +1,6 @@
 """Time one collective over a range of sizes, and check every result against values that are exactly known.
 
-    torchrun --nproc-per-node N probes/collective.py PLAN      # PLAN: the JSON of ddpdoctor.collect.bench.BenchPlan
+    torchrun --nproc-per-node N probes/collective.py PLAN      # PLAN: the JSON of ddpdoctor.workflows.benchmark.BenchPlan
 
 Each iteration is timed on every rank: by the clock around the call on a CPU, by CUDA events around it on a GPU, which
 costs no synchronisation between the iterations. Two clock reads an iteration (0.1 us) are the overhead.
@@ -18,21 +18,21 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from collective_call import Collective
-from control import agreed, control_group, gathered
+from control_group import agreed, control_group, gathered
 from exact_values import Values
 from host_links import host_links
-from own_work import own_work
+from local_compute import own_work
 from rank import join, report
-from surroundings import about_this_rank, clock_offset, memory_for_each
+from rank_placement import about_this_rank, clock_offset, memory_for_each
 from torch import Tensor
 
-from ddpdoctor.analysis.own_work import FEWEST_RANKS, slow_ranks
+from ddpdoctor.analysis.performance.local_compute import FEWEST_RANKS, slow_ranks
 
 DEFAULT_SIZES = {"gloo": [1 << power for power in range(10, 27, 2)], "nccl": [1 << power for power in range(10, 33, 2)]}
 MEMORY_SHARE = 0.5  # of what is free for each rank
 BUFFERS = 6  # sent, received, expected, and what comparing them needs
 SMALL_COUNTS = (0, 1, 7)  # compared whatever the sizes
-FEWEST, MOST = 5, 500  # iterations a size, where the time budget decides
+FEWEST, MOST = 5, 500  # iterations per size, where the time budget decides
 
 
 def main() -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-import time
-from datetime import timedelta
 
-from meeting_options import first_line, meeting_options
-from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
+from rendezvous_args import first_line, meeting_options
+from torch.distributed import DistError
+
+from ddpdoctor.transport.store import open_store, wait_for
 
 LEAVE_SECONDS = 10.0
-POLL_SECONDS = 0.05
 
 
 def main() -> int:
@@ -21,14 +18,14 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--code", required=True, help="of this rank; rank 0's is told")
     options = parser.parse_args()
-    timeout = timedelta(seconds=options.deadline)
     serves = options.rank == 0 and not options.hosted
     try:
-        store: Store = TCPStore(options.host, options.port, None, serves, timeout, wait_for_workers=False)
-        store = PrefixStore(f"ddpdoctor/exit/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        store = open_store(options.host, options.port, "exit", serve=serves, timeout_seconds=options.deadline)
         if options.rank == 0:
             store.set("code", options.code)
-            heard(store, options.nodes - 1)
+            wait_for(
+                store, "heard", options.nodes - 1, seconds=LEAVE_SECONDS
+            )  # the store may end with a failed rank's agent
         else:
             print(store.get("code").decode())
             store.add("heard", 1)
@@ -36,14 +33,6 @@ def main() -> int:
         sys.stderr.write(f"{first_line(error)}\n")
         return 3
     return 0
-
-
-def heard(store: Store, others: int) -> None:
-    """Wait until they know: the store may end with the agent of a rank that failed."""
-    end = time.monotonic() + LEAVE_SECONDS
-    with contextlib.suppress(DistError):  # it has ended already
-        while store.add("heard", 0) < others and time.monotonic() < end:
-            time.sleep(POLL_SECONDS)
 
 
 if __name__ == "__main__":

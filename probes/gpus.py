@@ -29,9 +29,9 @@ def main() -> None:
 def no_nvml(error: pynvml.NVMLError) -> str:
     """Why NVML tells nothing, in the words of somebody without a GPU where that is the case."""
     if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-        return "no NVIDIA GPU: the driver's libnvidia-ml.so.1 is not installed"
+        return "no NVIDIA GPU (the driver library libnvidia-ml.so.1 is not installed)"
     if error.value == pynvml.NVML_ERROR_DRIVER_NOT_LOADED:
-        return "no NVIDIA GPU: the driver is not loaded"
+        return "no NVIDIA GPU (the driver is not loaded)"
     return f"NVML fails: {error}"
 
 
@@ -136,7 +136,6 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "remapped_rows": remapped_rows,
     "recovery_action": recovery_action,
     "clock_reasons": pynvml.nvmlDeviceGetCurrentClocksEventReasons,
-    "utilization_percent": lambda handle: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
     "temperature_celsius": lambda handle: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
     "nvlinks": nvlinks,
     "mig": mig,

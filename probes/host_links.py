@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
-from control import gathered
+from control_group import gathered
 
-from ddpdoctor.analysis.accused import late, slow
-from ddpdoctor.analysis.culprits import Culprits
-from ddpdoctor.analysis.rounds import Pair, Planner
+from ddpdoctor.analysis.network.fault_localization import Culprits
+from ddpdoctor.analysis.network.suspects import late, slow
 from ddpdoctor.evidence.links import Link, Links, Node
-from ddpdoctor.links.round_table import better, tell
-from ddpdoctor.links.talk import ECHOES, fastest
+from ddpdoctor.net.link_test import ECHOES, fastest
+from ddpdoctor.net.pair_schedule import Pair, Planner
+from ddpdoctor.net.protocol import better, tell
 
 FEWEST = 3  # hosts: two have no median
 LOOKS = 3  # at most, the best of which counts: other programs that halt a stream go on for a second or two
@@ -23,7 +23,7 @@ MOST_BYTES = 32 << 20
 
 
 def host_links(hosts: Sequence[str], control: dist.ProcessGroup) -> Links | None:
-    """Every direction between the hosts in `hosts`, one a rank, by their first ranks; empty names are left out.
+    """Every direction between the hosts in `hosts`, one per rank, by their first ranks; empty names are left out.
 
     None with too few of them.
     """

@@ -1,7 +1,7 @@
 """One node's part in the groups of `ddpdoctor net`: gloo with one neighbour, with the other one, then with all nodes.
 
 Each group sums a vector and checks it. All nodes go from round to round together. The first JSON line says that this node
-is ready, then one line a group; what hangs is ended with this process.
+is ready, then one line per group; what hangs is ended with this process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
-from ddpdoctor.analysis.rounds import neighbours
+from ddpdoctor.net.pair_schedule import neighbours
 
 ELEMENTS = 1 << 16  # 256 KiB: above any MTU, and more than a socket's first window
 GROUP_SECONDS = 10.0  # to meet and to sum; gloo needs milliseconds

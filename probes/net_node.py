@@ -19,21 +19,21 @@ from typing import Any
 import msgspec
 import torch.distributed  # noqa: F401 - paid for before any clock runs
 
-from ddpdoctor.analysis.ifnames import GLOO, gloo_choice
-from ddpdoctor.analysis.rounds import neighbours
-from ddpdoctor.collect import environment, network
-from ddpdoctor.collect.nccl_tries import gpus_for_nccl, try_transports
-from ddpdoctor.collect.world import World
+from ddpdoctor.analysis.network.socket_interface import GLOO, gloo_choice
 from ddpdoctor.evidence import Missing
-from ddpdoctor.evidence.links import Group, Groups, Links, MasterProbe
+from ddpdoctor.evidence.links import Groups, Links, MasterProbe, NetGroup
 from ddpdoctor.evidence.nccl import NcclTries, NcclTry
 from ddpdoctor.evidence.network import Master, Network
-from ddpdoctor.launch.program import run
+from ddpdoctor.host import environment, network
+from ddpdoctor.host.host_access import HostAccess
+from ddpdoctor.host.nccl_transport_test import gpus_for_nccl, try_transports
+from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.ranks import our_file
-from ddpdoctor.links.master import host_store, reach
-from ddpdoctor.links.messages import Messages
-from ddpdoctor.links.round_table import Self, follow, introduce, lead
-from ddpdoctor.links.wire import Listener
+from ddpdoctor.net.pair_schedule import neighbours
+from ddpdoctor.net.protocol import Self, follow, introduce, lead
+from ddpdoctor.net.rendezvous_probe import host_store, reach
+from ddpdoctor.net.store_mailbox import Messages
+from ddpdoctor.net.tcp import Listener
 
 JOIN_SHARE = 0.5  # of the deadline: the other half is for the rounds
 LEAVE_SECONDS = 3.0
@@ -47,7 +47,9 @@ def main() -> int:
     until, join_until = start + options.deadline, start + JOIN_SHARE * options.deadline
     _end_at(options.deadline + LEAVE_SECONDS)
     facts = [
-        fact for fact in (*environment.collect(World()), *network.collect(World())) if not isinstance(fact, Missing)
+        fact
+        for fact in (*environment.collect(HostAccess()), *network.collect(HostAccess()))
+        if not isinstance(fact, Missing)
     ]
     for fact in facts:
         say(type(fact).__name__, msgspec.to_builtins(fact))
@@ -150,7 +152,7 @@ def gather_groups(messages: Messages, members: list[int], until: float) -> Group
         spoken = {node: each for node in nodes for each in said[node] if tuple(each.get("nodes", ())) == nodes}
         if spoken and all(said[node] for node in nodes):
             judged.append(
-                Group(
+                NetGroup(
                     nodes=nodes,
                     failed={node: each["detail"] for node, each in spoken.items() if each["detail"]},
                     hung=tuple(node for node in nodes if node not in spoken),

@@ -18,7 +18,7 @@ def join(backend: str | None = None, *, timeout_seconds: float = 60.0) -> torch.
     """Join the default process group of the launcher's job; returns the device that this rank computes on.
 
     `backend` is `gloo`, `nccl`, or None for NCCL where GPUs are usable and gloo elsewhere. RANK, WORLD_SIZE, MASTER_ADDR and
-    MASTER_PORT are set, by the launcher or by ddpdoctor.launch.meeting.
+    MASTER_PORT are set, by the launcher or by ddpdoctor.launch.rendezvous.
     """
     if backend is None:
         backend = "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"

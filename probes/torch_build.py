@@ -1,4 +1,4 @@
-"""Prints what `import torch` gives on this host, one JSON line a kind of evidence. Costs the import and no more.
+"""Prints what `import torch` gives on this host, one JSON line per kind of evidence. Costs the import and no more.
 
 It never initialises CUDA: GPUs are counted through NVML, as torch itself does before it touches the driver.
 """

@@ -1,4 +1,4 @@
-"""Train the known-good model for a few steps on every rank, then compare the replicas bit by bit."""
+"""Train the reference model for a few steps on every rank, then compare the replicas bit by bit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rank import join, report
 from torch.nn import functional as F  # noqa: N812 - everybody's name for it
 from torch.nn.parallel import DistributedDataParallel
 
-from ddpdoctor.agent.verify import evidence
+from ddpdoctor.replicas.verify import evidence
 
 sys.path.insert(1, str(Path(__file__).parents[1] / "reference_train"))
 

@@ -72,12 +72,14 @@ class Trace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run every gate, as one rank of a job that a launcher started."""
     parser = argparse.ArgumentParser(
-        description="Prove that N ranks compute what one process computes.", allow_abbrev=False
+        description="Check that N ranks compute what one process computes.", allow_abbrev=False
     )
     parser.add_argument(
         "--steps", type=int, default=300, help="how long losses and weights are compared; at least an epoch"
     )
-    parser.add_argument("--mistake", choices=tuple(MISTAKES), help="do it wrong on purpose, to see what the proof says")
+    parser.add_argument(
+        "--mistake", choices=tuple(MISTAKES), help="make this mistake on purpose, to see what the check reports"
+    )
     parser.add_argument("--backend", choices=("gloo", "nccl"))
     parser.add_argument("--json-lines", type=Path)
     options = parser.parse_args(arguments)

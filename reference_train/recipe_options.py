@@ -33,7 +33,7 @@ class BadOption(Exception):  # noqa: N818 - it is the user's mistake, not an err
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the job is asked to do. `batch_size` counts samples a step over all ranks; see `parse` for the rest."""
+    """What the job is asked to do. `batch_size` counts samples per step over all ranks; see `parse` for the rest."""
 
     dataset: str
     data_dir: Path | None
@@ -109,9 +109,9 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     training = parser.add_argument_group("training")
     training.add_argument("--epochs", type=int, default=3)
     training.add_argument("--max-steps", type=int, help="stop after this many steps")
-    training.add_argument("--batch-size", type=int, default=64, help="samples a step, over all ranks together")
+    training.add_argument("--batch-size", type=int, default=64, help="samples per step, over all ranks together")
     training.add_argument(
-        "--batch-per-rank", type=int, help="instead: samples a step and rank; the rate scales with it"
+        "--batch-per-rank", type=int, help="instead: samples per step and rank; the rate scales with it"
     )
     training.add_argument("--accumulate", type=int, default=1, metavar="K", help="backward passes a step")
     training.add_argument(
@@ -128,7 +128,9 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         "--patience", type=int, metavar="EPOCHS", help="stop when the test loss did not fall for so long"
     )
     training.add_argument("--seed", type=int, default=1)
-    training.add_argument("--mistake", choices=tuple(MISTAKES), help="do it wrong on purpose, to see what a proof says")
+    training.add_argument(
+        "--mistake", choices=tuple(MISTAKES), help="make this mistake on purpose, to see what the check reports"
+    )
     ddp = parser.add_argument_group("DistributedDataParallel")
     ddp.add_argument("--backend", choices=("gloo", "nccl"), help="default: nccl where there are GPUs, else gloo")
     ddp.add_argument("--hook", choices=("none", "fp16", "bf16", "powersgd"), default="none", help="bf16 needs NCCL")

@@ -34,7 +34,7 @@ from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, Tenso
 T = TypeVar("T")
 
 DIGITS = Path(__file__).parent / "digits"  # 8,000 + 1,000 digits of MNIST; digits/README.md says where they are from
-# At 64 samples a step; it grows with the batch (Goyal et al. 2017, "Accurate, Large Minibatch SGD").
+# At 64 samples per step; it grows with the batch (Goyal et al. 2017, "Accurate, Large Minibatch SGD").
 LEARNING_RATE = 0.1
 MNIST_LABELS = 0xBA07E8EF  # the CRC-32 of MNIST's 60,000 training labels: other data in its format is not MNIST
 MOST_BYTES = 1 << 28  # far more than MNIST's 47 MB: a .gz of a few bytes must not fill the memory
@@ -81,7 +81,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[argparse.Namespace, l
     )
     parser.add_argument("--data-dir", type=Path, default=DIGITS, help="MNIST's idx files, plain or .gz")
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=64, help="samples a step, over all ranks together")
+    parser.add_argument("--batch-size", type=int, default=64, help="samples per step, over all ranks together")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backend", choices=("gloo", "nccl"), help="default: nccl where there are GPUs, else gloo")
     parser.add_argument("--json-lines", type=Path, help="a file to append to")

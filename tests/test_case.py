@@ -108,6 +108,14 @@ def test_evidence_of_a_newer_version_is_said_and_left_out(tmp_path: Path) -> Non
     assert loaded.notes == ("the case holds evidence this version does not know and ignores: FutureKind",)
 
 
+def test_a_field_that_an_earlier_version_wrote_is_left_out(tmp_path: Path) -> None:
+    file = case.save(EVIDENCE, tmp_path)
+    document = json.loads(file.read_text())
+    document["ranks"][0]["facts"]["Launch"]["no_longer_kept"] = 3
+    file.write_text(json.dumps(document))
+    assert case.load(tmp_path) == EVIDENCE
+
+
 def test_a_write_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():

@@ -12,8 +12,8 @@ from ddpdoctor.engine import Check, diagnose
 from ddpdoctor.evidence import Evidence, Missing, PerRank, RankFacts
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.model import Crashed, Finding, Ran, Rule, Severity, SkipCheck, Skipped, group_ranks
-from tests.endings import LOST_PEER, ended, raised
-from tests.standstills import rank, stack, standstill
+from tests.hangs import hang, rank, stack
+from tests.rank_ends import LOST_PEER, ended, raised
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def test_the_cause_is_the_headline_and_its_symptoms_are_folded_under_it(monkeypa
 
 
 def test_facts_about_the_host_are_background_beside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = rule("DDP101")
+    host = replace(rule("DDP101"), background=True)
 
     def sees(pulse: PerRank[Pulse]) -> Iterator[Finding]:
         yield host.finding("small disk")
@@ -124,16 +124,14 @@ def test_ranks_are_written_as_people_write_them(ranks: tuple[int, ...], said: st
 
 
 def test_a_standstill_that_nothing_explains_is_undecided_and_says_what_was_not_seen() -> None:
-    stood = standstill(rank(), rank(), rank())
+    stood = hang(rank(), rank(), rank())
     half = replace(stood, job=(*stood.job, JobSize(ranks=6)), missing=(Missing(kind="Stacks", rank=2, reason="gone"),))
     report = diagnose(half)
     assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
-    (said,) = report.undecided
-    assert (
-        said
-        == "the job has stood still for 6 s, and what its ranks show does not say why; not seen: Stacks of rank 2 (gone)"
-    )
-    assert diagnose(standstill(rank(), rank(stack()), rank())).undecided == ()  # DDP307 explains it
+    said, waiting = report.undecided
+    assert waiting.startswith("ranks 0-2: waits in a collective (backward) at /job/train.py:61 in train_step")
+    assert said == "no progress for 6 s; the evidence does not explain it. Missing: stacks of rank 2 (gone)"
+    assert diagnose(hang(rank(), rank(stack()), rank())).undecided == ()  # DDP307 explains it
 
 
 def test_where_only_ranks_on_other_nodes_can_have_failed_first_it_is_said_whose_word_is_missing() -> None:
@@ -141,7 +139,7 @@ def test_where_only_ranks_on_other_nodes_can_have_failed_first_it_is_said_whose_
     report = diagnose(half)
     assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
     (said,) = report.undecided
-    assert said.startswith("ranks 0-1 lost a peer, and nothing is known here of ranks 2-3 of 4: their log,")
+    assert said.startswith("ranks 0-1 lost a peer, and there is no evidence of ranks 2-3 of 4: add the log")
     assert (
         diagnose(ended(raised("disk full"), LOST_PEER, job=(JobSize(ranks=4),))).undecided == ()
     )  # DDP401 explains it

@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from torch.distributed import TCPStore
+from tests.free_port import free_port
 
 
 def two_nodes(folder: Path, *arguments: str, nproc: int = 2, **env: str) -> list[tuple[int, str, str]]:
     """Exit code, stdout and stderr of the two agents that ran ddpdoctor, each with temporary files of its own."""
-    port = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False).port
+    port = free_port()
     torchrun = [
         sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", str(nproc),
         "--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "two", "--local-addr", "127.0.0.1",

@@ -14,6 +14,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from ddpdoctor.agent.inside.schema.rank_end import GaveUp
+
 ON_PATH = Path(__file__).with_name("on_path")
 FEATURES = "DDPDOCTOR_AGENT"
 DIRECTORY = "DDPDOCTOR_AGENT_DIR"
@@ -35,12 +37,13 @@ def job_environment(features: Iterable[str], directory: Path, environ: Mapping[s
 
 def given_up(directory: Path) -> tuple[str, ...]:
     """What the agents in `directory` could not do, one sentence each; the same sentence of several ranks once."""
-    said: dict[str, list[str]] = {}
+    ranks_by_reason: dict[str, list[str]] = {}
     for file in sorted(directory.glob("*.gave-up")):
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # a rank may die in the middle of a line
-                entry = json.loads(line)
-                said.setdefault(f"{entry['what']}: {entry['why']}", []).append(str(entry["rank"]))
+            with contextlib.suppress(ValueError, TypeError):  # a rank may die in the middle of a line
+                entry = GaveUp(*json.loads(line))
+                ranks_by_reason.setdefault(f"{entry.what}: {entry.why}", []).append(str(entry.rank))
     return tuple(
-        f"the agent gave up on {sentence} (rank {', '.join(dict.fromkeys(ranks))})" for sentence, ranks in said.items()
+        f"the agent gave up on {reason} (rank {', '.join(dict.fromkeys(ranks))})"
+        for reason, ranks in ranks_by_reason.items()
     )

@@ -11,17 +11,17 @@ V = TypeVar("V", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """The ranks by what they have, the largest side first. `odd` are the ranks against the majority.
+    """The ranks by what they have, the largest side first. `minority` are the ranks against the majority.
 
-    Where no side is larger than every other, `tied` is True and `odd` holds all ranks: it cannot be told who is wrong.
+    Where no side is larger than every other, `tied` is True and `minority` holds all ranks: it cannot be told who is wrong.
     """
 
     sides: tuple[tuple[int, ...], ...]
     tied: bool
-    odd: tuple[int, ...]
+    minority: tuple[int, ...]
 
     @property
-    def usual(self) -> tuple[int, ...]:
+    def majority(self) -> tuple[int, ...]:
         """The ranks that have what the largest side has; nobody where it is tied."""
         return () if self.tied else self.sides[0]
 
@@ -38,5 +38,5 @@ def vote_of(sides: Sequence[Sequence[int]]) -> Vote:
     """The vote where the sides are known already."""
     ordered = tuple(sorted((tuple(sorted(side)) for side in sides), key=lambda side: (-len(side), side)))
     tied = len(ordered) > 1 and len(ordered[0]) == len(ordered[1])
-    odd = tuple(sorted(rank for side in ordered[0 if tied else 1 :] for rank in side))
-    return Vote(sides=ordered, tied=tied, odd=odd)
+    minority = tuple(sorted(rank for side in ordered[0 if tied else 1 :] for rank in side))
+    return Vote(sides=ordered, tied=tied, minority=minority)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ddpdoctor.checkpoints.pt import load_tensors
-from ddpdoctor.checkpoints.stored import Path_, UnreadableError, flattened
+from ddpdoctor.checkpoints.reader import Path_, UnreadableError, flattened
 
 METADATA = ".metadata"
 _RECORDS = ("torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem", "pathlib")

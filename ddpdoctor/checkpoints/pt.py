@@ -12,7 +12,7 @@ from typing import IO
 import torch
 from torch import Tensor
 
-from ddpdoctor.checkpoints.stored import Path_, UnreadableError, flattened
+from ddpdoctor.checkpoints.reader import Path_, UnreadableError, flattened
 
 _ASKS_FOR = re.compile(r"GLOBAL (\S+)")
 

@@ -15,10 +15,10 @@ def by_rank(paths: Sequence[Path]) -> tuple[dict[int, Path], str]:
     told = [number for number in numbers if number is not None]
     if len(set(told)) == len(paths):
         pairs = sorted(zip(told, paths, strict=True))
-        return dict(pairs), "rank numbers are those in the files' names"
+        return dict(pairs), "rank numbers are taken from the file names"
     listed = ", ".join(f"rank {rank} is {path}" for rank, path in list(enumerate(paths))[:4])
     more = ", ..." if len(paths) > 4 else ""
-    return dict(enumerate(paths)), f"rank numbers are the order of the files: {listed}{more}"
+    return dict(enumerate(paths)), f"rank numbers follow the order of the files: {listed}{more}"
 
 
 def _number(path: Path) -> int | None:

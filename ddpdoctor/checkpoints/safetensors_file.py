@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ddpdoctor.checkpoints.stored import Path_, UnreadableError
+from ddpdoctor.checkpoints.reader import Path_, UnreadableError
 
 
 class SafetensorsFile:

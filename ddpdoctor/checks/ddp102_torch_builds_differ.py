@@ -1,15 +1,16 @@
 """Ranks import different builds of torch.
 
-The order and format of collectives is torch's own affair, and changes between builds.
+torch may change the order and the format of collectives between builds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.differences import difference
+from ddpdoctor.analysis.rank_differences import difference
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.messages.majority import values_by_rank
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -17,7 +18,8 @@ RULE = Rule(
     name="torch-builds-differ",
     summary="ranks import different builds of torch",
     severity=Severity.FAIL,
-    remedy="install one torch everywhere: `pip install torch==VERSION` from one index, or one image for all nodes",
+    remedy="install the same torch everywhere: `pip install torch==VERSION` from one index, or one image for all nodes",
+    background=True,
 )
 
 
@@ -25,7 +27,7 @@ def check(torches: PerRank[TorchBuild]) -> Iterator[Finding]:
     """One finding when version or git commit differ."""
     found = difference((entry.rank, _build(entry.value)) for entry in torches)
     if found is not None:
-        yield RULE.finding(f"torch is {found.said}", ranks=found.odd, builds=found.values)
+        yield RULE.finding(f"torch is {values_by_rank(found)}", ranks=found.minority, builds=found.values)
 
 
 def _build(torch: TorchBuild) -> str | None:

@@ -17,11 +17,12 @@ RULE = Rule(
     summary="torch cannot be imported, or lacks torch.distributed or a backend that this host needs",
     severity=Severity.FAIL,
     remedy="install a full Linux wheel: `pip install --force-reinstall torch`; it has gloo, and NCCL where it has CUDA",
+    background=True,
 )
 
 
 def check(torches: PerRank[TorchBuild]) -> Iterator[Finding]:
-    """One finding a host: the import fails, or distributed, gloo, or (in a CUDA build) NCCL is missing."""
+    """One finding per host: the import fails, or distributed, gloo, or (in a CUDA build) NCCL is missing."""
     for host in torches.hosts():
         wrong = _wrong(host.value)
         if wrong:

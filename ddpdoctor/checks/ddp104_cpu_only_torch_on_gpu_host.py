@@ -19,11 +19,12 @@ RULE = Rule(
     summary="this host has NVIDIA GPUs, and its torch is built for CPUs only",
     severity=Severity.FAIL,
     remedy="install a CUDA build of torch: the selector on pytorch.org gives the command for the CUDA that `nvidia-smi` shows",
+    background=True,
 )
 
 
 def check(torches: PerRank[TorchBuild], hosts: PerRank[Host], gpus: PerRank[Gpus] | None) -> Iterator[Finding]:
-    """One finding a host that shows GPUs to a torch without CUDA and without ROCm."""
+    """One finding per host that shows GPUs to a torch without CUDA and without ROCm."""
     counts = {host.host: len(host.value.nvidia_devices) for host in hosts.hosts()}
     if gpus is not None:  # NVML knows which of the device files a scheduler lets us use
         counts.update({host.host: len(host.value.gpus) for host in gpus.hosts()})

@@ -10,21 +10,35 @@ from collections.abc import Iterator
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.torch_build import TorchBuild
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP105",
     name="driver-too-old-for-cuda",
     summary="the NVIDIA driver is older than torch's CUDA needs",
     severity=Severity.FAIL,
-    remedy="upgrade the driver, or install a torch for an older CUDA",
+    remedy="upgrade the driver, or install a torch built for an older CUDA",
+    explains=(
+        "DDP401",
+        "DDP408",
+        "DDP418",
+    ),
+    background=True,
+    errors=(
+        ErrorPattern(
+            regex=r"(?P<said>API call is not supported in the installed CUDA driver|CUDA driver version is insufficient "
+            r"for CUDA runtime version|NVIDIA driver on your system is too old|provided PTX was compiled with an "
+            r"unsupported toolchain)",
+            sentence="the NVIDIA driver is too old for this build of torch or NCCL{on}: {said}",
+        ),
+    ),
 )
 
 MINIMUM_DRIVER = {11: 450, 12: 525, 13: 580}  # CUDA compatibility guide, minor version compatibility
 
 
 def check(torches: PerRank[TorchBuild], gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a host whose driver's branch is below the minimum of torch's CUDA major version."""
+    """One finding per host whose driver's branch is below the minimum of torch's CUDA major version."""
     drivers = {host.host: host.value.driver for host in gpus.hosts()}
     for host in torches.hosts():
         cuda, driver = host.value.cuda, drivers.get(host.host)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.differences import difference
+from ddpdoctor.analysis.rank_differences import difference
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.messages.majority import values_by_rank
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
@@ -17,7 +18,8 @@ RULE = Rule(
     name="nccl-versions-differ",
     summary="ranks load different NCCL libraries, or one that torch was not built against",
     severity=Severity.FAIL,
-    remedy="unset LD_LIBRARY_PATH and LD_PRELOAD entries that bring another libnccl, or install the NCCL wheel that torch pins",
+    remedy="remove LD_LIBRARY_PATH and LD_PRELOAD entries with another libnccl, or install the NCCL wheel that torch pins",
+    background=True,
 )
 
 
@@ -26,7 +28,7 @@ def check(torches: PerRank[TorchBuild]) -> Iterator[Finding]:
     if all(entry.value.nccl_loaded is None for entry in torches):
         raise SkipCheck("torch loads no NCCL on this host")
     if len(torches) > 1 and (found := difference((entry.rank, entry.value.nccl_loaded) for entry in torches)):
-        yield RULE.finding(f"NCCL is {found.said}", ranks=found.odd, versions=found.values)
+        yield RULE.finding(f"NCCL is {values_by_rank(found)}", ranks=found.minority, versions=found.values)
         return
     for host in torches.hosts():
         loaded, compiled = host.value.nccl_loaded, host.value.nccl_compiled

@@ -1,4 +1,4 @@
-"""Two different NCCL libraries are in reach of one process.
+"""A process can load two different NCCL libraries.
 
 Which NCCL a process gets depends on who loads first.
 """
@@ -14,16 +14,17 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 RULE = Rule(
     code="DDP108",
     name="several-nccl-libraries",
-    summary="two different NCCL libraries are in reach of one process",
+    summary="a process can load two different NCCL libraries",
     severity=Severity.WARN,
-    remedy="leave one NCCL in reach: uninstall the other, or take its folder out of LD_LIBRARY_PATH and LD_PRELOAD",
+    remedy="keep one NCCL: uninstall the other, or remove its directory from LD_LIBRARY_PATH and LD_PRELOAD",
+    background=True,
 )
 
 AHEAD_OF_TORCH = ("LD_PRELOAD", "LD_LIBRARY_PATH")
 
 
 def check(libraries: PerRank[NcclLibraries]) -> Iterator[Finding]:
-    """One finding a host where another version stands ahead of torch's own, or two are in one process already.
+    """One finding per host where another version stands ahead of torch's own, or two are in one process already.
 
     A second library that only the linker's cache knows is harmless: torch's wheel finds its own first.
     """
@@ -34,7 +35,7 @@ def check(libraries: PerRank[NcclLibraries]) -> Iterator[Finding]:
         if len({one.version for one in near}) > 1:
             listed = ", ".join(f"{one.version or 'unreadable'} ({one.path}, {one.via})" for one in near)
             yield RULE.finding(
-                f"{host.host} has {len(near)} NCCL libraries in reach: {listed}",
+                f"{host.host} has {len(near)} NCCL libraries that a process can load: {listed}",
                 hosts=(host.host,),
                 ranks=host.ranks,
                 paths=[one.path for one in near],

@@ -1,4 +1,4 @@
-"""NCCL is older than 2.24 and cannot say which rank it waits for.
+"""NCCL is older than 2.24 and has no RAS service that reports a missing rank.
 
 Newer libraries answer questions about a stuck job.
 """
@@ -14,16 +14,17 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 RULE = Rule(
     code="DDP109",
     name="nccl-without-ras",
-    summary="NCCL is older than 2.24 and cannot say which rank it waits for",
+    summary="NCCL is older than 2.24 and has no RAS service that reports a missing rank",
     severity=Severity.INFO,
-    remedy="upgrade torch to one that brings NCCL 2.24 or newer; then `ncclras` shows a stuck job's missing rank",
+    remedy="upgrade torch to a build with NCCL 2.24 or newer; then `ncclras` shows the missing rank of a stuck job",
+    background=True,
 )
 
 RAS_SINCE = (2, 24)  # NCCL user guide, RAS
 
 
 def check(torches: PerRank[TorchBuild]) -> Iterator[Finding]:
-    """One finding a host whose NCCL is older than the RAS service."""
+    """One finding per host whose NCCL is older than the RAS service."""
     if all(entry.value.nccl_loaded is None for entry in torches):
         raise SkipCheck("torch loads no NCCL on this host")
     for host in torches.hosts():

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.differences import difference
+from ddpdoctor.analysis.rank_differences import difference
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Host
+from ddpdoctor.messages.majority import values_by_rank
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -17,7 +18,8 @@ RULE = Rule(
     name="operating-systems-differ",
     summary="hosts run different operating systems, kernels or C libraries",
     severity=Severity.WARN,
-    remedy="bring the odd hosts to the image and kernel of the others",
+    remedy="give the hosts in the minority the image and kernel of the others",
+    background=True,
 )
 
 
@@ -30,5 +32,7 @@ def check(hosts: PerRank[Host]) -> Iterator[Finding]:
     ):
         found = difference(values.items())
         if found is not None:
-            odd = [entry.host for entry in hosts if entry.rank in found.odd]
-            yield RULE.finding(f"{name} is {found.said}", ranks=found.odd, hosts=odd, values=found.values)
+            minority = [entry.host for entry in hosts if entry.rank in found.minority]
+            yield RULE.finding(
+                f"{name} is {values_by_rank(found)}", ranks=found.minority, hosts=minority, values=found.values
+            )

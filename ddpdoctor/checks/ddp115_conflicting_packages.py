@@ -1,4 +1,4 @@
-"""Two installed packages bring the same module or library.
+"""Two installed packages provide the same module or library.
 
 The package that was installed last wins, silently.
 """
@@ -15,21 +15,22 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP115",
     name="conflicting-packages",
-    summary="two installed packages bring the same module or library",
+    summary="two installed packages provide the same module or library",
     severity=Severity.WARN,
-    remedy="uninstall the one that is named, then reinstall the other: their files overwrite each other",
+    remedy="uninstall the named package, then reinstall the other one: their files overwrite each other",
+    background=True,
 )
 
 FILES_SINCE = 12  # from 12 on `pynvml` is an empty shell that depends on nvidia-ml-py
 
 
 def check(pythons: PerRank[PythonInstall]) -> Iterator[Finding]:
-    """One finding a host and pair: two providers of the module pynvml, or NCCL wheels for two versions of CUDA."""
+    """One finding per host and pair: two providers of the module pynvml, or NCCL wheels for two versions of CUDA."""
     for host in pythons.hosts():
         packages = host.value.packages
         for one, other, shared in _pairs(packages):
             yield RULE.finding(
-                f"{host.host} has {one} {packages[one]} and {other} {packages[other]}: both bring {shared}",
+                f"{host.host} has {one} {packages[one]} and {other} {packages[other]}: both provide {shared}",
                 hosts=(host.host,),
                 ranks=host.ranks,
                 remedy=f"`pip uninstall {one}`, then `pip install --force-reinstall --no-deps {other}`",

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.differences import difference
+from ddpdoctor.analysis.rank_differences import ONE_RANK, difference
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
+from ddpdoctor.messages.majority import values_by_rank
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
@@ -18,7 +19,9 @@ RULE = Rule(
     name="variables-differ",
     summary="an environment variable that ranks must agree on differs between them",
     severity=Severity.FAIL,
-    remedy="set the variable for every rank in one place: `torchrun` and `srun --export=ALL` pass on what they were started with",
+    remedy="set the variable for every rank in one place: `torchrun` and `srun --export=ALL` pass on the environment "
+    "that they were started with",
+    background=True,
 )
 
 MUST_AGREE = re.compile(r"NCCL_(ALGO|PROTO|IB_DISABLE|P2P_\w+|SHM_\w+|NET\w*)")  # NCCL's RAS compares these too
@@ -33,9 +36,9 @@ MAY_DIFFER = re.compile(
 
 
 def check(environments: PerRank[Environment]) -> Iterator[Finding]:
-    """One finding a variable: fail where NCCL ranks would speak different protocols, else a warning."""
+    """One finding per variable: fail where NCCL ranks would speak different protocols, else a warning."""
     if len(environments) < 2:
-        raise SkipCheck("one rank alone has nothing to differ from: start it with torchrun, srun or mpirun")
+        raise SkipCheck(ONE_RANK)
     names = {name for entry in environments for name in entry.value.variables}
     for name in sorted(names):
         grave = bool(MUST_AGREE.fullmatch(name))
@@ -44,9 +47,9 @@ def check(environments: PerRank[Environment]) -> Iterator[Finding]:
         found = difference((entry.rank, entry.value.variables.get(name, "unset")) for entry in environments)
         if found is not None:
             yield RULE.finding(
-                f"{name} is {found.said}",
+                f"{name} is {values_by_rank(found)}",
                 severity=Severity.FAIL if grave else Severity.WARN,
-                ranks=found.odd,
+                ranks=found.minority,
                 variable=name,
                 values=found.values,
             )

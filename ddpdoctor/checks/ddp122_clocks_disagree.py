@@ -17,6 +17,7 @@ RULE = Rule(
     summary="a host's clock is off by more than a second",
     severity=Severity.WARN,
     remedy="start time synchronisation on the host: `systemctl enable --now chronyd`, then `chronyc makestep`",
+    background=True,
 )
 
 WARN_SECONDS = 1.0  # events of ranks can no longer be put in order
@@ -24,7 +25,7 @@ FAIL_SECONDS = 30.0  # certificates, file systems and rendezvous time-outs suffe
 
 
 def check(clocks: PerRank[Clock]) -> Iterator[Finding]:
-    """One finding a host whose clock is off from rank 0's by more than a second and by more than the error."""
+    """One finding per host whose clock is off from rank 0's by more than a second and by more than the error."""
     for entry in clocks:
         ahead, error = entry.value.ahead_seconds, entry.value.error_seconds
         certain = abs(ahead) - error
@@ -32,7 +33,7 @@ def check(clocks: PerRank[Clock]) -> Iterator[Finding]:
             continue
         yield RULE.finding(
             f"the clock of {entry.host} is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} rank 0's host "
-            f"(give or take {error:.3f} s)",
+            f"(±{error:.3f} s)",
             severity=Severity.FAIL if certain > FAIL_SECONDS else Severity.WARN,
             ranks=(entry.rank,),
             hosts=(entry.host,),

@@ -16,14 +16,15 @@ RULE = Rule(
     name="namespaces-split-a-host",
     summary="ranks on one machine are in different containers and cannot share memory",
     severity=Severity.WARN,
-    remedy="start all ranks of a machine in one container, or share with `--ipc=host --network=host`",
+    remedy="start all ranks of a machine in one container, or start the containers with `--ipc=host --network=host`",
+    background=True,
 )
 
 MATTER = {"ipc": "IPC", "net": "network"}
 
 
 def check(hosts: PerRank[Host]) -> Iterator[Finding]:
-    """One finding a machine (by boot id) and namespace: its ranks do not all share it."""
+    """One finding per machine (by boot id) and namespace: its ranks do not all share it."""
     machines: dict[str, list[Entry[Host]]] = {}
     for entry in hosts:
         if entry.value.boot_id is not None:
@@ -32,15 +33,15 @@ def check(hosts: PerRank[Host]) -> Iterator[Finding]:
     if not shared:
         raise SkipCheck("no two ranks share a machine")
     for entries in shared:
-        for kind, words in MATTER.items():
+        for kind, noun in MATTER.items():
             groups: dict[str, list[int]] = {}
             for entry in entries:
                 if kind in entry.value.namespaces:
                     groups.setdefault(entry.value.namespaces[kind], []).append(entry.rank)
             if len(groups) > 1:
                 yield RULE.finding(
-                    f"{group_ranks([entry.rank for entry in entries])} share a machine but not its {words} namespace: "
-                    f"{' apart from '.join(group_ranks(ranks) for ranks in groups.values())}",
+                    f"{group_ranks([entry.rank for entry in entries])} share a machine but are in different {noun} namespaces: "
+                    f"{' and '.join(group_ranks(ranks) for ranks in groups.values())}",
                     ranks=[entry.rank for entry in entries],
                     hosts=[entry.host for entry in entries],
                     namespaces={name: list(ranks) for name, ranks in groups.items()},

@@ -12,7 +12,7 @@ from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.host import Environment, Host
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.evidence.torch_build import TorchBuild
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP125",
@@ -20,7 +20,26 @@ RULE = Rule(
     summary="fewer GPUs are usable than the host has, or than its ranks need",
     severity=Severity.FAIL,
     remedy="start at most as many ranks as GPUs; for a lost GPU look for `Xid` in `dmesg`, then reset it or reboot",
-    explains=("DDP415",),
+    explains=(
+        "DDP401",
+        "DDP408",
+        "DDP415",
+        "DDP418",
+    ),
+    background=True,
+    errors=(
+        ErrorPattern(
+            regex=r"(?P<said>invalid device ordinal|No CUDA GPUs are available|no CUDA-capable device is detected|"
+            r"CUDA_ERROR_(?:NO|INVALID)_DEVICE)",
+            sentence="{who} asked for a GPU that it cannot see: {said}",
+            remedy="start at most as many ranks as GPUs on each node (`--nproc-per-node`), and let CUDA_VISIBLE_DEVICES "
+            "list one for each; with one GPU for each process use index 0",
+        ),
+        ErrorPattern(
+            regex=r"(?P<said>GPU has fallen off the bus|Unable to determine the device handle for GPU ?[\w:.]*)",
+            sentence="a GPU was lost{on}: {said}",
+        ),
+    ),
 )
 
 ALLOTTED = {  # where one of these is set, a scheduler or a person may have kept GPUs from this process on purpose
@@ -35,7 +54,7 @@ def check(
     launches: PerRank[Launch] | None,
     environments: PerRank[Environment] | None,
 ) -> Iterator[Finding]:
-    """One finding a host and reason: a GPU does not answer, NVML or torch sees fewer, or there are more ranks."""
+    """One finding per host and reason: a GPU does not answer, NVML or torch sees fewer, or there are more ranks."""
     devices = {host.host: len(host.value.nvidia_devices) for host in hosts.hosts()} if hosts else {}
     torch_of = {host.host: host.value for host in torches.hosts()} if torches else {}
     given = {host.host: {*host.value.variables} & ALLOTTED for host in environments.hosts()} if environments else {}
@@ -59,7 +78,7 @@ def check(
                 hosts=(host.host,),
                 ranks=host.ranks,
                 usable=usable,
-                remedy="`python -c 'import torch; torch.cuda.init()'` says what fails",
+                remedy="`python -c 'import torch; torch.cuda.init()'` shows the error",
             )
 
 

@@ -1,6 +1,6 @@
-"""CUDA_VISIBLE_DEVICES names a GPU twice, one that is not there, or none.
+"""CUDA_VISIBLE_DEVICES lists a GPU twice, a GPU that does not exist, or no GPU.
 
-CUDA stops reading the list at the first name that it does not know, without a word.
+CUDA stops reading the list at the first name that it does not know, without a warning.
 """
 
 from __future__ import annotations
@@ -10,21 +10,33 @@ from collections.abc import Iterator
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.host import Environment
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP126",
     name="cuda-visible-devices-wrong",
-    summary="CUDA_VISIBLE_DEVICES names a GPU twice, one that is not there, or none",
+    summary="CUDA_VISIBLE_DEVICES lists a GPU twice, a GPU that does not exist, or no GPU",
     severity=Severity.FAIL,
     remedy="list each GPU of the host once, such as `CUDA_VISIBLE_DEVICES=0,1,2,3`, or unset it",
+    explains=(
+        "DDP125",
+        "DDP401",
+    ),
+    background=True,
+    errors=(
+        ErrorPattern(
+            regex=r"changing env variable CUDA_VISIBLE_DEVICES after program start",
+            sentence="CUDA found no usable device{on}: CUDA_VISIBLE_DEVICES was changed after the program start, or is wrong",
+            remedy="set CUDA_VISIBLE_DEVICES before Python starts, and list each GPU of the host once",
+        ),
+    ),
 )
 
 NAME = "CUDA_VISIBLE_DEVICES"
 
 
 def check(environments: PerRank[Environment], gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a rank whose list is wrong; a list that hides every GPU is a warning, since it may be meant."""
+    """One finding per rank whose list is wrong; a list that hides every GPU is a warning, since it may be meant."""
     counts = {host.host: host.value for host in gpus.hosts()}
     if not any(NAME in entry.value.variables for entry in environments):
         raise SkipCheck(f"{NAME} is not set")
@@ -50,7 +62,7 @@ def _wrong(value: str, gpus: Gpus) -> tuple[str, Severity]:
         return f"hides all {len(gpus.gpus)} GPUs", Severity.WARN
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        return f"names GPU {repeated} twice", Severity.FAIL
+        return f"lists GPU {repeated} twice", Severity.FAIL
     for name in names:
         if name.startswith("MIG-"):
             continue
@@ -58,5 +70,5 @@ def _wrong(value: str, gpus: Gpus) -> tuple[str, Severity]:
         if not known and not any(
             gpu.uuid and name.startswith("GPU-") and gpu.uuid.startswith(name) for gpu in gpus.gpus
         ):
-            return f"names {name}, but the host shows GPUs 0-{len(gpus.gpus) - 1}", Severity.FAIL
+            return f"lists {name}, but the host has GPUs 0-{len(gpus.gpus) - 1}", Severity.FAIL
     return "", Severity.FAIL

@@ -1,28 +1,45 @@
 """A GPU has had memory errors that ECC could not correct.
 
-Results computed since are not to be trusted.
+Results computed since then cannot be trusted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.gpu_values import readable
+from ddpdoctor.analysis.launch.per_gpu import readable
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP127",
     name="uncorrected-memory-errors",
     summary="a GPU has had memory errors that ECC could not correct",
     severity=Severity.FAIL,
-    remedy="take the GPU out of service: `nvidia-smi -r -i INDEX` resets it; replace it when the count comes back",
+    remedy="take the GPU out of service: `nvidia-smi -r -i INDEX` resets it; replace it if the count rises again",
+    explains=(
+        "DDP401",
+        "DDP403",
+        "DDP408",
+        "DDP418",
+        "DDP423",
+    ),
+    background=True,
+    errors=(
+        ErrorPattern(
+            regex=r"(?P<said>uncorrectable ECC error encountered|[Uu]ncorrectable (?:DRAM|SRAM|memory) error|Xid .{0,60}: "
+            r"(?:48|63|64|94|95),)",
+            sentence="a GPU reported a memory error that ECC could not correct{on}: {said}",
+            remedy="take this GPU out of service: `nvidia-smi -q -d ECC,ROW_REMAPPER` counts its errors, `nvidia-smi -r -i "
+            "INDEX` resets it; replace it when the count comes back",
+        ),
+    ),
 )
 
 
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a GPU with uncorrected errors since the driver was loaded."""
+    """One finding per GPU with uncorrected errors since the driver was loaded."""
     for host, gpu, errors in readable(gpus, "ecc_uncorrected", lambda gpu: gpu.ecc_uncorrected):
         if errors > 0:
             yield RULE.finding(

@@ -1,4 +1,4 @@
-"""The driver itself asks for a reset, a reboot or a drain.
+"""The driver requests a reset, a reboot or a drain.
 
 NVML names the remedy.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.gpu_values import readable
+from ddpdoctor.analysis.launch.per_gpu import readable
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.model import Finding, Rule, Severity
@@ -15,29 +15,30 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP132",
     name="gpu-needs-recovery",
-    summary="the driver itself asks for a reset, a reboot or a drain",
+    summary="the driver requests a reset, a reboot or a drain",
     severity=Severity.FAIL,
-    remedy="drain the host and do what the driver asks for before any job runs on this GPU",
+    remedy="drain the host and carry out the requested action before another job uses this GPU",
+    background=True,
 )
 
 ACTIONS = {  # NVML_GPU_RECOVERY_ACTION_*
-    1: "a reset of the GPU",
-    2: "a reboot of the host",
-    3: "that its peers be drained, then a reset",
-    4: "that it be drained, then a reset",
-    5: "that its IMEX domain be recovered",
-    6: "a reset of its bus",
-    7: "a reboot of the system",
+    1: "a GPU reset",
+    2: "a host reboot",
+    3: "a drain of its peer GPUs, then a reset",
+    4: "a drain, then a reset",
+    5: "a recovery of its IMEX domain",
+    6: "a bus reset",
+    7: "a system reboot",
 }
 
 
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a GPU that needs an action."""
+    """One finding per GPU that needs an action."""
     for host, gpu, action in readable(gpus, "recovery_action", lambda gpu: gpu.recovery_action):
         if action != 0:
-            asked = ACTIONS.get(action, f"action {action}, which this version does not know")
+            asked = ACTIONS.get(action, f"action {action}, which this version of ddpdoctor does not know")
             yield RULE.finding(
-                f"GPU {gpu.index} of {host.host} asks for {asked}",
+                f"GPU {gpu.index} of {host.host}: the driver requests {asked}",
                 hosts=(host.host,),
                 ranks=host.ranks,
                 gpu=gpu.index,

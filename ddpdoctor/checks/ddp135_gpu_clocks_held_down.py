@@ -1,4 +1,4 @@
-"""Heat, power or a setting holds a GPU's clocks down.
+"""Heat, power or a setting reduces a GPU's clocks.
 
 One slow GPU makes every rank wait.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.gpu_values import readable
+from ddpdoctor.analysis.launch.per_gpu import readable
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.model import Finding, Rule, Severity
@@ -15,9 +15,10 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP135",
     name="gpu-clocks-held-down",
-    summary="heat, power or a setting holds a GPU's clocks down",
+    summary="heat, power or a setting reduces a GPU's clocks",
     severity=Severity.FAIL,
-    remedy="look at cooling and power supply of the host: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER`",
+    remedy="check the cooling and the power supply of the host: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER`",
+    background=True,
 )
 
 IDLE = 0x1
@@ -27,7 +28,7 @@ SETTINGS = {0x2: "application clocks", 0x10: "sync boost", 0x20: "software therm
 
 
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a GPU; an idle GPU is judged by heat and power alone, and a software power cap is normal under load."""
+    """One finding per GPU; an idle GPU is judged by heat and power alone, and a software power cap is normal under load."""
     for host, gpu, mask in readable(gpus, "clock_reasons", lambda gpu: gpu.clock_reasons):
         grave = ALWAYS_BAD if mask & IDLE else {**ALWAYS_BAD, **BAD_UNDER_LOAD}
         found = [words for bit, words in grave.items() if mask & bit]
@@ -38,7 +39,7 @@ def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
         if found:
             heat = f" at {gpu.temperature_celsius} C" if gpu.temperature_celsius is not None else ""
             yield RULE.finding(
-                f"the clocks of GPU {gpu.index} of {host.host} are held down{heat}: {', '.join(found)}",
+                f"GPU {gpu.index} of {host.host} runs at reduced clocks{heat}: {', '.join(found)}",
                 severity=severity,
                 hosts=(host.host,),
                 ranks=host.ranks,

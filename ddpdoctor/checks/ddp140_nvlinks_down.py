@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.gpu_values import readable
+from ddpdoctor.analysis.launch.per_gpu import readable
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.model import Finding, Rule, Severity
@@ -17,14 +17,15 @@ RULE = Rule(
     name="nvlinks-down",
     summary="some of a GPU's NVLinks are down",
     severity=Severity.FAIL,
-    remedy="`systemctl restart nvidia-fabricmanager` and reset the GPU; where that does not help, have the board reseated",
+    remedy="`systemctl restart nvidia-fabricmanager` and reset the GPU; if that does not help, reseat the board",
+    background=True,
 )
 
 LINKS = {"A100-SXM": 12, "A800-SXM": 8, "H100 80GB HBM3": 18, "NVIDIA H200": 18, "NVIDIA B200": 18}  # data sheets
 
 
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a GPU with fewer active links than its model has on a board with a switch, where a peer has any."""
+    """One finding per GPU with fewer active links than its model has on a board with a switch, where a peer has any."""
     active_of = {
         (host.host, gpu.index): sum(links) for host, gpu, links in readable(gpus, "nvlinks", lambda gpu: gpu.nvlinks)
     }

@@ -1,4 +1,4 @@
-"""The driver unloads between jobs, so that each start is slow and settings are lost.
+"""The driver unloads between jobs: every start is slow and settings are lost.
 
 The first CUDA call of every rank waits for the driver.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.gpu_values import readable
+from ddpdoctor.analysis.launch.per_gpu import readable
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.model import Finding, Rule, Severity
@@ -15,14 +15,15 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP146",
     name="persistence-mode-off",
-    summary="the driver unloads between jobs, so that each start is slow and settings are lost",
+    summary="the driver unloads between jobs: every start is slow and settings are lost",
     severity=Severity.WARN,
-    remedy="switch it on as root: `systemctl enable --now nvidia-persistenced`, or `nvidia-smi -pm 1`",
+    remedy="enable it as root: `systemctl enable --now nvidia-persistenced`, or `nvidia-smi -pm 1`",
+    background=True,
 )
 
 
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a host, with its GPUs that are without persistence."""
+    """One finding per host, with its GPUs that are without persistence."""
     off: dict[str, list[int]] = {}
     for host, gpu, persistent in readable(gpus, "persistence", lambda gpu: gpu.persistence):
         if not persistent:

@@ -1,13 +1,13 @@
-"""Somebody else's process computes on a GPU.
+"""Another process uses a GPU.
 
-A left-over rank holds memory and makes its GPU slow.
+A rank left over from an earlier job holds memory and slows its GPU down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.gpu_values import readable
+from ddpdoctor.analysis.launch.per_gpu import readable
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import GpuProcess, Gpus
 from ddpdoctor.model import Finding, Rule, Severity
@@ -15,17 +15,18 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP147",
     name="gpu-in-use",
-    summary="somebody else's process computes on a GPU",
+    summary="another process uses a GPU",
     severity=Severity.FAIL,
-    remedy="end it if it is a left-over of an earlier job (`kill PID`), or take other GPUs",
+    remedy="end it if it is left over from an earlier job (`kill PID`), or use other GPUs",
     explains=("DDP148", "DDP145"),
+    background=True,
 )
 
 SERVICES = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "dcgm", "nv-hostengine")
 
 
 def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
-    """One finding a GPU with processes; ddpdoctor itself starts none on it, and services of the driver are left out."""
+    """One finding per GPU with processes; ddpdoctor itself starts none on it, and services of the driver are left out."""
     for host, gpu, processes in readable(gpus, "processes", lambda gpu: gpu.processes):
         others = [one for one in processes if not any(name in (one.command or "") for name in SERVICES)]
         if others:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.ifnames import GLOO, gloo_choice
+from ddpdoctor.analysis.network.socket_interface import GLOO, gloo_choice
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.network import Master, Network
@@ -11,9 +11,11 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 RULE = Rule(
     code="DDP165",
     name="route-to-master-elsewhere",
-    summary="the route to MASTER_ADDR does not use the chosen interface",
+    summary="the route to MASTER_ADDR does not use the selected interface",
     severity=Severity.WARN,
-    remedy="choose the interface that `ip route get MASTER_ADDR` names, or give as MASTER_ADDR an address in the chosen network",
+    remedy="select the interface that `ip route get MASTER_ADDR` prints, or set MASTER_ADDR to an address in the "
+    "selected network",
+    background=True,
 )
 
 
@@ -32,10 +34,10 @@ def check(environment: PerRank[Environment], network: PerRank[Network], master: 
         if chosen and used is not None and used.name not in chosen:
             yield RULE.finding(
                 f"{each.host} reaches MASTER_ADDR={toward.addr} through {used.name} ({toward.source}), "
-                f"but {GLOO}={value} is chosen",
+                f"but {GLOO}={value} selects another interface",
                 hosts=(each.host,),
                 route=used.name,
                 chosen=chosen,
             )
     if not looked:
-        raise SkipCheck(f"no host sets {GLOO} and has a route to a master elsewhere")
+        raise SkipCheck(f"no host sets {GLOO} and has a route to a master on another host")

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.ifnames import GLOO, NCCL, gloo_choice, nccl_choice
+from ddpdoctor.analysis.network.socket_interface import GLOO, NCCL, gloo_choice, nccl_choice
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.network import Interface, Network
+from ddpdoctor.messages.skipped import ONE_HOST
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP166",
     name="socket-ifname-never-leaves-host",
-    summary="the chosen interface is loopback or a container bridge, on a job with several hosts",
+    summary="the selected interface is loopback or a container bridge, but the job has several hosts",
     severity=Severity.FAIL,
-    remedy="choose the interface that leads to the other hosts: `ip route get ADDRESS-OF-ANOTHER-HOST` names it",
+    remedy="select the interface that reaches the other hosts: `ip route get ADDRESS-OF-ANOTHER-HOST` prints it",
     explains=("DDP212", "DDP214", "DDP215"),
+    background=True,
 )
 
 INSIDE = ("docker", "br-", "virbr", "veth", "cni", "cbr", "podman", "lxc", "lxd", "flannel", "cali")
@@ -24,7 +26,7 @@ def check(environment: PerRank[Environment], network: PerRank[Network]) -> Itera
     """One finding for each host and variable whose every chosen interface stays inside the host."""
     networks = {entry.host: entry.value for entry in network}
     if len(networks) < 2:
-        raise SkipCheck("only one host: any interface will do")
+        raise SkipCheck(ONE_HOST)
     for each in environment.hosts():
         here = networks.get(each.host)
         if here is None:
@@ -37,7 +39,7 @@ def check(environment: PerRank[Environment], network: PerRank[Network]) -> Itera
             if chosen and all(_inside(interface) for interface in chosen):
                 names = ", ".join(interface.name for interface in chosen)
                 yield RULE.finding(
-                    f"{variable}={value} on {each.host} chooses {names}, which leads to no other host",
+                    f"{variable}={value} on {each.host} selects {names}, which does not reach other hosts",
                     ranks=each.ranks,
                     hosts=(each.host,),
                     variable=variable,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.ifnames import GLOO, NCCL, gloo_choice, nccl_choice
+from ddpdoctor.analysis.network.socket_interface import GLOO, NCCL, gloo_choice, nccl_choice
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.network import Network
@@ -11,9 +11,10 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 RULE = Rule(
     code="DDP168",
     name="socket-ifnames-disagree",
-    summary="gloo and NCCL are sent through different interfaces",
+    summary="gloo and NCCL use different interfaces",
     severity=Severity.WARN,
-    remedy="choose one network for both: the same interface in GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME",
+    remedy="use one network for both: set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to the same interface",
+    background=True,
 )
 
 
@@ -30,7 +31,7 @@ def check(environment: PerRank[Environment], network: PerRank[Network]) -> Itera
         by_nccl = {interface.name for interface in nccl_choice(nccl, here)}
         if by_gloo and by_nccl and not by_gloo & by_nccl:
             yield RULE.finding(
-                f"on {each.host} gloo goes through {', '.join(sorted(by_gloo))} ({GLOO}={gloo}) and NCCL through "
+                f"on {each.host} gloo uses {', '.join(sorted(by_gloo))} ({GLOO}={gloo}) and NCCL uses "
                 f"{', '.join(sorted(by_nccl))} ({NCCL}={nccl})",
                 hosts=(each.host,),
                 gloo=sorted(by_gloo),

@@ -5,14 +5,16 @@ from ipaddress import IPv4Network, IPv6Network, ip_interface
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.network import Network
+from ddpdoctor.messages.skipped import ONE_HOST
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP169",
     name="no-common-subnet",
-    summary="no subnet is common to all hosts, and some have several to choose from",
+    summary="no subnet is common to all hosts, and some hosts have several subnets",
     severity=Severity.WARN,
-    remedy="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME on each host to the interface from which the others are reached",
+    remedy="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME on each host to the interface that reaches the others",
+    background=True,
 )
 
 
@@ -20,9 +22,9 @@ def check(network: PerRank[Network]) -> Iterator[Finding]:
     """One finding where no subnet joins all hosts; none where every host has a single way out, as in routed fabrics."""
     hosts = {each.host: _subnets(each.value) for each in network.hosts()}
     if len(hosts) < 2:
-        raise SkipCheck("only one host")
+        raise SkipCheck(ONE_HOST)
     if not all(hosts.values()):
-        raise SkipCheck("a host shows no interface that leads out of it")
+        raise SkipCheck("a host has no interface that reaches other hosts")
     if not set.intersection(*hosts.values()) and any(len(subnets) > 1 for subnets in hosts.values()):
         said = tuple(f"{host}: {', '.join(sorted(map(str, subnets)))}" for host, subnets in hosts.items())
         yield RULE.finding(f"no subnet is common to the {len(hosts)} hosts", hosts=tuple(hosts), details=said)

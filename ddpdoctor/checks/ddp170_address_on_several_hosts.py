@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from ddpdoctor.analysis.ifnames import GLOO, NCCL, gloo_choice, nccl_choice, nccl_default
+from ddpdoctor.analysis.network.socket_interface import GLOO, NCCL, gloo_choice, nccl_choice, nccl_default
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.network import Interface, Network
+from ddpdoctor.messages.skipped import ONE_HOST
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
@@ -14,9 +15,10 @@ RULE = Rule(
     name="address-on-several-hosts",
     summary="several hosts have the same address on an interface that collectives may use",
     severity=Severity.WARN,
-    remedy="keep the libraries off that interface: `export NCCL_SOCKET_IFNAME=^docker,lo,br-` and GLOO_SOCKET_IFNAME=INTERFACE"
-    " that leads to the other hosts",
+    remedy="exclude that interface: `export NCCL_SOCKET_IFNAME=^docker,lo,br-`, and set GLOO_SOCKET_IFNAME to the "
+    "interface that reaches the other hosts",
     explains=("DDP212", "DDP214", "DDP215"),
+    background=True,
 )
 
 
@@ -27,7 +29,7 @@ def check(network: PerRank[Network], environment: PerRank[Environment] | None) -
     """
     hosts = network.hosts()
     if len(hosts) < 2:
-        raise SkipCheck("only one host")
+        raise SkipCheck(ONE_HOST)
     variables = {each.host: each.value.variables for each in environment.hosts()} if environment else {}
     by_gloo: dict[str, list[str]] = {}
     by_nccl: dict[str, list[str]] = {}

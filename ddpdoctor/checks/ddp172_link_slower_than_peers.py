@@ -10,9 +10,10 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 RULE = Rule(
     code="DDP172",
     name="link-slower-than-peers",
-    summary="an interface negotiated less speed than its peers, or half duplex",
+    summary="an interface negotiated a lower speed than its peers, or half duplex",
     severity=Severity.WARN,
-    remedy="look at cable, transceiver and switch port; `ethtool INTERFACE` shows what both ends offer",
+    remedy="check cable, transceiver and switch port; `ethtool INTERFACE` shows what both ends advertise",
+    background=True,
 )
 
 
@@ -25,13 +26,13 @@ def check(network: PerRank[Network]) -> Iterator[Finding]:
     for _, link in links:
         speeds.setdefault(link.name, Counter())[link.speed_mbit or 0] += 1
     for host, link in links:
-        usual, hosts_with_it = speeds[link.name].most_common(1)[0]
-        if hosts_with_it * 2 > speeds[link.name].total() and (link.speed_mbit or 0) < usual:
+        majority, hosts_with_it = speeds[link.name].most_common(1)[0]
+        if hosts_with_it * 2 > speeds[link.name].total() and (link.speed_mbit or 0) < majority:
             yield RULE.finding(
-                f"{link.name} of {host} runs at {link.speed_mbit} Mbit/s; {hosts_with_it} other hosts run at {usual}",
+                f"{link.name} of {host} runs at {link.speed_mbit} Mbit/s; {hosts_with_it} other hosts run at {majority} Mbit/s",
                 hosts=(host,),
                 speed_mbit=link.speed_mbit,
-                usual_mbit=usual,
+                usual_mbit=majority,
             )
         elif link.duplex == "half":
             yield RULE.finding(f"{link.name} of {host} runs at half duplex", hosts=(host,), duplex="half")

@@ -11,8 +11,8 @@ RULE = Rule(
     name="interface-errors",
     summary="an interface has more than one error in 10,000 packets",
     severity=Severity.WARN,
-    remedy="look at `ethtool -S INTERFACE` for the kind (CRC: cable or transceiver; missed: ring buffer or interrupts), and"
-    " whether it still grows",
+    remedy="check with `ethtool -S INTERFACE` which counter grows (CRC: cable or transceiver; missed: ring buffer or interrupts)",
+    background=True,
 )
 
 FEW_PACKETS = 10_000  # before that, one error would be a rate

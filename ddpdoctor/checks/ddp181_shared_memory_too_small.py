@@ -13,6 +13,7 @@ RULE = Rule(
     severity=Severity.WARN,
     remedy="start the container with `--shm-size=8g` or `--ipc=host`; in Kubernetes mount an emptyDir with `medium: Memory`"
     " at /dev/shm",
+    background=True,
 )
 
 DOCKER_DEFAULT_BYTES = 64 << 20  # what docker gives unasked; two loader workers of one image model fill it
@@ -27,7 +28,7 @@ def check(shared_memory: PerRank[SharedMemory]) -> Iterator[Finding]:
         needed = max(SMALLEST_BYTES, BYTES_PER_RANK * local)
         if shm.size_bytes < needed:
             yield RULE.finding(
-                f"{host} has {shm.size_bytes >> 20} MiB of /dev/shm; {needed >> 20} MiB are advised for "
+                f"{host} has {shm.size_bytes >> 20} MiB of /dev/shm; {needed >> 20} MiB are recommended for "
                 f"{local} local {'rank' if local == 1 else 'ranks'}",
                 hosts=(host,),
                 severity=Severity.FAIL if shm.size_bytes <= DOCKER_DEFAULT_BYTES else Severity.WARN,

@@ -11,7 +11,9 @@ RULE = Rule(
     name="stale-shared-memory",
     summary="files of dead processes fill /dev/shm",
     severity=Severity.WARN,
-    remedy="when no job runs on the host: `find /dev/shm -user $USER \\( -name 'torch_*' -o -name 'nccl-*' \\) -delete`",
+    remedy="delete them when no job runs on the host: `find /dev/shm -user $USER \\( -name 'torch_*' -o -name 'nccl-*' "
+    "\\) -delete`",
+    background=True,
 )
 
 MANY_FILES = 100  # a killed job of eight ranks with eight loader workers each leaves fewer
@@ -24,10 +26,10 @@ def check(shared_memory: PerRank[SharedMemory]) -> Iterator[Finding]:
         shm = each.value
         if shm.stale_files > MANY_FILES or shm.stale_bytes > LARGE_SHARE * shm.size_bytes:
             yield RULE.finding(
-                f"{shm.stale_files} files of processes that are gone hold {shm.stale_bytes >> 20} of "
+                f"{shm.stale_files} files of dead processes occupy {shm.stale_bytes >> 20} of "
                 f"{shm.size_bytes >> 20} MiB of /dev/shm on {each.host}",
                 hosts=(each.host,),
-                details=(f"such as {', '.join(shm.examples)}",) if shm.examples else (),
+                details=(f"for example {', '.join(shm.examples)}",) if shm.examples else (),
                 files=shm.stale_files,
                 bytes=shm.stale_bytes,
             )

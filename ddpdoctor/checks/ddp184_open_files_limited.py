@@ -11,8 +11,9 @@ RULE = Rule(
     name="open-files-limited",
     summary="the limit on open files is too low for sockets and data loader workers",
     severity=Severity.WARN,
-    remedy="run `ulimit -n 65536` before the job; for good, `* - nofile 65536` in /etc/security/limits.conf, `LimitNOFILE=` of"
-    " the service, or `--ulimit nofile=65536` of the container",
+    remedy="run `ulimit -n 65536` before the job; to make it permanent, set `* - nofile 65536` in "
+    "/etc/security/limits.conf, `LimitNOFILE=` of the service, or `--ulimit nofile=65536` of the container",
+    background=True,
 )
 
 FEWEST = 1024  # the kernel's default; loaders that share tensors by file descriptor pass it within an epoch
@@ -28,7 +29,7 @@ def check(limits: PerRank[Limits]) -> Iterator[Finding]:
         limit = each.value.open_files
         if isinstance(limit, int) and limit < ADVISED:
             yield RULE.finding(
-                f"a process on {each.host} may open {limit} files; {ADVISED} are advised",
+                f"a process on {each.host} may open {limit} files; {ADVISED} are recommended",
                 hosts=(each.host,),
                 severity=Severity.FAIL if limit < FEWEST else Severity.WARN,
                 limit=limit,

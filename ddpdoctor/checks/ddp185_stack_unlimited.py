@@ -12,9 +12,10 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 RULE = Rule(
     code="DDP185",
     name="stack-unlimited",
-    summary="an unlimited stack gives the threads of NCCL before 2.28 a small one",
+    summary="with an unlimited stack, NCCL before 2.28 starts its threads with 2 MiB",
     severity=Severity.WARN,
     remedy="run `ulimit -s 8192` before the job, or update NCCL to 2.28",
+    background=True,
 )
 
 CURED_IN = Version("2.28")  # NCCL's guide on runtime issues
@@ -29,7 +30,7 @@ def check(limits: PerRank[Limits], torch: PerRank[TorchBuild]) -> Iterator[Findi
         version = versions.get(each.host)
         if each.value.stack_bytes == "unlimited" and version is not None and _before(version):
             yield RULE.finding(
-                f"the stack is unlimited on {each.host}: NCCL {version} then gives its threads 2 MiB each",
+                f"the stack limit of {each.host} is unlimited: NCCL {version} then starts its threads with a stack of 2 MiB",
                 hosts=(each.host,),
                 nccl=version,
             )

@@ -9,10 +9,11 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP187",
     name="memory-nearly-exhausted",
-    summary="memory is nearly used up, or the host swaps",
+    summary="memory is nearly exhausted, or the host swaps",
     severity=Severity.WARN,
-    remedy="find what holds it (`ps aux --sort=-rss | head`), end what an earlier job left, or raise the container's limit; the"
-    " kernel kills a rank when it runs out, and its peers seem to hang",
+    remedy="find the processes that use it (`ps aux --sort=-rss | head`), end those of earlier jobs, or raise the "
+    "container's limit; when memory runs out, the kernel kills a rank and its peers appear to hang",
+    background=True,
 )
 
 NEARLY = 0.9  # of the limit, without file cache that can be dropped
@@ -29,7 +30,8 @@ def check(memory: PerRank[Memory]) -> Iterator[Finding]:
             yield _full(host, host, seen.used_bytes, seen.total_bytes)
         elif seen.swap_used_bytes > SWAPS * seen.total_bytes:
             yield RULE.finding(
-                f"{host} has {seen.swap_used_bytes / 2**30:.1f} GiB swapped out of {seen.total_bytes / 2**30:.1f} GiB",
+                f"{host} has swapped out {seen.swap_used_bytes / 2**30:.1f} GiB; its memory is "
+                f"{seen.total_bytes / 2**30:.1f} GiB",
                 hosts=(host,),
                 swap_used_bytes=seen.swap_used_bytes,
                 total_bytes=seen.total_bytes,

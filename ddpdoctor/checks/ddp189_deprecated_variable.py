@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.by_value import who_sets
+from ddpdoctor.analysis.launch.group_by_value import who_sets
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.variables import KnownNames
@@ -14,6 +14,7 @@ RULE = Rule(
     summary="a variable is set under a deprecated name",
     severity=Severity.WARN,
     remedy="set the new name instead of the old one",
+    background=True,
 )
 
 NCCL_RENAMED = {  # NCCL's guide on environment variables
@@ -32,9 +33,9 @@ def check(environment: PerRank[Environment], names: PerRank[KnownNames]) -> Iter
         renamed.update(entry.value.renamed)
     for old, setters in who_sets(environment, renamed):
         yield RULE.finding(
-            f"{old} is deprecated and is now called {renamed[old]}{setters.words}",
+            f"{old} is set{setters.words} but deprecated: its new name is {renamed[old]}",
             ranks=setters.ranks,
-            remedy=f"replace {old} by {renamed[old]}",
+            remedy=f"replace {old} with {renamed[old]}",
             old=old,
             new=renamed[old],
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.by_value import who_sets
+from ddpdoctor.analysis.launch.group_by_value import who_sets
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.variables import KnownNames
@@ -11,9 +11,10 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP190",
     name="variable-no-longer-read",
-    summary="a variable is set that no library reads any more",
+    summary="a variable is set that no library reads anymore",
     severity=Severity.WARN,
     remedy="remove it, or set what replaced it",
+    background=True,
 )
 
 GONE = {  # NCCL's guide and release notes; torch's headers
@@ -32,5 +33,5 @@ def check(environment: PerRank[Environment], names: PerRank[KnownNames]) -> Iter
     still = {lookup.name for entry in names for lookup in entry.value.judged if lookup.known}
     for name, setters in who_sets(environment, GONE.keys() - still):
         yield RULE.finding(
-            f"{name} is set{setters.words} and has no effect: {GONE[name]}", ranks=setters.ranks, variable=name
+            f"{name} is set{setters.words} but has no effect: {GONE[name]}", ranks=setters.ranks, variable=name
         )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ddpdoctor.analysis.by_value import who_sets
+from ddpdoctor.analysis.launch.group_by_value import who_sets
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.model import Finding, Rule, Severity
@@ -13,7 +13,8 @@ RULE = Rule(
     name="debug-setting-left-on",
     summary="a setting for debugging is on",
     severity=Severity.WARN,
-    remedy="remove it once the question that it answers is answered",
+    remedy="unset it when you have finished debugging",
+    background=True,
 )
 
 
@@ -31,24 +32,24 @@ class _Setting(NamedTuple):
 
 
 SETTINGS = {  # the section "Debugging" of NCCL's guide, which warns against production use; torch's own by measurement
-    "CUDA_LAUNCH_BLOCKING": _Setting(_on, "every kernel launch waits for its end"),
+    "CUDA_LAUNCH_BLOCKING": _Setting(_on, "every kernel launch blocks until the kernel has finished"),
     "TORCH_DISTRIBUTED_DEBUG": _Setting(
         lambda value: value.upper() == "DETAIL",
-        "every collective is compared over all ranks first, ten times the latency",
+        "every collective is first compared across all ranks, which takes ten times as long",
     ),
-    "TORCH_NCCL_BLOCKING_WAIT": _Setting(_on, "the host waits for every collective"),
-    "TORCH_NCCL_NAN_CHECK": _Setting(_on, "every buffer is searched for NaN before each collective"),
-    "TORCH_NCCL_DESYNC_DEBUG": _Setting(_on, "every collective leaves a trace in the store"),
-    "NCCL_P2P_DISABLE": _Setting(_on, "GPUs no longer talk to each other directly"),
-    "NCCL_P2P_LEVEL": _Setting(_any, "it overrides which GPUs talk to each other directly"),
-    "NCCL_SHM_DISABLE": _Setting(_on, "local ranks talk through the network"),
-    "NCCL_IB_DISABLE": _Setting(_on, "InfiniBand and RoCE are not used, TCP is"),
-    "NCCL_ALGO": _Setting(_any, "NCCL no longer chooses its algorithm by size"),
+    "TORCH_NCCL_BLOCKING_WAIT": _Setting(_on, "the CPU blocks in every collective"),
+    "TORCH_NCCL_NAN_CHECK": _Setting(_on, "every buffer is checked for NaN before each collective"),
+    "TORCH_NCCL_DESYNC_DEBUG": _Setting(_on, "every collective writes to the store"),
+    "NCCL_P2P_DISABLE": _Setting(_on, "GPUs do not transfer data peer to peer"),
+    "NCCL_P2P_LEVEL": _Setting(_any, "it overrides which GPUs transfer data peer to peer"),
+    "NCCL_SHM_DISABLE": _Setting(_on, "local ranks communicate over the network"),
+    "NCCL_IB_DISABLE": _Setting(_on, "NCCL uses TCP instead of InfiniBand and RoCE"),
+    "NCCL_ALGO": _Setting(_any, "NCCL cannot choose its algorithm by message size"),
     "NCCL_PROTO": _Setting(
-        _any, "NCCL no longer chooses its protocol; forced LL128 corrupts data where it is unsupported"
+        _any, "NCCL cannot choose its protocol by message size; forced LL128 corrupts data where it is unsupported"
     ),
     "NCCL_BUFFSIZE": _Setting(_any, "it overrides the size of NCCL's buffers"),
-    "NCCL_NTHREADS": _Setting(_any, "it overrides the threads of NCCL's kernels"),
+    "NCCL_NTHREADS": _Setting(_any, "it overrides the number of threads of NCCL's kernels"),
     "NCCL_NVLS_ENABLE": _Setting(lambda value: value.strip() == "0", "NVLink SHARP is not used"),
     "NCCL_LAUNCH_MODE": _Setting(_any, "it overrides how NCCL launches kernels"),
     "NCCL_CHECKS_DISABLE": _Setting(_on, "arguments are not checked"),

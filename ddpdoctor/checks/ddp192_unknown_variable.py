@@ -9,9 +9,10 @@ from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 RULE = Rule(
     code="DDP192",
     name="unknown-variable",
-    summary="a variable has the prefix of torch, gloo or NCCL and a name that none of them knows",
+    summary="a variable has the prefix of torch, gloo or NCCL, but none of them knows its name",
     severity=Severity.WARN,
-    remedy="correct the name: a misspelt variable is ignored without a word",
+    remedy="correct the name: a misspelled variable is silently ignored",
+    background=True,
 )
 
 
@@ -28,17 +29,17 @@ def check(names: PerRank[KnownNames]) -> Iterator[Finding]:
         who = f" ({group_ranks(ranks)})" if names.launched else ""
         if nearest is not None:
             yield RULE.finding(
-                f"{name} is set{who}, which no installed library knows; {nearest} it knows",
+                f"{name} is set{who}, but no installed library reads it; did you mean {nearest}?",
                 ranks=ranks if names.launched else (),
-                remedy=f"if {nearest} was meant, rename it: as it is, it is ignored without a word",
+                remedy=f"if {nearest} was meant, rename it; as it is, it is silently ignored",
                 variable=name,
                 nearest=nearest,
             )
         else:
             yield RULE.finding(
-                f"{name} is set{who}, which no installed library knows ({len(read)} searched)",
+                f"{name} is set{who}, but no installed library reads it ({len(read)} searched)",
                 ranks=ranks if names.launched else (),
                 severity=Severity.INFO,
-                remedy="remove it, or see in the documentation of your versions what replaced it",
+                remedy="unset it, or look up its replacement in the documentation of your versions",
                 variable=name,
             )

@@ -12,7 +12,8 @@ RULE = Rule(
     name="hidden-nccl-settings",
     summary="a file such as /etc/nccl.conf sets NCCL variables that the environment does not show",
     severity=Severity.INFO,
-    remedy="keep the file in mind when NCCL behaves otherwise than the environment says, and keep it the same on all hosts",
+    remedy="check this file when NCCL does not follow the environment, and keep it identical on all hosts",
+    background=True,
 )
 
 
@@ -23,7 +24,7 @@ def check(files: PerRank[NcclConfigFiles], environment: PerRank[Environment]) ->
     """
     variables = {each.host: each.value.variables for each in environment.hosts()}
     if not variables:
-        raise SkipCheck("the environment is not known")
+        raise SkipCheck("no environment variables in the evidence")
     seen: dict[str, dict[tuple[tuple[str, str], ...], list[str]]] = {}
     for each in files.hosts():
         for path, lines in each.value.files.items():
@@ -35,7 +36,7 @@ def check(files: PerRank[NcclConfigFiles], environment: PerRank[Environment]) ->
                 f"{path} differs between hosts",
                 severity=Severity.WARN,
                 details=said,
-                remedy="make the file the same on all",
+                remedy="make the file identical on all hosts",
             )
             continue
         for settings, hosts in by_settings.items():
@@ -43,7 +44,7 @@ def check(files: PerRank[NcclConfigFiles], environment: PerRank[Environment]) ->
                 continue
             chosen = variables.get(hosts[0], {})
             beaten = [f"{name}={chosen[name]}" for name, value in settings if chosen.get(name, value) != value]
-            rest = f"; the environment has {', '.join(beaten)}, which holds" if beaten else ""
+            rest = f"; the environment sets {', '.join(beaten)}, which takes precedence" if beaten else ""
             yield RULE.finding(
                 f"{path} on {', '.join(hosts)} sets {_words(settings)}{rest}",
                 hosts=hosts,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.by_value import who_sets
+from ddpdoctor.analysis.launch.group_by_value import who_sets
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.model import Finding, Rule, Severity
@@ -13,7 +13,8 @@ RULE = Rule(
     name="variable-value-invalid",
     summary="a variable holds a value that its library does not accept",
     severity=Severity.FAIL,
-    remedy="give one of the accepted values",
+    remedy="set it to an accepted value",
+    background=True,
 )
 
 ACCEPTED = {  # name: what matches, and the same in words
@@ -38,7 +39,7 @@ def check(environment: PerRank[Environment]) -> Iterator[Finding]:
         wrong = [value for value in setters.values if not re.fullmatch(pattern, value)]
         if wrong:
             yield RULE.finding(
-                f"{name}={wrong[0]!r} is set{setters.words}; accepted is {words}",
+                f"{name}={wrong[0]!r} is set{setters.words}; accepted: {words}",
                 ranks=setters.ranks,
                 remedy=f"set {name} to {words}, or leave it unset",
                 variable=name,
@@ -52,7 +53,7 @@ def check(environment: PerRank[Environment]) -> Iterator[Finding]:
         if threads * sockets > MAX_SOCKETS:
             yield RULE.finding(
                 f"NCCL_SOCKET_NTHREADS={threads} times NCCL_NSOCKS_PERTHREAD={sockets} is {threads * sockets} sockets on "
-                f"{host.host}; NCCL takes at most {MAX_SOCKETS}",
+                f"{host.host}; NCCL allows at most {MAX_SOCKETS}",
                 hosts=(host.host,),
                 sockets=threads * sockets,
             )

@@ -1,4 +1,4 @@
-"""GPUs of several models, and CUDA numbers them by its own idea of speed.
+"""GPUs of several models, and CUDA numbers them by speed.
 
 `nvidia-smi` numbers by PCI bus: GPU 0 is then another card for the person who sets CUDA_VISIBLE_DEVICES than for CUDA.
 """
@@ -16,14 +16,15 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP195",
     name="gpus-numbered-by-speed",
-    summary="several models of GPU without CUDA_DEVICE_ORDER: their numbers are not those of nvidia-smi",
+    summary="a host has several GPU models, and CUDA numbers them differently from nvidia-smi",
     severity=Severity.WARN,
     remedy="`export CUDA_DEVICE_ORDER=PCI_BUS_ID` for every rank, or name GPUs by UUID in CUDA_VISIBLE_DEVICES",
+    background=True,
 )
 
 
 def check(gpus: PerRank[Gpus], environments: PerRank[Environment]) -> Iterator[Finding]:
-    """One finding a host of mixed GPUs on which a number may mean two cards."""
+    """One finding per host of mixed GPUs on which a number may mean two cards."""
     variables = {host.host: host.value.variables for host in environments.hosts()}
     for host in gpus.hosts():
         models = Counter(gpu.name for gpu in host.value.gpus if gpu.name is not None)
@@ -32,8 +33,8 @@ def check(gpus: PerRank[Gpus], environments: PerRank[Environment]) -> Iterator[F
             continue
         held = " and ".join(f"{count} {name}" for name, count in models.items())
         yield RULE.finding(
-            f"{host.host} holds {held}, and CUDA_DEVICE_ORDER is {given.get('CUDA_DEVICE_ORDER', 'not set')}: "
-            "CUDA counts the fastest first, nvidia-smi by PCI bus",
+            f"{host.host} has {held}, and CUDA_DEVICE_ORDER is {given.get('CUDA_DEVICE_ORDER', 'not set')}: "
+            "CUDA numbers the fastest GPU first, nvidia-smi numbers by PCI bus",
             hosts=(host.host,),
             ranks=host.ranks,
             models=dict(models),

@@ -2,17 +2,29 @@
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.network.socket_interface import is_loopback
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.network import Master
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP201",
     name="master-addr-unresolvable",
-    summary="MASTER_ADDR has no address",
+    summary="MASTER_ADDR cannot be resolved, or resolves differently on some ranks",
     severity=Severity.FAIL,
-    remedy="correct MASTER_ADDR (`getent hosts NAME` must answer on every node), or give the address itself",
-    explains=("DDP203", "DDP204", "DDP205"),
+    remedy="correct MASTER_ADDR (`getent hosts NAME` must answer on every node), or set it to an IP address",
+    explains=("DDP203", "DDP204", "DDP205", "DDP229", "DDP401", "DDP408", "DDP418"),
+    errors=(
+        ErrorPattern(
+            regex=r"network addresses of \((?P<host>[^,)]+), (?P<port>\d+)\) cannot be retrieved \(gai error: -[235]\b",
+            sentence="the name {host} has no address{on}",
+        ),
+        ErrorPattern(
+            regex=r"(?:gaierror|host not found).{0,80}(?:Name or service not known|Temporary failure in name resolution|No "
+            r"address associated)[: ]*(?P<host>[\w.-]*)",
+            sentence="a host name has no address{on}: {words}",
+        ),
+    ),
 )
 
 
@@ -32,21 +44,18 @@ def check(master: PerRank[Master]) -> Iterator[Finding]:
 def _answers_differ(master: PerRank[Master]) -> Iterator[Finding]:
     answers: dict[str, dict[tuple[str, ...], list[int]]] = {}
     for entry in master:
-        outside = tuple(sorted(each for each in entry.value.addresses if not _loopback(each)))
+        outside = tuple(sorted(each for each in entry.value.addresses if not is_loopback(each)))
         if outside and not entry.value.local:
             answers.setdefault(entry.value.addr, {}).setdefault(outside, []).append(entry.rank)
     for name, by_answer in answers.items():
         groups = sorted(by_answer.items(), key=lambda item: -len(item[1]))
         if len(groups) > 1 and not set.intersection(*(set(addresses) for addresses, _ in groups)):
             said = "; ".join(f"{', '.join(addresses)} on {group_ranks(ranks)}" for addresses, ranks in groups)
-            odd = groups[1:] if len(groups[0][1]) > len(groups[1][1]) else groups
+            minority = groups[1:] if len(groups[0][1]) > len(groups[1][1]) else groups
             yield RULE.finding(
                 f"MASTER_ADDR={name} resolves differently: {said}",
-                ranks=[rank for _, ranks in odd for rank in ranks],
-                remedy="make every node resolve the name to the same address (/etc/hosts or DNS), or give the address itself",
+                ranks=[rank for _, ranks in minority for rank in ranks],
+                remedy="make every node resolve the name to the same address (/etc/hosts or DNS), or set MASTER_ADDR to "
+                "an IP address",
                 addr=name,
             )
-
-
-def _loopback(address: str) -> bool:
-    return address.startswith("127.") or address == "::1"

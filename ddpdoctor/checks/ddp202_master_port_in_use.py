@@ -6,14 +6,40 @@ from datetime import datetime, timezone
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.evidence.network import Master, PortOwner
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP202",
     name="master-port-in-use",
-    summary="MASTER_PORT is held by another process",
+    summary="MASTER_PORT is in use by another process",
     severity=Severity.FAIL,
-    remedy="end that process, or export another MASTER_PORT: `ddpdoctor port` names a free one",
+    remedy="stop that process, or export another MASTER_PORT: `ddpdoctor port` prints a free one",
+    explains=(
+        "DDP203",
+        "DDP204",
+        "DDP205",
+        "DDP226",
+        "DDP401",
+    ),
+    errors=(
+        ErrorPattern(
+            regex=r"failed to (?:bind|listen) (?:to|on) \[?[\w.:?*]*\]?:(?P<port>\d+) .{0,40}Address already in use",
+            sentence="port {port} is held by another process{on}: {words}",
+        ),
+        ErrorPattern(
+            regex=r"port: (?P<port>\d+), useIpv6: \d?\w*, code: -98",
+            sentence="port {port} is held by another process{on}: EADDRINUSE",
+        ),
+        ErrorPattern(
+            regex=r"distributed communication on port .(?P<port>\d+).{0,4} but another process is utilizing it",
+            sentence="port {port} is held by another process",
+        ),
+        ErrorPattern(
+            regex=r"(?:RuntimeError|DistNetworkError): (?:.{0,200}name: EADDRINUSE|Address already in use)|server socket "
+            r"has failed to (?:bind|listen).{0,300}[Aa]ddress already in use",
+            sentence="MASTER_PORT is held by another process{on}: {words}",
+        ),
+    ),
 )
 
 
@@ -32,7 +58,7 @@ def check(master: PerRank[Master], launch: PerRank[Launch] | None) -> Iterator[F
     owner = first.value.owner
     if owner is not None and not owner.ours:
         yield RULE.finding(
-            f"port {first.value.port} on {first.host} is held by {_words(owner)}",
+            f"port {first.value.port} on {first.host} is in use by {_words(owner)}",
             ranks=(first.rank,) if master.launched else (),
             hosts=(first.host,),
             port=first.value.port,
@@ -43,10 +69,10 @@ def check(master: PerRank[Master], launch: PerRank[Launch] | None) -> Iterator[F
 
 def _words(owner: PortOwner) -> str:
     if owner.pid is None:
-        return "a process that cannot be seen: of another user, or not listening yet"
+        return "a process that is not visible: another user's, or not listening yet"
     since = (
         ""
         if owner.since is None
         else f" (since {datetime.fromtimestamp(owner.since, timezone.utc):%Y-%m-%d %H:%M:%S} UTC)"
     )
-    return f"process {owner.pid}: {owner.command or 'of unknown command line'}{since}"
+    return f"process {owner.pid}: {owner.command or 'unknown command'}{since}"

@@ -4,16 +4,32 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.links import MasterProbe
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP204",
     name="master-filtered",
-    summary="MASTER_ADDR and MASTER_PORT do not answer",
+    summary="MASTER_ADDR does not answer on MASTER_PORT",
     severity=Severity.FAIL,
-    remedy="check that the host is up and MASTER_ADDR right, that a route leads there (`ip route get ADDR`), and that no"
-    " firewall drops the port",
-    explains=("DDP205",),
+    remedy="check that the host is up and MASTER_ADDR is correct, that there is a route to it (`ip route get ADDR`), "
+    "and that no firewall drops the port",
+    explains=("DDP205", "DDP401"),
+    errors=(
+        ErrorPattern(
+            regex=r"client socket has timed out after (?P<after>\d+ ?m?s) while trying to connect to \((?P<addr>[^,)]+), "
+            r"(?P<port>\d+)\)",
+            sentence="{addr} port {port} did not answer within {after}{on}",
+        ),
+        ErrorPattern(
+            regex=r"[Tt]imed out after (?P<after>\d+ ?m?s?) .{0,20}(?:while )?trying to connect to \((?P<addr>[^,)]+), "
+            r"(?P<port>\d+)\)",
+            sentence="{addr} port {port} did not answer within {after}{on}",
+        ),
+        ErrorPattern(
+            regex=r"failed to connect to \[?(?P<addr>[^\s\]]+?)\]?:(?P<port>\d+) .{0,20}errno: 1(?:10|13) - (?P<why>[\w ]+)",
+            sentence="{addr} port {port} does not answer{on}: {why}",
+        ),
+    ),
 )
 
 

@@ -1,17 +1,28 @@
-"""Two processes claim one rank."""
+"""Several processes claim the same rank."""
 
 from collections.abc import Iterator
 
 from ddpdoctor.evidence.launch import RankSet
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP206",
     name="duplicate-rank",
-    summary="two processes claim one rank",
+    summary="several processes claim the same rank",
     severity=Severity.FAIL,
     remedy="give each process its own RANK; under torchrun each node its own --node-rank, and do not set RANK yourself",
-    explains=("DDP205",),
+    explains=(
+        "DDP205",
+        "DDP401",
+        "DDP408",
+        "DDP418",
+    ),
+    errors=(
+        ErrorPattern(
+            regex=r"rank (?P<rank>\d+) of (?P<size>\d+) ranks has already checked in",
+            sentence="two processes claim rank {rank} of {size}: NCCL saw it check in twice",
+        ),
+    ),
 )
 
 

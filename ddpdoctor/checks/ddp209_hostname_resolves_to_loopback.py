@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ddpdoctor.analysis.gloo_address import dials, gloo_address, is_loopback
-from ddpdoctor.analysis.ifnames import GLOO
+from ddpdoctor.analysis.network.socket_interface import GLOO, dials, gloo_address, is_loopback
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.network import Network
@@ -15,9 +14,9 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP209",
     name="hostname-resolves-to-loopback",
-    summary="the host's own name resolves to 127.x, which gloo gives to its peers",
+    summary="the host name resolves to 127.x, which gloo advertises to its peers",
     severity=Severity.FAIL,
-    remedy="put the host's real address before 127.x for its name in /etc/hosts, or export GLOO_SOCKET_IFNAME=INTERFACE",
+    remedy="list the host's real address before 127.x for its name in /etc/hosts, or export GLOO_SOCKET_IFNAME=INTERFACE",
     explains=("DDP212", "DDP214"),
 )
 
@@ -37,7 +36,7 @@ def check(
         if not chosen.get(each.host) and is_loopback(addresses[each.host]):
             severity, so = _outcome(each.host, addresses, gpus=gpus, launched=network.launched)
             yield RULE.finding(
-                f"{_what(each.value, addresses[each.host])}, which gloo gives to its peers: {so}",
+                f"{_what(each.value, addresses[each.host])}, which gloo advertises to its peers: {so}",
                 hosts=(each.host,),
                 ranks=each.ranks if len(hosts) > 1 else (),
                 severity=severity,
@@ -50,7 +49,7 @@ def _what(network: Network, address: str) -> str:
         return f"{network.hostname} resolves to {address}"
     resolved = " and ".join(network.hostname_addresses)
     said = f"to {resolved}, which the host does not have" if resolved else "to nothing"
-    return f"{network.hostname} resolves {said}: that leaves {address}"
+    return f"{network.hostname} resolves {said}; gloo falls back to {address}"
 
 
 def _outcome(host: str, addresses: Mapping[str, str], *, gpus: bool, launched: bool) -> tuple[Severity, str]:
@@ -61,8 +60,8 @@ def _outcome(host: str, addresses: Mapping[str, str], *, gpus: bool, launched: b
     if not any(dials(address, addresses[host]) for address in peers):
         return (
             Severity.WARN,
-            "they are dialled by it, as their addresses are lower; a peer with a higher one cannot reach it",
+            "this host connects to its peers, whose addresses are lower; a peer with a higher address cannot reach it",
         )
     if gpus:
-        return Severity.WARN, "they cannot reach that; NCCL does without it, a gloo group beside it fails"
-    return Severity.FAIL, "they cannot reach that"
+        return Severity.WARN, "they cannot reach it; NCCL does not need it, but a gloo group fails"
+    return Severity.FAIL, "they cannot reach it"

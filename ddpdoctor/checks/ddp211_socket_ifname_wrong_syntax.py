@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.ifnames import GLOO, gloo_means_nccl_syntax, nccl_choice
+from ddpdoctor.analysis.network.socket_interface import GLOO, gloo_means_nccl_syntax, nccl_choice
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.network import Network
@@ -11,9 +11,9 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP211",
     name="socket-ifname-wrong-syntax",
-    summary="GLOO_SOCKET_IFNAME holds a prefix, `=` or `^`, which only NCCL understands",
+    summary="GLOO_SOCKET_IFNAME contains a prefix, `=` or `^`, which only NCCL understands",
     severity=Severity.FAIL,
-    remedy="give gloo exact names: `export GLOO_SOCKET_IFNAME=eth0`, several separated by commas",
+    remedy="give gloo exact names, separated by commas: `export GLOO_SOCKET_IFNAME=eth0`",
     explains=("DDP212", "DDP214"),
 )
 
@@ -26,7 +26,7 @@ def check(environment: PerRank[Environment], network: PerRank[Network]) -> Itera
         if value and here is not None and gloo_means_nccl_syntax(value, here):
             names = [interface.name for interface in nccl_choice(value, here) if not interface.loopback]
             yield RULE.finding(
-                f"{GLOO}={value} on {each.host} is NCCL's syntax; gloo takes exact names only",
+                f"{GLOO}={value} on {each.host} uses NCCL's syntax; gloo accepts exact names only",
                 ranks=each.ranks,
                 hosts=(each.host,),
                 remedy=f"export {GLOO}={names[0]}" if len(names) == 1 else RULE.remedy,

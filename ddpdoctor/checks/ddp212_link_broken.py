@@ -2,18 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.accused import broken
-from ddpdoctor.analysis.culprits import attribute
-from ddpdoctor.evidence.links import Group, Groups, Link, Links
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+from ddpdoctor.analysis.network.fault_localization import attribute
+from ddpdoctor.analysis.network.suspects import broken
+from ddpdoctor.evidence.links import Groups, Link, Links, NetGroup
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP212",
     name="link-broken",
     summary="a node cannot reach another one",
     severity=Severity.FAIL,
-    remedy="look at routes and firewalls between the two (`ip route get ADDRESS` on the one, `iptables -nvL` on the other), or"
-    " leave one of them out",
+    remedy="check routes and firewalls between the two (`ip route get ADDRESS` on one, `iptables -nvL` on the other), "
+    "or exclude one of them",
+    explains=(
+        "DDP229",
+        "DDP401",
+    ),
+    errors=(
+        ErrorPattern(
+            regex=r"gloo/transport/tcp/\w+\.cc:\d+\] connect \[(?P<addr>[^\]]+)\]:(?P<port>\d+): No route to host",
+            sentence="no route leads to {addr} port {port}{on}",
+        ),
+    ),
 )
 
 
@@ -23,16 +33,16 @@ def check(links: Links, groups: Groups | None) -> Iterator[Finding]:
     Where TCP passes everywhere, one for each node, pair or whole job that forms no gloo group.
     """
     if not links.links:
-        raise SkipCheck("fewer than two nodes talked to each other")
+        raise SkipCheck("fewer than two nodes were connected")
     found = broken(links)
     by_direction = {(link.source, link.target): link for link in links.links}
     for one, other in found.blocks:
         sides = [", ".join(links.name(node) for node in side) for side in (one, other)]
         yield RULE.finding(
-            f"nothing gets through between {sides[0]} and {sides[1]}, and each side talks within itself",
+            f"no connection between {sides[0]} and {sides[1]} works, but each side is connected within itself",
             ranks=(*one, *other),
             hosts=[links.name(node) for node in (*one, *other)],
-            remedy="look at the switch or route that joins the two groups",
+            remedy="check the switch or route between the two groups",
         )
     for pair in sorted({(min(direction), max(direction)) for direction in found.links}):
         directions = [direction for direction in (pair, pair[::-1]) if direction in found.links]
@@ -62,24 +72,24 @@ def _groups(links: Links, groups: Groups) -> Iterator[Finding]:
     for node in found.nodes:
         its = [group for group in failed if node in group.nodes]
         others = sorted({other for group in its for other in group.nodes} - {node})
-        yield _group(links, (node,), f"{links.name(node)} forms no gloo group with {_names(links, others)}", its)
+        yield _group(links, (node,), f"{links.name(node)} cannot form a gloo group with {_names(links, others)}", its)
     for pair in sorted({(min(ends), max(ends)) for ends in found.links}):
         its = [group for group in failed if group.nodes == pair]
-        yield _group(links, pair, f"{_names(links, pair)} form no gloo group", its)
+        yield _group(links, pair, f"{_names(links, pair)} cannot form a gloo group", its)
     for group in groups.everybody:
         if not group.works:
-            alone = ", and each two neighbours do" if groups.neighbours else ""
-            what = f"the {len(group.nodes)} nodes form no gloo group together{alone}"
+            alone = ", although each pair of neighbours can" if groups.neighbours else ""
+            what = f"the {len(group.nodes)} nodes cannot form one gloo group{alone}"
             yield _group(links, () if groups.neighbours else group.nodes, what, [group])
 
 
-def _group(links: Links, ranks: tuple[int, ...], what: str, failed: Sequence[Group]) -> Finding:
+def _group(links: Links, ranks: tuple[int, ...], what: str, failed: Sequence[NetGroup]) -> Finding:
     words = next((words for group in failed for words in group.failed.values()), "it hangs")
     return RULE.finding(
-        f"{what}, while TCP connections pass ({words})",
+        f"{what}, although TCP connections work ({words})",
         ranks=ranks,
         hosts=[links.name(node) for node in ranks],
-        remedy="see which address gloo takes: `getent hosts $(hostname)` on each node, or export GLOO_SOCKET_IFNAME=INTERFACE",
+        remedy="check which address gloo uses: `getent hosts $(hostname)` on each node, or export GLOO_SOCKET_IFNAME=INTERFACE",
         hung=sorted({node for group in failed for node in group.hung}),
         said={links.name(node): words for group in failed for node, words in group.failed.items()},
     )

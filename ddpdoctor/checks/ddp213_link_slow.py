@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
-from ddpdoctor.analysis.accused import late, slow
-from ddpdoctor.analysis.bandwidth import carried_by_each_host
-from ddpdoctor.analysis.culprits import Culprits, Direction
-from ddpdoctor.analysis.speeds import median_latency, median_speed
+from ddpdoctor.analysis.network.fault_localization import Culprits, Direction
+from ddpdoctor.analysis.network.link_speeds import median_latency, median_speed
+from ddpdoctor.analysis.network.suspects import late, slow
+from ddpdoctor.analysis.performance.bandwidth import carried_by_each_host
 from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.evidence.links import Links
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
@@ -17,8 +17,8 @@ RULE = Rule(
     name="link-slow",
     summary="a node or link has a fraction of the job's median bandwidth, or many times its latency",
     severity=Severity.WARN,
-    remedy="look at the link's negotiated speed (`ethtool INTERFACE`), its errors (`ethtool -S`), and what else uses it; leave"
-    " the node out until then",
+    remedy="check the link's negotiated speed (`ethtool INTERFACE`), its errors (`ethtool -S`), and what else uses it; "
+    "exclude the node until it is repaired",
 )
 
 OF_STATED = 0.3  # one TCP stream reaches 0.94 of a link up to 10 Gbit/s; above, one stream says nothing of the link
@@ -34,7 +34,7 @@ def check(links: Links, bench: CollectiveBench | None) -> Iterator[Finding]:
         links = _at_least(links, carried_by_each_host(bench))
     speed, latency = median_speed(links.links), median_latency(links.links)
     if speed is None:
-        raise SkipCheck("fewer than three nodes were measured: there is no median")
+        raise SkipCheck("fewer than three nodes were measured, so there is no median")
     accused = slow(links)
     yield from _findings(links, accused, _bandwidth(links, speed))
     if accused == Culprits() and latency is not None:
@@ -42,7 +42,7 @@ def check(links: Links, bench: CollectiveBench | None) -> Iterator[Finding]:
     stated = min((node.speed_mbit for node in links.nodes if node.speed_mbit), default=None)
     if accused == Culprits() and stated is not None and stated <= ONE_STREAM_MBIT and _mbit(speed) < OF_STATED * stated:
         yield RULE.finding(
-            f"the median stream has {_mbit(speed):.0f} Mbit/s, and the interfaces state {stated}",
+            f"the median TCP stream reaches {_mbit(speed):.0f} Mbit/s, but the interfaces report {stated} Mbit/s",
             median_bytes_per_second=speed,
             stated_mbit=stated,
         )
@@ -54,7 +54,7 @@ class _Figures:
 
     name: str
     by_direction: Mapping[Direction, float]
-    usual: float
+    majority: float
     worst: Callable[[Iterable[float]], float]
     words: Callable[[float], str]
 
@@ -67,33 +67,35 @@ def _at_least(links: Links, bytes_per_second: float) -> Links:
     return replace(links, links=tuple(lifted))
 
 
-def _bandwidth(links: Links, usual: float) -> _Figures:
+def _bandwidth(links: Links, majority: float) -> _Figures:
     return _Figures(
         name="bytes_per_second",
         by_direction={
             (link.source, link.target): link.bytes_per_second for link in links.links if link.bytes_per_second
         },
-        usual=usual,
+        majority=majority,
         worst=min,
-        words=lambda speed: f"{_mbit(speed):.0f} Mbit/s, {speed / usual:.0%} of the job's median of {_mbit(usual):.0f}",
+        words=lambda speed: (
+            f"{_mbit(speed):.0f} Mbit/s, {speed / majority:.0%} of the job's median of {_mbit(majority):.0f} Mbit/s"
+        ),
     )
 
 
-def _latency(links: Links, usual: float) -> _Figures:
+def _latency(links: Links, majority: float) -> _Figures:
     return _Figures(
         name="latency_seconds",
         by_direction={(link.source, link.target): link.latency_seconds for link in links.links if link.latency_seconds},
-        usual=usual,
+        majority=majority,
         worst=max,
         words=lambda seconds: (
-            f"{seconds * 1e3:.3g} ms latency, {seconds / usual:.0f} times the job's median of {usual * 1e3:.2g}"
+            f"{seconds * 1e3:.3g} ms latency, {seconds / majority:.0f} times the job's median of {majority * 1e3:.2g} ms"
         ),
     )
 
 
 def _findings(links: Links, accused: Culprits, figures: _Figures) -> Iterator[Finding]:
     values = figures.by_direction
-    for way, nodes in (("", accused.nodes), ("inbound ", accused.deaf), ("outbound ", accused.mute)):
+    for way, nodes in (("", accused.nodes), ("inbound ", accused.ingress), ("outbound ", accused.egress)):
         for node in nodes:
             own = [
                 value
@@ -104,7 +106,7 @@ def _findings(links: Links, accused: Culprits, figures: _Figures) -> Iterator[Fi
     for one, other in accused.blocks:
         across = [value for ends, value in values.items() if {*ends} & {*one} and {*ends} & {*other}]
         sides = [", ".join(links.name(node) for node in side) for side in (one, other)]
-        yield _finding(f"between {sides[0]} and {sides[1]} there are ", (*one, *other), median(across), links, figures)
+        yield _finding(f"between {sides[0]} and {sides[1]}: ", (*one, *other), median(across), links, figures)
     for pair in sorted({(min(ends), max(ends)) for ends in accused.links}):
         worst = figures.worst(values[ends] for ends in (pair, pair[::-1]) if ends in accused.links)
         yield _finding(f"{links.name(pair[0])} and {links.name(pair[1])} have ", pair, worst, links, figures)
@@ -117,7 +119,7 @@ def _finding(what: str, nodes: tuple[int, ...], value: float, links: Links, figu
         hosts=[links.name(node) for node in nodes],
         figure=figures.name,
         value=value,
-        median=figures.usual,
+        median=figures.majority,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.accused import broken
+from ddpdoctor.analysis.network.suspects import broken
 from ddpdoctor.evidence.links import Links
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
@@ -11,7 +11,7 @@ RULE = Rule(
     name="node-unreachable",
     summary="every link of a node is broken",
     severity=Severity.FAIL,
-    remedy="leave the node out (`srun --exclude NODE`) and look at its interface, cable, routes and firewall",
+    remedy="exclude the node (`srun --exclude NODE`) and check its interface, cable, routes and firewall",
     explains=("DDP212",),
 )
 
@@ -19,7 +19,7 @@ RULE = Rule(
 def check(links: Links) -> Iterator[Finding]:
     """One finding for each node whose links fail in both directions, and for each that joined and then fell silent."""
     if not links.links:
-        raise SkipCheck("fewer than two nodes talked to each other")
+        raise SkipCheck("fewer than two nodes were connected")
     for node in sorted({*broken(links).nodes} - {*links.lost}):
         own = [link for link in links.links if node in (link.source, link.target)]
         failed = [link for link in own if link.outcome != "ok"]
@@ -34,8 +34,8 @@ def check(links: Links) -> Iterator[Finding]:
         )
     for node in links.lost:
         yield RULE.finding(
-            f"{links.name(node)} joined and then fell silent in the middle of the rounds",
+            f"{links.name(node)} joined, then stopped responding during the test rounds",
             ranks=(node,),
             hosts=(links.name(node),),
-            remedy="see why the process on that node ended: out of memory, a lost interface, the end of its time",
+            remedy="find out why the process on that node ended: out of memory, a lost interface, its time limit",
         )

@@ -9,9 +9,9 @@ from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 RULE = Rule(
     code="DDP216",
     name="foreign-listener",
-    summary="another service answers on MASTER_PORT",
+    summary="another service listens on MASTER_PORT",
     severity=Severity.FAIL,
-    remedy="choose another MASTER_PORT, or end what listens there: `ddpdoctor port PORT` on that host names it",
+    remedy="choose another MASTER_PORT, or stop the service: `ddpdoctor port PORT` on that host shows it",
     explains=("DDP205",),
 )
 
@@ -22,11 +22,11 @@ def check(master: PerRank[MasterProbe]) -> Iterator[Finding]:
     for entry in master:
         probe = entry.value
         if probe.outcome in {"foreign", "silent"}:
-            said = f"says {probe.answer!r}" if probe.answer else probe.detail
+            said = f"answered {probe.answer!r}" if probe.answer else probe.detail
             met.setdefault((probe.addr, probe.port, said), []).append(entry.rank)
     for (addr, port, said), ranks in met.items():
         yield RULE.finding(
-            f"{addr} port {port} is no rendezvous store for {group_ranks(ranks)}: what listens there {said}",
+            f"{addr} port {port} is not a torch store (seen from {group_ranks(ranks)}): the listener {said}",
             ranks=ranks,
             addr=addr,
             port=port,

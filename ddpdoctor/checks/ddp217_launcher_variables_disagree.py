@@ -9,9 +9,9 @@ from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 RULE = Rule(
     code="DDP217",
     name="launcher-variables-disagree",
-    summary="two launchers say different things of one process",
+    summary="two launchers give one process different ranks or world sizes",
     severity=Severity.FAIL,
-    remedy="let one launcher place the ranks: `srun --ntasks-per-node=1 torchrun ...`, or srun with a task a GPU and no torchrun",
+    remedy="use one launcher: `srun --ntasks-per-node=1 torchrun ...`, or srun with one task per GPU and no torchrun",
     explains=("DDP205", "DDP206"),
 )
 
@@ -31,7 +31,7 @@ def _disagreements(seen: Launch) -> Iterator[tuple[str, str | None]]:
     if seen.launcher == "torchrun" and None not in given and given != (seen.rank, seen.world_size):
         source = next(
             (
-                f", which is what {claim.launcher} says"
+                f", the values of {claim.launcher}"
                 for claim in seen.claims
                 if claim.launcher not in {"torchrun", "torch"} and claim.rank == seen.rank
             ),
@@ -39,16 +39,16 @@ def _disagreements(seen: Launch) -> Iterator[tuple[str, str | None]]:
         )
         now = f"RANK={seen.rank} WORLD_SIZE={seen.world_size}{source}"
         yield (
-            f"torchrun gave RANK={seen.agent_rank} WORLD_SIZE={seen.agent_world_size}, and the environment now has {now}",
-            "do not set RANK and WORLD_SIZE inside torchrun: read the ones that it sets",
+            f"torchrun set RANK={seen.agent_rank} WORLD_SIZE={seen.agent_world_size}, but the environment now has {now}",
+            "do not set RANK and WORLD_SIZE under torchrun: read the values that it sets",
         )
     elif seen.launcher == "torchrun" and (seen.agents or 1) > 1 and (seen.tasks or 1) > 1 and seen.tasks != seen.agents:
         yield (
-            f"{seen.tasks_by} started {seen.tasks} processes, each of them a torchrun that counts {seen.agents} nodes",
-            "start one torchrun a node: `srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES ...`",
+            f"{seen.tasks_by} started {seen.tasks} processes, each of them a torchrun that expects {seen.agents} nodes",
+            "start one torchrun per node: `srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES ...`",
         )
     elif seen.launcher == "torch" and (seen.tasks or 1) > 1 and seen.world_size not in {1, seen.tasks}:
         yield (
-            f"WORLD_SIZE={seen.world_size} is set, and {seen.tasks_by} started {seen.tasks} processes",
+            f"WORLD_SIZE={seen.world_size} is set, but {seen.tasks_by} started {seen.tasks} processes",
             f"set WORLD_SIZE={seen.tasks} and RANK from the variables of {seen.tasks_by}, or start {seen.world_size} tasks",
         )

@@ -10,7 +10,7 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 RULE = Rule(
     code="DDP219",
     name="master-port-ephemeral",
-    summary="MASTER_PORT may be taken at any time by an outgoing connection",
+    summary="an outgoing connection can take MASTER_PORT at any time",
     severity=Severity.WARN,
     remedy="choose a MASTER_PORT below the range, such as 29500, or reserve it: `sysctl net.ipv4.ip_local_reserved_ports=PORT`",
 )

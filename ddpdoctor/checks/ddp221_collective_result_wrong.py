@@ -10,10 +10,10 @@ from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 RULE = Rule(
     code="DDP221",
     name="collective-result-wrong",
-    summary="a collective gives values that its inputs do not make",
+    summary="a collective returns wrong values",
     severity=Severity.FAIL,
-    remedy="trust no training on these ranks: run the same benchmark on each pair of hosts to find the one that damages data, "
-    "test its memory, GPU and network card, and look for code that replaces torch.distributed's functions",
+    remedy="do not train on these ranks: run the same benchmark on each pair of hosts to find the one that corrupts "
+    "data, test its memory, GPU and network card, and look for code that replaces torch.distributed's functions",
 )
 SHOWN = 4
 
@@ -27,7 +27,7 @@ def check(bench: CollectiveBench) -> Iterator[Finding]:
     counts = sorted({each.count for each in bench.wrong})
     kind = f"{bench.collective} of {bench.dtype}" + (f" ({bench.op})" if bench.op else "")
     yield RULE.finding(
-        f"{kind} gives wrong values on {group_ranks(ranks)} at {len(counts)} of {len(bench.checked)} counts, first "
+        f"{kind} returns wrong values on {group_ranks(ranks)} at {len(counts)} of {len(bench.checked)} counts, first "
         f"{first.got} instead of {first.expected} in element {first.index} of {first.received}",
         ranks=ranks,
         hosts=[bench.ranks[rank].host for rank in ranks],

@@ -1,7 +1,8 @@
-"""MASTER_ADDR is loopback on a job of several nodes: every node looks for the master in itself."""
+"""MASTER_ADDR is loopback in a job of several nodes: each node connects to itself."""
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.network.socket_interface import is_loopback
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.evidence.network import Master
@@ -10,7 +11,7 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 RULE = Rule(
     code="DDP222",
     name="master-addr-is-loopback",
-    summary="MASTER_ADDR means another machine on every node",
+    summary="MASTER_ADDR is loopback, so each node connects to itself",
     severity=Severity.FAIL,
     remedy="set MASTER_ADDR to the name or address of rank 0's node, as the other nodes know it",
     explains=("DDP203", "DDP205"),
@@ -23,11 +24,11 @@ def check(master: PerRank[Master], launch: PerRank[Launch]) -> Iterator[Finding]
     several = [entry for entry in master if entry.rank in launches and _several_nodes(launches[entry.rank])]
     if not several:
         raise SkipCheck("the job runs on one node")
-    ranks = [entry.rank for entry in several if entry.value.addresses and all(map(_loopback, entry.value.addresses))]
+    ranks = [entry.rank for entry in several if entry.value.addresses and all(map(is_loopback, entry.value.addresses))]
     if ranks:
         addr = next(entry.value.addr for entry in several if entry.rank in ranks)
         yield RULE.finding(
-            f"MASTER_ADDR={addr} is loopback on {group_ranks(ranks)}, and the job has several nodes",
+            f"MASTER_ADDR={addr} is loopback on {group_ranks(ranks)}, but the job has several nodes",
             ranks=ranks,
             addr=addr,
         )
@@ -35,7 +36,3 @@ def check(master: PerRank[Master], launch: PerRank[Launch]) -> Iterator[Finding]
 
 def _several_nodes(launch: Launch) -> bool:
     return launch.local_world_size is not None and launch.local_world_size < launch.world_size
-
-
-def _loopback(address: str) -> bool:
-    return address.startswith("127.") or address == "::1"

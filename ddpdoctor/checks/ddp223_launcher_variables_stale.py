@@ -11,8 +11,8 @@ RULE = Rule(
     name="launcher-variables-stale",
     summary="an interactive shell holds the variables of a rank, and no other rank exists",
     severity=Severity.WARN,
-    remedy="`unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT`, under Slurm leave the shell of the step;"
-    " where the ranks are started by hand, start the others within the deadline",
+    remedy="run `unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT`; under Slurm, leave the "
+    "shell of the step; if you start the ranks by hand, start the others within the deadline",
     explains=("DDP205", "DDP414"),
 )
 
@@ -25,8 +25,8 @@ def check(launch: PerRank[Launch], ranks: RankSet | None) -> Iterator[Finding]:
         seen = entry.value
         if seen.by_hand and seen.world_size > 1:
             yield RULE.finding(
-                f"the shell on {entry.host} makes this rank {seen.rank} of {seen.world_size} by {_names(seen)}; "
-                "no launcher started it, and no other rank came",
+                f"{_names(seen)} in the shell on {entry.host} make this process rank {seen.rank} of {seen.world_size}, but "
+                "no launcher started it and no other rank joined",
                 ranks=(seen.rank,),
                 hosts=(entry.host,),
                 world_size=seen.world_size,

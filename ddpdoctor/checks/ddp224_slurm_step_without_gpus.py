@@ -12,7 +12,7 @@ RULE = Rule(
     name="slurm-step-without-gpus",
     summary="srun gave the step no GPU on a host that has some",
     severity=Severity.FAIL,
-    remedy="ask for them in the step: `srun --gpus-per-node=8 ...`, and in the job: `#SBATCH --gpus-per-node=8`",
+    remedy="request them in the step: `srun --gpus-per-node=8 ...`, and in the job: `#SBATCH --gpus-per-node=8`",
     explains=("DDP125", "DDP126"),
 )
 
@@ -20,12 +20,12 @@ RULE = Rule(
 def check(
     environments: PerRank[Environment], machines: PerRank[Host], torches: PerRank[TorchBuild]
 ) -> Iterator[Finding]:
-    """One finding a host on which a torch with CUDA sees no GPU, Slurm gave none, and device files show some."""
+    """One finding per host on which a torch with CUDA sees no GPU, Slurm gave none, and device files show some."""
     machine_of = {host.host: host.value for host in machines.hosts()}
     torch_of = {host.host: host.value for host in torches.hosts()}
     steps = [host for host in environments.hosts() if "SLURM_STEP_ID" in host.value.variables]
     if not steps:
-        raise SkipCheck("no step of Slurm")
+        raise SkipCheck("no Slurm step")
     for host in steps:
         machine, torch = machine_of.get(host.host), torch_of.get(host.host)
         if machine is None or torch is None or not torch.cuda or torch.cuda_devices != 0:
@@ -34,7 +34,7 @@ def check(
         if devices and not _given(host.value.variables):
             step = host.value.variables["SLURM_STEP_ID"]
             yield RULE.finding(
-                f"step {step} of Slurm has no GPU on {host.host}, which has {devices}: SLURM_STEP_GPUS is not set",
+                f"Slurm step {step} has no GPU on {host.host}, which has {devices}: SLURM_STEP_GPUS is not set",
                 hosts=(host.host,),
                 ranks=host.ranks,
                 devices=devices,

@@ -23,7 +23,7 @@ WRITTEN = {"torch", "torchrun"}
 
 
 def check(launch: PerRank[Launch], ranks: RankSet | None) -> Iterator[Finding]:
-    """One finding a node whose ranks do not fill sets of LOCAL_WORLD_SIZE, or whose set is larger than the world."""
+    """One finding per node whose ranks do not fill sets of LOCAL_WORLD_SIZE, or whose set is larger than the world."""
     written = [entry for entry in launch if entry.value.launcher in WRITTEN and entry.value.local_world_size]
     complete = ranks is not None and len({arrival.rank for arrival in ranks.arrivals}) == ranks.world_size
     nodes: dict[tuple[str, int | None, int], list[Entry[Launch]]] = {}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.desync import Cause, Desyncs
-from ddpdoctor.analysis.failures import Failures
+from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
+from ddpdoctor.analysis.crashes.debug_detail_errors import differ_in_operation, signatures_of
+from ddpdoctor.analysis.crashes.failures import Failures
+from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.signatures import signatures_of
-from ddpdoctor.analysis.watchdog import Watchdogs
-from ddpdoctor.analysis.wording import called, condition_note, names, unplaced, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.messages.collectives import called, condition_note, names, unplaced, witnesses
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP301",
@@ -19,6 +21,12 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="make every rank of the group call the same collective at this point; take it out of the branch that differs",
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+    errors=(
+        ErrorPattern(
+            regex=r"Detected mismatch between collectives on ranks",
+            applies=differ_in_operation,
+        ),
+    ),
 )
 
 
@@ -29,9 +37,9 @@ def check(desyncs: Desyncs | None, failures: Failures | None, watchdogs: Watchdo
     which is behind the one at which the ranks came apart. Without both, the last words of NCCL's watchdogs.
     """
     if desyncs is None and failures is None:
-        raise SkipCheck("no FlightRecord, and nobody saw a rank end")
+        raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     if desyncs is not None and desyncs.found:
-        yield from _by_chance(desyncs)
+        yield from _from_race(desyncs)
         yield from _by_recorder(desyncs)
     elif failures is not None:
         yield from _by_words(failures)
@@ -42,10 +50,10 @@ def check(desyncs: Desyncs | None, failures: Failures | None, watchdogs: Watchdo
 def _by_words(failures: Failures) -> Iterator[Finding]:
     told = signatures_of(failures.of(RULE.code))
     if told is not None:
-        tied = "; no majority tells which is right" if told.sides.tied else ""
+        tied = tie_note(tied=told.sides.tied)
         yield RULE.finding(
             f"{told.about_to('call {name}')}, and PyTorch refused{tied}",
-            ranks=told.sides.odd,
+            ranks=told.sides.minority,
             where=told.where,
             operations={group_ranks([rank]): told.made[rank].op for rank in sorted(told.made)},
         )
@@ -56,21 +64,21 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
     if met is not None:
         sides = vote({rank: one.name for rank, one in met.items()})
         told = [f"{group_ranks(ranks)} called {met[ranks[0]].name}" for ranks in reversed(sides.sides)]
-        tied = "; no majority tells which is right" if sides.tied else ""
+        tied = tie_note(tied=sides.tied)
         yield RULE.finding(
             f"{' where '.join(told)}, as their watchdogs say{tied}",
-            ranks=sides.odd,
+            ranks=sides.minority,
             operations={group_ranks([rank]): one.op for rank, one in sorted(met.items())},
         )
 
 
-def _by_chance(desyncs: Desyncs) -> Iterator[Finding]:
-    for desync in desyncs.of(Cause.CHANCE):
+def _from_race(desyncs: Desyncs) -> Iterator[Finding]:
+    for desync in desyncs.of(Cause.RACE):
         group = desync.group.name or "the default group"
         yield RULE.finding(
-            f"{group_ranks(desync.usual)} call collectives of {group} from two threads: the order is chance, and "
-            f"{names(desync.made, desync.usual)} was not the same call on every rank",
-            where=witnesses(desync.made, desync.usual),
+            f"{group_ranks(desync.majority)} call collectives of {group} from two threads, so their order is nondeterministic; "
+            f"{names(desync.issued, desync.majority)} was not the same call on every rank",
+            where=witnesses(desync.issued, desync.majority),
             remedy="give the thread a process group of its own (`dist.new_group()`) that nothing else uses",
             seq=desync.seq,
             group=desync.group.name or "default",
@@ -79,16 +87,17 @@ def _by_chance(desyncs: Desyncs) -> Iterator[Finding]:
 
 def _by_recorder(desyncs: Desyncs) -> Iterator[Finding]:
     for desync in desyncs.of(Cause.MISMATCH):
-        made, everyone = desync.made, (*desync.odd, *desync.usual)
-        message = f"{called(made, desync.odd)} where {called(made, desync.usual)}"
-        if desync.tied:
-            message += "; no majority tells which is right"
+        issued, everyone = desync.issued, (*desync.minority, *desync.majority)
+        message = f"{called(issued, desync.minority)} where {called(issued, desync.majority)}"
+        message += tie_note(tied=desync.tied)
         yield RULE.finding(
             message,
             ranks=desync.culprits,
-            where=witnesses(made, everyone, odd=desync.odd, odd_note=condition_note(desync.comparison)),
-            details=unplaced(made, everyone),
+            where=witnesses(
+                issued, everyone, minority=desync.minority, minority_note=condition_note(desync.comparison)
+            ),
+            details=unplaced(issued, everyone),
             seq=desync.seq,
             group=desync.group.name or "default",
-            operations={group_ranks([rank]): made[rank].op for rank in sorted(made)},
+            operations={group_ranks([rank]): issued[rank].op for rank in sorted(issued)},
         )

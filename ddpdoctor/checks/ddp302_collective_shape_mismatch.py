@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from ddpdoctor.analysis import handled
-from ddpdoctor.analysis.agreement import Disagreement, shape
-from ddpdoctor.analysis.desync import Desyncs
-from ddpdoctor.analysis.failures import Failures, who
-from ddpdoctor.analysis.iterations import Iterations
-from ddpdoctor.analysis.known_errors import Echo
+from ddpdoctor.analysis.collectives.desync import Desyncs
+from ddpdoctor.analysis.collectives.iteration_skew import Iterations
+from ddpdoctor.analysis.collectives.matching import MismatchKind, shape
+from ddpdoctor.analysis.collectives.program_comparison import by_programs
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Mismatch, Timeline
+from ddpdoctor.analysis.crashes import exception_context
+from ddpdoctor.analysis.crashes.debug_detail_errors import signatures_of
+from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
+from ddpdoctor.analysis.crashes.failures import Failures, who
+from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.signatures import signatures_of
-from ddpdoctor.analysis.timeline import Clash, GroupTimeline, Timeline
-from ddpdoctor.analysis.watchdog import Watchdogs
-from ddpdoctor.analysis.wording import aftermath, unplaced, witnesses
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses
+from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP302",
@@ -27,6 +30,11 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="give it the same shape on every rank: pad, or exchange the sizes first (all_gather of the sizes)",
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+    errors=(
+        ErrorPattern(
+            regex=r"Detected mismatch between collectives on ranks",
+        ),
+    ),
 )
 OF_TWO_LINES = (
     "these are two calls of your code that met, and not one: see how these ranks came to different lines (a loop left early, a "
@@ -53,15 +61,15 @@ def check(
     watchdogs.
     """
     if timeline is None and failures is None:
-        raise SkipCheck("no FlightRecord, and nobody saw a rank end")
+        raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     if timeline is not None:
         told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
         yield from _by_recorder(timeline, told)
     parted = iterations is not None and iterations.out_of_step is not None
-    amiss = parted or (timeline is not None and any(group.clashes for group in timeline.groups))
+    amiss = parted or (timeline is not None and any(group.mismatches for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
         yield from _refused(failures)
-        yield from _by_words(failures, timeline, handled.errors_at_the_end(calls))
+        yield from _by_words(failures, timeline, exception_context.errors_at_the_end(calls))
     if timeline is None and watchdogs is not None:
         yield from _by_watchdogs(watchdogs)
 
@@ -71,7 +79,7 @@ def _refused(failures: Failures) -> Iterator[Finding]:
     if told is not None:
         yield RULE.finding(
             f"{told.about_to('give {name} a tensor of shape [{shape}]')}, and PyTorch refused",
-            ranks=told.sides.odd,
+            ranks=told.sides.minority,
             where=told.where,
         )
 
@@ -84,28 +92,32 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
         rest = " and ".join(f"{group_ranks(ranks)} {met[ranks[0]].numel}" for ranks in told[1:])
         yield RULE.finding(
             f"{group_ranks(told[0])} gave {met[first].name} {met[first].numel} elements, {rest}, as their watchdogs say",
-            ranks=sides.odd,
+            ranks=sides.minority,
             elements={str(rank): one.numel for rank, one in sorted(met.items())},
         )
 
 
 def _by_words(failures: Failures, timeline: Timeline | None, errors: list[tuple[int, Handled]]) -> Iterator[Finding]:
-    found = [failure for failure in failures.all if failure.echo is Echo.MISMATCHED]
+    found = [failure for failure in failures.all if failure.secondary_error is SecondaryError.MISMATCHED]
     told = next((sizes for failure in found if (sizes := _SIZES.search(failure.words))), None)
     if told is None:
         return
     for group in timeline.groups if timeline is not None else ():
-        last = {rank: made for rank, made in group.last.items() if made.seq == group.top}
-        if len({made.op for made in last.values()}) == 1 and len({shape(made.calls) for made in last.values()}) > 1:
-            yield _finding(group, Clash(kind=Disagreement.SHAPE, seq=group.top, made=last))
+        assert timeline is not None
+        last = {rank: issued for rank, issued in group.last.items() if issued.seq == group.top}
+        if (
+            len({issued.op for issued in last.values()}) == 1
+            and len({shape(issued.calls) for issued in last.values()}) > 1
+        ):
+            yield _finding(timeline, group, Mismatch(kind=MismatchKind.SHAPE, seq=group.top, issued=last))
             return
     yield RULE.finding(
         f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
         "the collectives themselves differ between ranks",
         ranks=[rank for rank, _ in errors],
-        where=[*handled.where(errors), *(where for failure in found for where in failure.where())],
-        details=handled.told(errors),
-        remedy=handled.REMEDY if errors else RUN_IT_AGAIN,
+        where=[*exception_context.where(errors), *(where for failure in found for where in failure.where())],
+        details=exception_context.told(errors),
+        remedy=exception_context.REMEDY if errors else RUN_IT_AGAIN,
         received_bytes=int(told["got"]),
         expected_bytes=int(told["wanted"]),
     )
@@ -114,30 +126,35 @@ def _by_words(failures: Failures, timeline: Timeline | None, errors: list[tuple[
 def _by_recorder(timeline: Timeline, told: set[tuple[str, int]]) -> Iterator[Finding]:
     """`told` are the calls (group, number) that are known to be two different ones on two sides."""
     for group in timeline.groups:
-        clash = group.clashes.get(Disagreement.SHAPE)
-        if clash is not None and not any(name == group.name and seq <= clash.seq for name, seq in told):
-            yield _finding(group, clash)
+        mismatch = group.mismatches.get(MismatchKind.SHAPE)
+        if mismatch is not None and not any(name == group.name and seq <= mismatch.seq for name, seq in told):
+            yield _finding(timeline, group, mismatch)
 
 
-def _finding(group: GroupTimeline, clash: Clash) -> Finding:
-    sides = vote({rank: shape(made.calls) for rank, made in clash.made.items()})
+def _finding(timeline: Timeline, group: GroupTimeline, mismatch: Mismatch) -> Finding:
+    gave = {rank: shape(issued.calls) for rank, issued in mismatch.issued.items()}
+    sides = vote(gave)
+    if sides.tied:
+        deviation = by_programs(timeline, group, mismatch.seq, gave, lambda call: shape((call,)))
+        if deviation is not None:
+            sides = replace(sides, minority=deviation.ranks)
     by_shape: dict[str, list[int]] = {}
-    for rank in (*sides.odd, *sides.usual):
-        by_shape.setdefault(_spoken(shape(clash.made[rank].calls)), []).append(rank)
+    for rank in (*sides.minority, *(rank for rank in gave if rank not in sides.minority)):
+        by_shape.setdefault(_spoken(shape(mismatch.issued[rank].calls)), []).append(rank)
     (first, its), *others = ((spoken, ranks) for spoken, ranks in by_shape.items())
-    name = clash.made[its[0]].name
+    name = mismatch.issued[its[0]].name
     rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
-    lines = {made.place for made in clash.made.values() if made.place is not None}
+    lines = {issued.place for issued in mismatch.issued.values() if issued.place is not None}
     return RULE.finding(
-        f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{aftermath(group, clash)}",
-        ranks=sides.odd,
-        where=witnesses(clash.made, (*sides.odd, *sides.usual)),
-        details=unplaced(clash.made, (*sides.odd, *sides.usual)),
+        f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{aftermath(group, mismatch)}",
+        ranks=sides.minority,
+        where=witnesses(mismatch.issued, tuple(rank for ranks in by_shape.values() for rank in ranks)),
+        details=unplaced(mismatch.issued, tuple(rank for ranks in by_shape.values() for rank in ranks)),
         remedy=OF_TWO_LINES if len(lines) > 1 else None,
-        seq=clash.seq,
+        seq=mismatch.seq,
         group=group.name or "default",
-        shapes={str(rank): _spoken(shape(made.calls)) for rank, made in sorted(clash.made.items())},
-        more=clash.more,
+        shapes={str(rank): _spoken(shape(issued.calls)) for rank, issued in sorted(mismatch.issued.items())},
+        more=mismatch.more,
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.agreement import Disagreement, dtypes
+from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes
+from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.timeline import Timeline
-from ddpdoctor.analysis.wording import aftermath, unplaced, witnesses
+from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -23,23 +23,25 @@ RULE = Rule(
 def check(timeline: Timeline) -> Iterator[Finding]:
     """The first collective of each group with dtypes that differ, the ranks by dtype, and whether it went unnoticed."""
     for group in timeline.groups:
-        clash = group.clashes.get(Disagreement.DTYPE)
-        if clash is None:
+        mismatch = group.mismatches.get(MismatchKind.DTYPE)
+        if mismatch is None:
             continue
-        held = {rank: "/".join(dtypes(made.calls)) for rank, made in clash.made.items() if dtypes(made.calls)}
+        held = {
+            rank: "/".join(dtypes(issued.calls)) for rank, issued in mismatch.issued.items() if dtypes(issued.calls)
+        }
         sides = vote(held)
         by_dtype: dict[str, list[int]] = {}
-        for rank in (*sides.odd, *sides.usual):
+        for rank in (*sides.minority, *sides.majority):
             by_dtype.setdefault(held[rank], []).append(rank)
         (first, its), *others = by_dtype.items()
         rest = " and ".join(f"{group_ranks(ranks)} {dtype}" for dtype, ranks in others)
         yield RULE.finding(
-            f"{group_ranks(its)} gave {clash.made[its[0]].name} a tensor of {first}, {rest}{aftermath(group, clash)}",
-            ranks=sides.odd,
-            where=witnesses(clash.made, (*sides.odd, *sides.usual)),
-            details=unplaced(clash.made, (*sides.odd, *sides.usual)),
-            seq=clash.seq,
+            f"{group_ranks(its)} gave {mismatch.issued[its[0]].name} a tensor of {first}, {rest}{aftermath(group, mismatch)}",
+            ranks=sides.minority,
+            where=witnesses(mismatch.issued, (*sides.minority, *sides.majority)),
+            details=unplaced(mismatch.issued, (*sides.minority, *sides.majority)),
+            seq=mismatch.seq,
             group=group.name or "default",
             dtypes={str(rank): dtype for rank, dtype in sorted(held.items())},
-            more=clash.more,
+            more=mismatch.more,
         )

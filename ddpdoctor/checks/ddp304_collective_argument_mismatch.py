@@ -24,13 +24,15 @@ SPOKEN: dict[Argument, str] = {"reduce_op": "op", "root": "root"}
 
 def check(calls: PerRank[CollectiveCalls]) -> Iterator[Finding]:
     """The first call of each kind of difference: the ranks by what they passed."""
-    made: dict[tuple[str, int, str], dict[int, CollectiveCall]] = {}
+    issued: dict[tuple[str, int, str], dict[int, CollectiveCall]] = {}
     for entry in calls:
         for call in entry.value.calls:
             if call.seq is not None:
-                made.setdefault((call.group, call.seq, call.op), {})[entry.rank] = call
+                issued.setdefault((call.group, call.seq, call.op), {})[entry.rank] = call
     for argument in SPOKEN:
-        found = next((finding for key in sorted(made, key=_order) for finding in _compare(argument, made[key])), None)
+        found = next(
+            (finding for key in sorted(issued, key=_order) for finding in _compare(argument, issued[key])), None
+        )
         if found is not None:
             yield found
 
@@ -45,16 +47,16 @@ def _compare(argument: Argument, by_rank: dict[int, CollectiveCall]) -> Iterator
         return
     sides = vote(passed)
     by_value: dict[object, list[int]] = {}
-    for rank in (*sides.odd, *sides.usual):
+    for rank in (*sides.minority, *sides.majority):
         by_value.setdefault(passed[rank], []).append(rank)
     said = " and ".join(f"{group_ranks(ranks)} {SPOKEN[argument]} {value}" for value, ranks in by_value.items())
-    call = by_rank[sides.odd[0]]
+    call = by_rank[sides.minority[0]]
     yield RULE.finding(
         f"{call.op} #{call.seq} was called with different {SPOKEN[argument]}s: {said}",
-        ranks=sides.odd,
+        ranks=sides.minority,
         where=[
             Where.at(place, rank=rank, note=f"{call.op} #{call.seq}, {SPOKEN[argument]} {passed[rank]}")
-            for rank in (*sides.odd, *sides.usual)
+            for rank in (*sides.minority, *sides.majority)
             if (place := by_rank[rank].place) is not None
         ],
         argument=argument,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis import handled
-from ddpdoctor.analysis.apart import HOW_IT_IS_KNOWN, Apart
-from ddpdoctor.analysis.callsites import Relation
-from ddpdoctor.analysis.desync import Cause, Desync, Desyncs
-from ddpdoctor.analysis.iterations import Iterations, OutOfStep
-from ddpdoctor.analysis.wording import condition_note, names, unplaced, verb, witnesses
+from ddpdoctor.analysis.collectives.callsites import Relation
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew
+from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
+from ddpdoctor.analysis.crashes import exception_context
+from ddpdoctor.analysis.hangs.outstanding import Operation
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
+from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -25,77 +28,123 @@ RULE = Rule(
 
 
 def check(
-    desyncs: Desyncs | None, iterations: Iterations | None, apart: Apart | None, calls: PerRank[CollectiveCalls] | None
+    desyncs: Desyncs | None,
+    iterations: Iterations | None,
+    stack_desync: StackDesync | None,
+    calls: PerRank[CollectiveCalls] | None,
+    graph: WaitForGraph | None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
 
     Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
     """
     if desyncs is None:
-        yield from _by_stacks(apart)
+        yield from _by_stacks(stack_desync)
         return
     parted = iterations.out_of_step if iterations is not None else None
-    for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.LACKING)):
+    for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
         if parted is not None and _had_parted(parted, desync):
             continue
-        everyone = (*desync.odd, *desync.usual)
-        errors = handled.errors_of(calls, desync)
+        everyone = (*desync.minority, *desync.majority)
+        errors = exception_context.errors_of(calls, desync)
         yield RULE.finding(
             _said(desync),
             ranks=desync.culprits,
             where=[
-                *witnesses(desync.made, everyone, odd=desync.odd, odd_note=condition_note(desync.comparison)),
-                *handled.where(errors),
+                *witnesses(
+                    desync.issued, everyone, minority=desync.minority, minority_note=condition_note(desync.comparison)
+                ),
+                *exception_context.where(errors),
             ],
-            details=[*handled.told(errors), *unplaced(desync.made, everyone)],
-            remedy=handled.REMEDY if errors else None,
+            details=[*exception_context.told(errors), *unplaced(desync.issued, everyone)],
+            remedy=exception_context.REMEDY if errors else None,
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
         )
+    if graph is not None and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and not graph.only_point_to_point:
+        yield _by_programs(graph)
 
 
-def _by_stacks(apart: Apart | None) -> Iterator[Finding]:
-    if apart is None:
-        raise SkipCheck("no FlightRecord, and the stacks do not show ranks in different collectives")
-    if apart.cause in (Cause.EXTRA, Cause.LACKING):
-        note = condition_note(apart.comparison)
+def _by_programs(graph: WaitForGraph) -> Finding:
+    """By what ranks with the same part in the job call at the same point of their programs."""
+    ranks, meanwhile = graph.ranks, {rank: call for rank, call in graph.meanwhile.items() if rank in graph.ranks}
+    operations = [operation for operation in graph.operations if operation.group is not None]
+    waiting = {rank: call for operation in operations for rank, call in operation.waiting.items()}
+    called = " and ".join(operation.name for operation in operations)
+    others = [rank for rank in waiting if rank not in ranks]
+    if not any(operation.absent for operation in operations):
+        verdict = "left out" if graph.reason is Reason.LEFT_OUT else "made besides"
+        said = (
+            f"{group_ranks(ranks)} {verdict} a collective of {_group(operations[0])}: {called} of {group_ranks(ranks)} is not "
+            f"the call in which {group_ranks(others)} {verb(others, 'waits', 'wait')}"
+        )
+        point = "have made another number of calls at this point"
+    elif graph.reason is Reason.LEFT_OUT:
+        went_on = f", and went on to {names(meanwhile, ranks)}" if meanwhile else ""
+        they_wait = f"{group_ranks(others)} {verb(others, 'waits', 'wait')}"
+        said = f"{group_ranks(ranks)} never called {called}, in which {they_wait}{went_on}"
+        point = "have called it at this point"
+    else:
+        absent = sorted({rank for operation in operations for rank in operation.absent})
+        said = f"{group_ranks(ranks)} called {called} that {group_ranks(absent)} did not call"
+        point = "do not call it at this point"
+    shown = {**meanwhile, **waiting}
+    return RULE.finding(
+        said,
+        ranks=ranks,
+        where=[*witnesses(shown, ranks), *witnesses(shown, others)],
+        details=[f"the other ranks with the same part in the job {point}", *graph.details(), *unplaced(shown, shown)],
+        seq=operations[0].seq,
+        group=operations[0].group.name if operations[0].group is not None else None,
+        waiting=[*graph.waiting],
+    )
+
+
+def _group(operation: Operation) -> str:
+    return (operation.group.name if operation.group is not None else "") or "the default group"
+
+
+def _by_stacks(stack_desync: StackDesync | None) -> Iterator[Finding]:
+    if stack_desync is None:
+        raise SkipCheck("no flight-recorder dump, and the stacks do not show ranks in different collectives")
+    if stack_desync.cause in (Cause.EXTRA, Cause.MISSING):
+        note = condition_note(stack_desync.comparison)
         yield RULE.finding(
-            f"{apart.told()}{'; of two sides neither can be told right' if apart.tied else ''}",
-            ranks=apart.culprits,
-            where=apart.where(note),
+            f"{stack_desync.told()}{tie_note(tied=stack_desync.tied)}",
+            ranks=stack_desync.culprits,
+            where=stack_desync.where(note),
             details=(HOW_IT_IS_KNOWN,),
         )
 
 
-def _had_parted(parted: OutOfStep, desync: Desync) -> bool:
+def _had_parted(parted: IterationSkew, desync: Desync) -> bool:
     """Whether iterations parted before, and all that the calls show is that one side has come to the end of its loop."""
-    at_the_end = desync.comparison.relation is Relation.WITHIN and not desync.group.name and desync.shift is None
+    at_the_end = desync.comparison.relation is Relation.WITHIN and not desync.group.name and desync.offset is None
     return at_the_end and max(parted.seq.values()) < desync.seq
 
 
 def _said(desync: Desync) -> str:
-    odd, usual = group_ranks(desync.odd), group_ranks(desync.usual)
-    never = f"{usual} never {verb(desync.usual, 'calls', 'call')}"
-    if desync.cause is Cause.LACKING:
-        instead = names(desync.made, desync.odd)
-        said = (
-            f"{odd} never called {names(desync.made, desync.usual)} that {usual} {verb(desync.usual, 'calls', 'call')}"
-        )
-        return f"{said}: the next that {verb(desync.odd, 'it', 'they')} called was {instead}" if instead else said
-    said = f"{odd} called {names(desync.made, desync.odd)} that {never}"
+    minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
+    never = f"{majority} never {verb(desync.majority, 'calls', 'call')}"
+    ours, theirs = names(desync.issued, desync.minority), names(desync.issued, desync.majority)
+    if desync.cause is Cause.MISSING:
+        said = f"{minority} never called {theirs} that {majority} {verb(desync.majority, 'calls', 'call')}"
+        if desync.ended:
+            return f"{said}: {verb(desync.ended, 'it', 'they')} ended with exit code 0"
+        return f"{said}: the next that {verb(desync.minority, 'it', 'they')} called was {ours}" if ours else said
+    said = f"{minority} called {ours} that {never}"
     if desync.ended:
         return f"{said}: {verb(desync.ended, 'it', 'they')} ended with exit code 0"
-    if desync.shift is not None and desync.met is not None:
-        times = "" if desync.shift.extra == 1 else f" and {desync.shift.extra - 1} more"
-        end = f"{names(desync.met, desync.odd)} met {names(desync.met, desync.usual)}"
-        return f"{odd} called {names(desync.made, desync.odd)}{times} that {never}: wrong calls were paired until {end}"
+    if desync.offset is not None and desync.met is not None:
+        count = desync.offset.extra
+        extra = f"1 extra call ({ours})" if count == 1 else f"{count} extra calls ({ours}, ...)"
+        end = f"{names(desync.met, desync.minority)} met {names(desync.met, desync.majority)}"
+        return f"{minority} issued {extra}; later calls were mispaired until {end}"
     loop = desync.comparison.loop
     if desync.comparison.relation is Relation.WITHIN and desync.comparison.again and loop is not None:
         said = (
-            f"{odd} called {names(desync.made, desync.odd)} where {usual} called {names(desync.made, desync.usual)}: "
-            f"{verb(desync.odd, 'it makes', 'they make')} a turn of `{loop.head}` more, or left that call out before"
+            f"{minority} called {ours} where {majority} called {theirs}: "
+            f"{verb(desync.minority, 'it makes', 'they make')} a turn of `{loop.head}` more, or left that call out before"
         )
-    if desync.tied:
-        return f"{said}; of two sides neither can be told right"
-    return said
+    return f"{said}{tie_note(tied=desync.tied)}"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ddpdoctor.analysis import handled
-from ddpdoctor.analysis.apart import HOW_IT_IS_KNOWN, Apart
-from ddpdoctor.analysis.desync import Cause, Desync, Desyncs, skips
-from ddpdoctor.analysis.failures import Failures, unique_ranks, who
-from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
+from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
+from ddpdoctor.analysis.crashes import exception_context
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import CollectiveCalls, StepCount
+from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
+from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP306",
@@ -24,75 +26,103 @@ RULE = Rule(
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
 )
 
+ALL_COME = (
+    "the ranks had made as many steps: let every rank come to the call in which the others lost it, or none of them"
+)
+
 
 def check(
     desyncs: Desyncs | None,
     failures: Failures | None,
     steps: PerRank[StepCount] | None,
     code: SourceCode | None,
-    apart: Apart | None,
+    stack_desync: StackDesync | None,
     calls: PerRank[CollectiveCalls] | None,
+    exits: PerRank[RankExit] | None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made."""
-    if desyncs is None and failures is None and apart is None:
-        raise SkipCheck("no FlightRecord, and nobody saw a rank end")
+    if desyncs is None and failures is None and stack_desync is None:
+        raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     for desync in left:
-        everyone = (*desync.odd, *desync.usual)
-        errors = handled.errors_of(calls, desync)
+        everyone = (*desync.minority, *desync.majority)
+        errors = exception_context.errors_of(calls, desync)
         skipped = () if errors else _or_skipped(desync, code)
         yield RULE.finding(
             _said(desync, made_steps),
             ranks=desync.culprits,
-            where=[*witnesses(desync.made, everyone), *handled.where(errors)],
-            details=[*handled.told(errors), *unplaced(desync.made, everyone), *skipped],
-            remedy=handled.REMEDY if errors else None,
+            where=[
+                *_left_by(exits, desync.ended),
+                *witnesses(desync.issued, everyone),
+                *exception_context.where(errors),
+            ],
+            details=[*exception_context.told(errors), *unplaced(desync.issued, everyone), *skipped],
+            remedy=exception_context.REMEDY if errors else ALL_COME if _as_many(desync, made_steps) else None,
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
             steps={str(rank): made_steps[rank] for rank in sorted(made_steps)},
         )
-    if apart is not None and apart.cause is Cause.LEFT:
+    if stack_desync is not None and stack_desync.cause is Cause.LEFT:
         yield RULE.finding(
-            apart.told(f"left {verb(apart.culprits, 'its', 'their')} loop and "),
-            ranks=apart.culprits,
-            where=apart.where(""),
+            stack_desync.told(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
+            ranks=stack_desync.culprits,
+            where=stack_desync.where(""),
             details=(HOW_IT_IS_KNOWN,),
         )
     told = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:
-        yield from _by_exits(failures, made_steps)
+        yield from _by_exits(failures, made_steps, exits)
 
 
-def _by_exits(failures: Failures, steps: Mapping[int, int]) -> Iterator[Finding]:
+def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> Iterator[Where]:
+    """The lines at which these ranks called `sys.exit`, as far as they did."""
+    for entry in exits or ():
+        place = users_frame(entry.value.left_by) if entry.rank in ranks else None
+        if place is not None:
+            yield Where.at(place, rank=entry.rank, note="left here, by sys.exit without a failure")
+
+
+def _by_exits(failures: Failures, steps: Mapping[int, int], exits: PerRank[RankExit] | None) -> Iterator[Finding]:
     """Ranks that ended with 0 where all that failed says only that a peer was gone."""
     lost = failures.lost
-    theirs = [failure for failure in failures.all if failure.echo is None and not failure.exit.ended_by_launcher]
+    theirs = [
+        failure for failure in failures.all if failure.secondary_error is None and not failure.exit.ended_by_launcher
+    ]
     if failures.finished and lost and not theirs:
         after, still = _steps(failures.finished, steps), _steps(unique_ranks(lost), steps)
-        made = f" after {after}" if after else ""
+        issued = f" after {after}" if after else ""
         comparison = f", after {still}" if still else ""
         yield RULE.finding(
-            f"{group_ranks(failures.finished)} ended with exit code 0{made}, and {who(lost)} lost "
+            f"{group_ranks(failures.finished)} ended with exit code 0{issued}, and {who(lost)} lost "
             f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}",
             ranks=failures.finished,
-            where=[where for failure in lost for where in failure.where("lost its peer here")],
+            where=[
+                *_left_by(exits, failures.finished),
+                *(where for failure in lost for where in failure.where("lost its peer here")),
+            ],
+            remedy=ALL_COME if still == after else None,
             steps={str(rank): count for rank, count in sorted(steps.items())},
         )
 
 
+def _as_many(desync: Desync, steps: Mapping[int, int]) -> bool:
+    """Whether the ranks that ended had made as many steps as those that wait for them."""
+    ended, others = ({steps.get(rank) for rank in side} for side in (desync.minority, desync.majority))
+    return bool(desync.ended) and ended == others and len(ended) == 1 and None not in ended
+
+
 def _said(desync: Desync, steps: Mapping[int, int]) -> str:
-    odd, usual = group_ranks(desync.odd), group_ranks(desync.usual)
-    after, still = _steps(desync.odd, steps), _steps(desync.usual, steps)
-    there = f"{usual} {verb(desync.usual, 'waits', 'wait')} in {names(desync.made, desync.usual)}"
-    comparison = f", {verb(desync.usual, 'which has', 'which have')} made {still}" if after and still else ""
+    minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
+    after, still = _steps(desync.minority, steps), _steps(desync.majority, steps)
+    there = f"{majority} {verb(desync.majority, 'waits', 'wait')} in {names(desync.issued, desync.majority)}"
+    comparison = f", {verb(desync.majority, 'which has', 'which have')} made {still}" if after and still else ""
     if desync.ended:
-        return f"{odd} ended with exit code 0{f' after {after}' if after else ''} while {there}{comparison}"
-    left = f"{odd} left {verb(desync.odd, 'its', 'their')} loop{f' after {after}' if after else ''}"
-    return (
-        f"{left} and {verb(desync.odd, 'waits', 'wait')} in {names(desync.made, desync.odd)} while {there}{comparison}"
-    )
+        return f"{minority} ended with exit code 0{f' after {after}' if after else ''} while {there}{comparison}"
+    left = f"{minority} left {verb(desync.minority, 'its', 'their')} loop{f' after {after}' if after else ''}"
+    waits = verb(desync.minority, "waits", "wait")
+    return f"{left} and {waits} in {names(desync.issued, desync.minority)} while {there}{comparison}"
 
 
 def _or_skipped(desync: Desync, code: SourceCode | None) -> Iterator[str]:
@@ -100,8 +130,8 @@ def _or_skipped(desync: Desync, code: SourceCode | None) -> Iterator[str]:
     lines = skips(desync, code)
     if lines and not desync.ended:
         yield (
-            f"either {group_ranks(desync.odd)} had fewer batches, or passed over one at the `continue` at {' or '.join(lines)}: "
-            "then its gradients have been averaged with those of other steps since (DDP316)"
+            f"{group_ranks(desync.minority)} ran out of batches, or skipped one at `continue` ({' or '.join(lines)}); if "
+            "skipped, its gradients are off by one step (DDP316)"
         )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis import dead_threads
-from ddpdoctor.analysis.absence import Absences
-from ddpdoctor.analysis.doing import Doings
-from ddpdoctor.analysis.standstill import Standstill
-from ddpdoctor.analysis.telling import Activity
-from ddpdoctor.analysis.wording import names, verb, witnesses
+from ddpdoctor.analysis.crashes import dead_threads
+from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import ThreadErrors
+from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
+from ddpdoctor.messages.collectives import names, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 REMEDIES = {
@@ -24,7 +24,7 @@ REMEDIES = {
     Activity.SUBPROCESS: "look at the subprocess, and give the wait for it a timeout",
     Activity.COMPUTING: "share the work among the ranks, or raise the timeout of the group that the others wait in",
 }
-OUTSIDE = (*REMEDIES, Activity.UNKNOWN)
+OUTSIDE = (*REMEDIES, Activity.IMPORTING, Activity.UNKNOWN)
 
 RULE = Rule(
     code="DDP307",
@@ -37,49 +37,59 @@ RULE = Rule(
 
 
 def check(
-    standstill: Standstill | None,
-    doings: Doings | None,
-    absences: Absences | None,
+    hang: Hang | None,
+    activities: Activities | None,
+    graph: WaitForGraph | None,
+    exits: PerRank[RankExit] | None,
     errors: PerRank[ThreadErrors] | None,
 ) -> Iterator[Finding]:
     """One finding for all ranks that are kept by the same kind of thing; without stacks, where they were last."""
-    if standstill is not None:
-        yield from _by_stacks(standstill, errors)
-    elif absences is None:
+    if hang is not None:
+        yield from _by_stacks(hang, errors)
+    elif graph is None:
         raise SkipCheck(
-            "no rank waits for another one, and there is no FlightRecord" if doings else "no Stacks, no FlightRecord"
+            "no rank waits for another one, and there is no flight-recorder dump"
+            if activities
+            else "no stacks and no flight-recorder dump"
         )
-    elif doings is None:
-        yield from _by_recorders(absences)
+    elif activities is None and exits is None and graph.reason is Reason.IDLE and not graph.only_point_to_point:
+        yield _by_recorders(graph)
 
 
-def _by_recorders(absences: Absences) -> Iterator[Finding]:
-    for absence in absences.found:
-        waiting = sorted(absence.waiting)
-        last = f"; the last that {verb(absence.absent, 'it', 'they')} called was {names(absence.last, absence.absent)}"
-        yield RULE.finding(
-            f"{group_ranks(absence.absent)} did not come to {names(absence.waiting, waiting)}, in which {group_ranks(waiting)} "
-            f"{verb(waiting, 'waits', 'wait')}{last if absence.last else ''}",
-            ranks=absence.absent,
-            where=[*witnesses(absence.last, absence.absent), *witnesses(absence.waiting, waiting)],
-            remedy="look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs",
-            waiting=waiting,
-        )
+def _by_recorders(graph: WaitForGraph) -> Finding:
+    awaited = [*graph.awaiting(graph.ranks)]
+    waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
+    last = {
+        rank: operation.group.last[rank]
+        for operation, lacking in awaited
+        for rank in lacking
+        if operation.group is not None and rank in operation.group.last
+    }
+    told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
+    return RULE.finding(
+        f"{group_ranks(graph.ranks)} did not come to {' and '.join(operation.name for operation, _ in awaited)}, in which "
+        f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')}{told}",
+        ranks=graph.ranks,
+        where=[*witnesses(last, graph.ranks), *witnesses(waiting, sorted(waiting))],
+        details=graph.details(),
+        remedy="look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs",
+        waiting=[*graph.waiting],
+    )
 
 
-def _by_stacks(standstill: Standstill, errors: PerRank[ThreadErrors] | None) -> Iterator[Finding]:
+def _by_stacks(hang: Hang, errors: PerRank[ThreadErrors] | None) -> Iterator[Finding]:
     for activity in OUTSIDE:
-        culprits = standstill.culprits(activity)
+        culprits = hang.culprits(activity)
         if culprits:
-            died = dead_threads.of_ranks(errors, [doing.rank for doing in culprits])
+            died = dead_threads.of_ranks(errors, [activity.rank for activity in culprits])
             yield RULE.finding(
-                f"{standstill.said_of(culprits)}; {standstill.wait_for(culprits)}",
-                ranks=[doing.rank for doing in culprits],
-                where=[*dead_threads.where(died), *standstill.where(culprits)],
+                f"{hang.said_of(culprits)}; {hang.wait_for(culprits)}",
+                ranks=[activity.rank for activity in culprits],
+                where=[*dead_threads.where(died), *hang.where(culprits)],
                 details=dead_threads.told(died),
                 remedy=dead_threads.REMEDY if died else REMEDIES.get(activity),
                 activity=activity.value,
-                waiting=[doing.rank for doing in standstill.waiting],
-                seconds=standstill.seconds,
+                waiting=[activity.rank for activity in hang.waiting],
+                seconds=hang.seconds,
                 moves=culprits[0].moves,
             )

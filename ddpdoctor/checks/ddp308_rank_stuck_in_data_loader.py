@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.doing import Doing
-from ddpdoctor.analysis.standstill import Standstill
-from ddpdoctor.analysis.telling import Activity
+from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.rank_activity import RankActivity
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.model import Finding, Rule, Severity
@@ -30,17 +30,19 @@ STATES = {
 }
 
 
-def check(standstill: Standstill) -> Iterator[Finding]:
-    """One finding a rank: its workers and what they do are its own."""
-    for doing in standstill.culprits(Activity.DATA_LOADER):
-        workers = [child for child in doing.process.children if _is_worker(child)] if doing.process is not None else []
+def check(hang: Hang) -> Iterator[Finding]:
+    """One finding per rank: its workers and what they do are its own."""
+    for activity in hang.culprits(Activity.DATA_LOADER):
+        workers = (
+            [child for child in activity.process.children if _is_worker(child)] if activity.process is not None else []
+        )
         yield RULE.finding(
-            f"{standstill.said_of([doing])}; {standstill.wait_for([doing])}",
-            ranks=(doing.rank,),
-            where=standstill.where([doing]),
-            details=[_told(worker) for worker in workers] or [_without_workers(doing)],
+            f"{hang.said_of([activity])}; {hang.wait_for([activity])}",
+            ranks=(activity.rank,),
+            where=hang.where([activity]),
+            details=[_told(worker) for worker in workers] or [_without_workers(activity)],
             workers=[{"pid": worker.pid, "state": worker.state} for worker in workers],
-            seconds=standstill.seconds,
+            seconds=hang.seconds,
         )
 
 
@@ -58,7 +60,7 @@ def _told(worker: ChildProcess) -> str:
     return f"its worker process {worker.pid} {STATES.get(worker.state, worker.state)}{spot}{cpu}"
 
 
-def _without_workers(doing: Doing) -> str:
-    if doing.process is None:
+def _without_workers(activity: RankActivity) -> str:
+    if activity.process is None:
         return "its worker processes could not be looked at"
     return "it has no worker process: they have died, or it loads the data itself (num_workers=0)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.standstill import Standstill
-from ddpdoctor.analysis.telling import Activity
+from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
@@ -21,17 +21,17 @@ RULE = Rule(
 )
 
 
-def check(standstill: Standstill | None, exits: PerRank[RankExit] | None) -> Iterator[Finding]:
+def check(hang: Hang | None, exits: PerRank[RankExit] | None) -> Iterator[Finding]:
     """The ranks that wait for a person, and those whose debugger found no terminal and gave up."""
-    if standstill is None and exits is None:
-        raise SkipCheck("no ProcessState and no RankExit: nobody looked at the ranks or saw one end")
-    culprits = standstill.culprits(Activity.HUMAN) if standstill is not None else ()
-    if standstill is not None and culprits:
+    if hang is None and exits is None:
+        raise SkipCheck("no process state and no exit status of any rank")
+    culprits = hang.culprits(Activity.HUMAN) if hang is not None else ()
+    if hang is not None and culprits:
         yield RULE.finding(
-            f"{standstill.said_of(culprits)}; {standstill.wait_for(culprits)}",
-            ranks=[doing.rank for doing in culprits],
-            where=standstill.where(culprits),
-            seconds=standstill.seconds,
+            f"{hang.said_of(culprits)}; {hang.wait_for(culprits)}",
+            ranks=[activity.rank for activity in culprits],
+            where=hang.where(culprits),
+            seconds=hang.seconds,
         )
     quit_ = {entry.rank: entry.value.error for entry in exits or () if entry.value.error is not None}
     quit_ = {rank: error for rank, error in quit_.items() if error.type.rpartition(".")[2] == "BdbQuit"}

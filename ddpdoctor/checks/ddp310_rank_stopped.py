@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.standstill import Standstill
-from ddpdoctor.analysis.telling import Activity
+from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -19,17 +19,17 @@ RULE = Rule(
 HOW = {"T": "by a signal such as SIGSTOP", "t": "by a tracer such as gdb"}
 
 
-def check(standstill: Standstill) -> Iterator[Finding]:
-    """One finding a rank: the process to be continued is its own."""
-    for doing in standstill.culprits(Activity.STOPPED):
-        if doing.process is not None:
+def check(hang: Hang) -> Iterator[Finding]:
+    """One finding per rank: the process to be continued is its own."""
+    for activity in hang.culprits(Activity.STOPPED):
+        if activity.process is not None:
             yield RULE.finding(
-                f"{standstill.who([doing])} is stopped {HOW.get(doing.process.state, '')} (process {doing.process.pid}, state "
-                f"{doing.process.state}); {standstill.wait_for([doing])}",
-                ranks=(doing.rank,),
-                where=standstill.where([doing]),
-                remedy=RULE.remedy.replace("PID", str(doing.process.pid)),
-                pid=doing.process.pid,
-                state=doing.process.state,
-                seconds=standstill.seconds,
+                f"{hang.who([activity])} is stopped {HOW.get(activity.process.state, '')} (process {activity.process.pid}, state "
+                f"{activity.process.state}); {hang.wait_for([activity])}",
+                ranks=(activity.rank,),
+                where=hang.where([activity]),
+                remedy=RULE.remedy.replace("PID", str(activity.process.pid)),
+                pid=activity.process.pid,
+                state=activity.process.state,
+                seconds=hang.seconds,
             )

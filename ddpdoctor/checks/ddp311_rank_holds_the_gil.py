@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.standstill import Standstill
-from ddpdoctor.analysis.telling import Activity
+from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -19,14 +19,14 @@ RULE = Rule(
 )
 
 
-def check(standstill: Standstill) -> Iterator[Finding]:
-    """One finding a rank, with the C function on top where py-spy could tell it."""
-    for doing in standstill.culprits(Activity.GIL):
-        function = f" in {doing.native}" if doing.native else " in a C function"
+def check(hang: Hang) -> Iterator[Finding]:
+    """One finding per rank, with the C function on top where py-spy could tell it."""
+    for activity in hang.culprits(Activity.GIL):
+        function = f" in {activity.native}" if activity.native else " in a C function"
         yield RULE.finding(
-            f"{standstill.who([doing])} holds the GIL{function}; {standstill.wait_for([doing])}",
-            ranks=(doing.rank,),
-            where=standstill.where([doing]),
-            native=doing.native or None,
-            seconds=standstill.seconds,
+            f"{hang.who([activity])} holds the GIL{function}; {hang.wait_for([activity])}",
+            ranks=(activity.rank,),
+            where=hang.where([activity]),
+            native=activity.native or None,
+            seconds=hang.seconds,
         )

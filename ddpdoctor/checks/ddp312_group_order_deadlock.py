@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis import dead_threads
-from ddpdoctor.analysis.deadlock import Deadlocks
-from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
+from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
+from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import ThreadErrors
+from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
+from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -24,19 +25,19 @@ RULE = Rule(
 def check(deadlocks: Deadlocks, errors: PerRank[ThreadErrors] | None) -> Iterator[Finding]:
     """The cycle: which ranks wait in which group, the minority first."""
     for deadlock in deadlocks.found:
-        order = (*deadlock.sides.odd, *deadlock.sides.usual)
+        order = (*deadlock.sides.minority, *deadlock.sides.majority)
         by_call: dict[str, list[int]] = {}
         for rank in order:
-            made = deadlock.waits[rank]
-            by_call.setdefault(made.name if made.group else f"{made.name} of the default group", []).append(rank)
+            issued = deadlock.waits[rank]
+            by_call.setdefault(issued.name if issued.group else f"{issued.name} of the default group", []).append(rank)
         waits = ", ".join(
             f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} in {call}" for call, ranks in by_call.items()
         )
-        tied = "; of the orders none can be told right" if deadlock.sides.tied else ""
+        tied = tie_note(tied=deadlock.sides.tied)
         died = dead_threads.of_ranks(errors, order)
         yield RULE.finding(
             f"ranks wait for each other in different groups: {waits}{tied}",
-            ranks=deadlock.sides.odd,
+            ranks=deadlock.sides.minority,
             where=[*dead_threads.where(died), *witnesses(deadlock.waits, order)],
             details=[*dead_threads.told(died), *unplaced(deadlock.waits, order)],
             remedy=dead_threads.REMEDY if died else None,

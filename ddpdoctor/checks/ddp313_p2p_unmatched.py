@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.handshake import Handshakes, Unmatched
-from ddpdoctor.analysis.timeline import Timeline
-from ddpdoctor.analysis.wording import duration, witnesses
+from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.messages.collectives import duration, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.deadlock import Deadlocks
-from ddpdoctor.analysis.timeline import GroupTimeline, Timeline
-from ddpdoctor.analysis.wording import duration, unplaced, witnesses
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.hangs.outstanding import Operation
+from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
 from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.messages.collectives import duration, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -23,58 +24,39 @@ OF_THE_QUEUED = (
     "look at the GPU of this rank: work that it was given before does not end (`nvidia-smi`, Xid in the kernel log, a kernel of "
     "your own that waits)"
 )
-MOVING_SECONDS = 2.0  # a dump of a healthy job shows calls this young: 100x a slow all_reduce of a large bucket
 
 
-def check(timeline: Timeline, deadlocks: Deadlocks, size: JobSize | None) -> Iterator[Finding]:
-    """The groups whose members are all in one call that is older than a healthy one gets.
+def check(timeline: Timeline, graph: WaitForGraph | None, size: JobSize | None) -> Iterator[Finding]:
+    """The operation that all its members have enqueued and that all others wait for, where it is older than a healthy one gets.
 
     gloo's recorders do not tell the members of a group, so ranks that nobody could look at may be the ones it waits for.
     """
-    if deadlocks.found:
-        return
     if size is not None and len(timeline.ranks) < size.ranks:
         raise SkipCheck(f"only {group_ranks(timeline.ranks)} of {size.ranks} could be looked at")
-    for group in timeline.groups:
-        age = _age(group)
-        if (
-            age is None
-            or not group.lane.told
-            or {*group.open} != {*group.members}
-            or len(group.members) < 2
-            or group.clashes
-        ):
-            continue
-        if len({made.seq for made in group.open.values()}) > 1:
-            continue
-        name = group.open[group.members[0]].name
-        waits = f" for {duration(age)}" if age else ""
-        queued = _queued(group)
-        begun = (
-            f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not" if queued else ""
-        )
-        yield RULE.finding(
-            f"all {len(group.members)} ranks ({group_ranks(group.members)[6:]}) are in {name}{waits}, nobody is missing, "
-            f"and it does not end{begun}",
-            ranks=queued,
-            where=witnesses(group.open, group.members),
-            details=unplaced(group.open, group.members),
-            seq=group.awaited,
-            seconds=age or None,
-            remedy=OF_THE_QUEUED if queued else None,
-            backend=group.backend,
-        )
+    if graph is None or graph.reason is not Reason.STANDING:
+        return
+    (operation,) = graph.operations
+    ages = [call.seconds for call in operation.waiting.values() if call.seconds is not None]
+    if ages and min(ages) < MOVING_SECONDS:
+        return
+    waits = f" for {duration(min(ages))}" if ages else ""
+    queued = _queued(operation)
+    begun = f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not" if queued else ""
+    yield RULE.finding(
+        f"all {len(operation.members)} ranks ({group_ranks(operation.members)[6:]}) are in {operation.name}{waits}, nobody is "
+        f"missing, and it does not end{begun}",
+        ranks=queued,
+        where=witnesses(operation.waiting, operation.members),
+        details=[*graph.details(), *unplaced(operation.waiting, operation.members)],
+        seq=operation.seq,
+        seconds=min(ages, default=None),
+        remedy=OF_THE_QUEUED if queued else None,
+        backend=operation.group.backend if operation.group is not None else None,
+        members=[*operation.members],
+    )
 
 
-def _queued(group: GroupTimeline) -> list[int]:
+def _queued(operation: Operation) -> list[int]:
     """The few ranks whose device has not begun the call; nobody where the recorders do not look (TORCH_NCCL_ENABLE_TIMING)."""
-    queued = [rank for rank, made in sorted(group.open.items()) if not made.started]
-    return queued if 2 * len(queued) < len(group.open) else []
-
-
-def _age(group: GroupTimeline) -> float | None:
-    """The age of the youngest rank's open call, 0 where no dump tells; None where the job may just be moving."""
-    ages = [made.seconds for made in group.open.values() if made.seconds is not None]
-    if not ages:
-        return 0.0
-    return min(ages) if min(ages) >= MOVING_SECONDS else None
+    queued = [rank for rank, issued in sorted(operation.waiting.items()) if not issued.started]
+    return queued if 2 * len(queued) < len(operation.waiting) else []

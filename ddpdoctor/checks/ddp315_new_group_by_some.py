@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.timeline import Timeline
-from ddpdoctor.analysis.wording import verb, witnesses
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
+from ddpdoctor.messages.collectives import verb, witnesses
+from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
@@ -35,20 +36,21 @@ def check(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterato
     members = group_ranks(next(iter(inside.values())).ranks)
     did = f"{group_ranks([*inside])} {verb([*inside], 'waits', 'wait')} in new_group number {most} (of {members})"
     yield RULE.finding(
-        f"{did} that {group_ranks(outside)} never {verb(outside, 'calls', 'call')}"
-        + ("; of two sides neither can be told right" if sides.tied else ""),
-        ranks=sides.odd,
-        where=_where(inside, outside, sides.odd, timeline),
+        f"{did} that {group_ranks(outside)} never {verb(outside, 'calls', 'call')}" + tie_note(tied=sides.tied),
+        ranks=sides.minority,
+        where=_where(inside, outside, sides.minority, timeline),
         new_groups={str(rank): count for rank, count in sorted(counts.items())},
     )
 
 
 def _where(
-    inside: dict[int, NewGroup], outside: Sequence[int], odd: Sequence[int], timeline: Timeline | None
+    inside: dict[int, NewGroup], outside: Sequence[int], minority: Sequence[int], timeline: Timeline | None
 ) -> list[Where]:
     callers = [
         Where.at(group.place, rank=rank, note="new_group") for rank, group in inside.items() if group.place is not None
     ]
-    waits = {rank: made for rank in outside if timeline is not None and (made := timeline.waiting(rank)) is not None}
+    waits = {
+        rank: issued for rank in outside if timeline is not None and (issued := timeline.waiting(rank)) is not None
+    }
     others = witnesses(waits, outside)
-    return [*callers, *others] if not odd or odd[0] in inside else [*others, *callers]
+    return [*callers, *others] if not minority or minority[0] in inside else [*others, *callers]

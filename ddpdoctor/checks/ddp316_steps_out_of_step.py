@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.callsites import condition_over, spoken
-from ddpdoctor.analysis.desync import Cause, Desync, Desyncs, skips
-from ddpdoctor.analysis.failures import Failures
-from ddpdoctor.analysis.iterations import Iterations, OtherForward, OutOfStep
-from ddpdoctor.analysis.known_errors import Echo
-from ddpdoctor.analysis.timeline import Made, Timeline
-from ddpdoctor.analysis.turns import PassedOver
-from ddpdoctor.analysis.wording import names, witnesses
+from ddpdoctor.analysis.collectives.callsites import condition_over, spoken
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
+from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward
+from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
+from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
+from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
+from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages.collectives import names, witnesses
+from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
     code="DDP316",
     name="steps-out-of-step",
-    summary="a rank's collectives belong to other steps than those that its peers pair with them",
+    summary="ranks are out of step: collectives of different training steps were paired",
     severity=Severity.FAIL,
     remedy="skip a batch on every rank or on none (all_reduce the decision), never swallow an exception between forward and "
     "step, and accumulate over equally many batches everywhere; what was trained since is not to be trusted",
@@ -50,7 +51,9 @@ def check(
     a rank began without a call that its peers made before, or the first forward from another line. Where a rank left its
     loop early: the first forward that it made in a later turn of the loop than its peers.
     """
-    mixed_up = failures is not None and any(failure.echo is Echo.MISMATCHED for failure in failures.all)
+    mixed_up = failures is not None and any(
+        failure.secondary_error is SecondaryError.MISMATCHED for failure in failures.all
+    )
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
     if iterations.out_of_step is not None:
         yield _by_counts(iterations.out_of_step, timeline, code)
@@ -66,20 +69,20 @@ def check(
         yield from _by_calls(iterations, desyncs)
 
 
-def _by_counts(parted: OutOfStep, timeline: Timeline | None, code: SourceCode | None) -> Finding:
+def _by_counts(parted: IterationSkew, timeline: Timeline | None, code: SourceCode | None) -> Finding:
     sides, seq = parted.sides, parted.seq
-    everyone = (*sides.odd, *sides.usual)
-    apart: Mapping[int, Made] = {}
+    everyone = (*sides.minority, *sides.majority)
+    stack_desync: Mapping[int, IssuedCall] = {}
     if timeline is not None:
-        waits = {rank: made for rank in seq if (made := timeline.waiting(rank)) is not None}
-        apart = waits or _came_apart(timeline, everyone, parted.equal)
+        waits = {rank: issued for rank in seq if (issued := timeline.waiting(rank)) is not None}
+        stack_desync = waits or _came_apart(timeline, everyone, parted.equal)
     called = [rank for rank in everyone if rank in parted.own]
     return RULE.finding(
         _said_of_calls(parted) if called else _said_of_counts(parted),
-        ranks=sides.odd,
+        ranks=sides.minority,
         where=[
             *(_called_by_some(rank, parted.own[rank], timeline, code) for rank in called if parted.own[rank].place),
-            *(where for where in witnesses(apart, everyone) if where.rank not in called),
+            *(where for where in witnesses(stack_desync, everyone) if where.rank not in called),
         ],
         remedy=OF_A_CALL if called else None,
         iteration=parted.iteration,
@@ -87,24 +90,21 @@ def _by_counts(parted: OutOfStep, timeline: Timeline | None, code: SourceCode | 
     )
 
 
-def _said_of_counts(parted: OutOfStep) -> str:
+def _said_of_counts(parted: IterationSkew) -> str:
     by_count: dict[tuple[int, bool], list[int]] = {}
-    for rank in (*parted.sides.odd, *parted.sides.usual):
+    for rank in (*parted.sides.minority, *parted.sides.majority):
         by_count.setdefault((parted.seq[rank], rank in parted.before), []).append(rank)
-    said = " and ".join(
-        f"{group_ranks(ranks)} {f'had made {count} before it' if before else f'after {count}'}"
-        for (count, before), ranks in by_count.items()
-    )
-    return f"iteration {parted.iteration} did not begin after equally many collectives: {said}"
+    said = " and ".join(f"{group_ranks(ranks)} issued {count}" for (count, _), ranks in by_count.items())
+    return f"collective counts differ at the start of iteration {parted.iteration}: {said}"
 
 
-def _said_of_calls(parted: OutOfStep) -> str:
+def _said_of_calls(parted: IterationSkew) -> str:
     called = group_ranks([*parted.own])
     others = group_ranks([rank for rank in parted.seq if rank not in parted.own])
     names = " or ".join(dict.fromkeys(f"{call.op} #{call.seq}" for call in parted.own.values()))
     began = f"began iteration {parted.iteration}"
     stand_there = {*parted.own} <= {*parted.before}
-    if {*parted.sides.odd} <= {*parted.own}:
+    if {*parted.sides.minority} <= {*parted.own}:
         told = (
             f"{called} called {names} where {others} {began}"
             if stand_there
@@ -116,7 +116,7 @@ def _said_of_calls(parted: OutOfStep) -> str:
             if stand_there
             else f"{others} {began} without {names} that {called} called before it"
         )
-    return f"{told}; of two sides neither can be told right" if parted.sides.tied else told
+    return f"{told}{tie_note(tied=parted.sides.tied)}"
 
 
 def _called_by_some(rank: int, call: CollectiveCall, timeline: Timeline | None, code: SourceCode | None) -> Where:
@@ -133,27 +133,27 @@ def _stack(rank: int, call: CollectiveCall, timeline: Timeline | None) -> tuple[
     if timeline is None or call.seq is None:
         return ()
     default = next((group for group in timeline.groups if not group.name), None)
-    made = timeline.made(default, rank, call.seq) if default is not None else None
-    return made.stack if made is not None and made.place == call.place else ()
+    issued = timeline.issued(default, rank, call.seq) if default is not None else None
+    return issued.stack if issued is not None and issued.place == call.place else ()
 
 
 def _by_calls(iterations: Iterations, desyncs: Desyncs | None) -> Iterator[Finding]:
     """Where two calls met that are no one's too many: the ranks that were an iteration further than the others."""
     for desync in desyncs.of(Cause.MISMATCH) if desyncs is not None else ():
-        at = {rank: iterations.at(rank, desync.seq) for rank in desync.made}
+        at = {rank: iterations.at(rank, desync.seq) for rank in desync.issued}
         known = {number for number in at.values() if number is not None}
         if desync.group.name or None in at.values() or len(known) != 2:
             continue
         further = max(known)
         ahead = [rank for rank, number in at.items() if number == further]
-        if set(ahead) in ({*desync.odd}, {*desync.usual}):
+        if set(ahead) in ({*desync.minority}, {*desync.majority}):
             behind = [rank for rank in at if rank not in ahead]
-            tied = "; of two sides neither can be told right" if desync.tied else ""
+            tied = tie_note(tied=desync.tied)
             yield RULE.finding(
-                f"{group_ranks(ahead)} began iteration {further} without {names(desync.made, behind)} that "
+                f"{group_ranks(ahead)} began iteration {further} without {names(desync.issued, behind)} that "
                 f"{group_ranks(behind)} made in iteration {min(known)}{tied}",
                 ranks=desync.culprits,
-                where=witnesses(desync.made, (*desync.odd, *desync.usual)),
+                where=witnesses(desync.issued, (*desync.minority, *desync.majority)),
                 iteration=further,
                 seq=desync.seq,
             )
@@ -162,15 +162,16 @@ def _by_calls(iterations: Iterations, desyncs: Desyncs | None) -> Iterator[Findi
 def _by_lines(parted: OtherForward) -> Finding:
     sides = parted.sides
     by_place: dict[Frame, list[int]] = {}
-    for rank in (*sides.odd, *sides.usual):
+    for rank in (*sides.minority, *sides.majority):
         by_place.setdefault(parted.places[rank], []).append(rank)
     said = " and ".join(
         f"{group_ranks(ranks)} in {place.function} ({PurePath(place.file).name}:{place.line})"
         for place, ranks in by_place.items()
     )
     return RULE.finding(
-        f"forward {parted.number} was not the same on every rank: {said}; then gradients met that do not belong together",
-        ranks=sides.odd,
+        f"forward {parted.number} was not the same on every rank: {said}; gradients of different computations were "
+        "reduced together",
+        ranks=sides.minority,
         where=[
             Where.at(place, rank=rank, note=f"forward {parted.number}")
             for place, ranks in by_place.items()
@@ -181,12 +182,12 @@ def _by_lines(parted: OtherForward) -> Finding:
     )
 
 
-def _left_by(parted: PassedOver, desyncs: Desyncs) -> Desync | None:
+def _left_by(parted: SkippedBatch, desyncs: Desyncs) -> Desync | None:
     """How the ranks that passed over a batch left their loop early, or None where it was not they who did."""
-    return next((desync for desync in desyncs.of(Cause.LEFT) if desync.odd == parted.ahead), None)
+    return next((desync for desync in desyncs.of(Cause.LEFT) if desync.minority == parted.ahead), None)
 
 
-def _by_turns(parted: PassedOver, left: Desync, code: SourceCode | None) -> Finding:
+def _by_turns(parted: SkippedBatch, left: Desync, code: SourceCode | None) -> Finding:
     behind = [rank for rank in parted.turns if rank not in parted.ahead]
     by_turn: dict[int, list[int]] = {}
     for rank in (*parted.ahead, *behind):
@@ -196,21 +197,21 @@ def _by_turns(parted: PassedOver, left: Desync, code: SourceCode | None) -> Find
     return RULE.finding(
         f"{group_ranks(parted.ahead)} passed over a batch before forward {parted.forward}, where the loop stood at "
         f"{stood}; since then gradients are averaged with those of other steps",
-        ranks=parted.sides.odd,
-        where=witnesses(left.made, (*left.odd, *left.usual)),
+        ranks=parted.sides.minority,
+        where=witnesses(left.issued, (*left.minority, *left.majority)),
         details=[f"the loop has a `continue` at {' and '.join(lines)}"] if lines else [],
         forward=parted.forward,
         turns={str(rank): turn for rank, turn in sorted(parted.turns.items())},
     )
 
 
-def _came_apart(timeline: Timeline, ranks: Sequence[int], equal: int) -> Mapping[int, Made]:
+def _came_apart(timeline: Timeline, ranks: Sequence[int], equal: int) -> Mapping[int, IssuedCall]:
     """The first calls after number `equal` that these ranks made from different lines; none where they never did."""
     for group in timeline.groups:
         if group.name:
             continue  # iterations are counted against the default group
         for seq in range(equal + 1, group.top + 1):
-            made = {rank: call for rank in ranks if (call := timeline.made(group, rank, seq)) is not None}
-            if len({call.stack for call in made.values()}) > 1:
-                return made
+            issued = {rank: call for rank in ranks if (call := timeline.issued(group, rank, seq)) is not None}
+            if len({call.stack for call in issued.values()}) > 1:
+                return issued
     return {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.standstill import Standstill
-from ddpdoctor.analysis.telling import Activity
+from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -18,20 +18,20 @@ RULE = Rule(
 )
 
 
-def check(standstill: Standstill) -> Iterator[Finding]:
-    """One finding a rank, with the file and the place in the kernel as far as /proc tells."""
-    for doing in standstill.culprits(Activity.UNINTERRUPTIBLE):
-        state = doing.process
+def check(hang: Hang) -> Iterator[Finding]:
+    """One finding per rank, with the file and the place in the kernel as far as /proc tells."""
+    for activity in hang.culprits(Activity.UNINTERRUPTIBLE):
+        state = activity.process
         if state is None:
             continue
         kernel = f", in the kernel's {state.kernel_function}" if state.kernel_function else ""
         yield RULE.finding(
-            f"{standstill.said_of([doing])}{kernel}; {standstill.wait_for([doing])}",
-            ranks=(doing.rank,),
-            where=standstill.where([doing]),
+            f"{hang.said_of([activity])}{kernel}; {hang.wait_for([activity])}",
+            ranks=(activity.rank,),
+            where=hang.where([activity]),
             pid=state.pid,
             system_call=state.system_call,
             waits_on=state.waits_on,
             kernel_function=state.kernel_function,
-            seconds=standstill.seconds,
+            seconds=hang.seconds,
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from ddpdoctor.analysis.doing import OWN_END, Doing, Doings
-from ddpdoctor.analysis.telling import Activity
+from ddpdoctor.analysis.hangs.rank_activity import OWN_END, Activities, RankActivity
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankExit
@@ -23,26 +23,26 @@ RULE = Rule(
 )
 
 
-def check(doings: Doings, exits: PerRank[RankExit] | None, stall: Stall | None) -> Iterator[Finding]:
+def check(activities: Activities, exits: PerRank[RankExit] | None, stall: Stall | None) -> Iterator[Finding]:
     """The ranks that are leaving, where no rank is still at work; of those that clean up, only the ones that do not get on."""
-    leaving = doings.of(Activity.EXITING)
-    if len(leaving) < len(doings.each):
+    leaving = activities.of(Activity.EXITING)
+    if len(leaving) < len(activities.each):
         return
-    kept_alive = tuple(doing for doing in leaving if doing.operation != OWN_END)
-    leaving = kept_alive or tuple(doing for doing in leaving if not doing.moves)
+    kept_alive = tuple(activity for activity in leaving if activity.operation != OWN_END)
+    leaving = kept_alive or tuple(activity for activity in leaving if not activity.moves)
     if leaving:
         failed = {entry.rank for entry in exits or () if entry.value.error is not None}
         yield RULE.finding(
             f"{_subject(leaving, failed)}{_since(stall)}: the main thread is in {leaving[0].operation}{_keeper(leaving[0])}",
-            ranks=[doing.rank for doing in leaving],
-            where=[where for doing in leaving if (where := _where(doing)) is not None],
+            ranks=[activity.rank for activity in leaving],
+            where=[where for activity in leaving if (where := _where(activity)) is not None],
             seconds=stall.seconds if stall is not None else None,
-            after_an_error=sorted(failed & {doing.rank for doing in leaving}),
+            after_an_error=sorted(failed & {activity.rank for activity in leaving}),
         )
 
 
-def _subject(leaving: tuple[Doing, ...], failed: set[int]) -> str:
-    ranks = [doing.rank for doing in leaving]
+def _subject(leaving: tuple[RankActivity, ...], failed: set[int]) -> str:
+    ranks = [activity.rank for activity in leaving]
     verb = "do" if len(ranks) > 1 else "does"
     after = " after an error" if failed & {*ranks} else ""
     return f"{group_ranks(ranks)} {verb} not exit{after}"
@@ -52,14 +52,14 @@ def _since(stall: Stall | None) -> str:
     return f" for {stall.seconds:.1f} s" if stall is not None and stall.seconds is not None else ""
 
 
-def _keeper(doing: Doing) -> str:
-    if doing.place is None:
+def _keeper(activity: RankActivity) -> str:
+    if activity.place is None:
         return ""
-    return f", kept alive by {doing.place.function} ({PurePath(doing.place.file).name}:{doing.place.line})"
+    return f", kept alive by {activity.place.function} ({PurePath(activity.place.file).name}:{activity.place.line})"
 
 
-def _where(doing: Doing) -> Where | None:
-    if doing.place is None:
+def _where(activity: RankActivity) -> Where | None:
+    if activity.place is None:
         return None
-    place = doing.place
-    return Where.at(place, rank=doing.rank, note="keeps the process alive")
+    place = activity.place
+    return Where.at(place, rank=activity.rank, note="keeps the process alive")

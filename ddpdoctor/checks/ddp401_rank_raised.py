@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.failures import Failure, Failures, spoken, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, spoken, unique_ranks, who
 from ddpdoctor.evidence.ranks import RankError
 from ddpdoctor.model import Finding, Rule, Severity
 
+UNNAMED = "an exception that the log does not name"
 RULE = Rule(
     code="DDP401",
     name="rank-raised",
     summary="a rank raised an exception, and its peers lost it",
     severity=Severity.FAIL,
     remedy="fix the error at this line; what the other ranks print about closed connections and timeouts comes from it",
-    explains=("DDP305", "DDP306", "DDP307", "DDP308", "DDP311", "DDP314", "DDP318", "DDP408", "DDP418"),
+    explains=(
+        "DDP205",
+        "DDP226",
+        "DDP305",
+        "DDP306",
+        "DDP307",
+        "DDP308",
+        "DDP311",
+        "DDP314",
+        "DDP318",
+        "DDP408",
+        "DDP418",
+        "DDP426",
+    ),
 )
 SHOWN_OTHERS = 3
+APART_SECONDS = 2.0  # torchrun looks every 0.1 s, its tables show whole seconds
 # what to do about errors that no line of the user's own is to blame for
 _REMEDIES = {
     r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal|exited unexpectedly)": (
@@ -57,6 +72,7 @@ def check(failures: Failures) -> Iterator[Finding]:
         where=[where for failure in same for where in failure.where("raised here")],
         details=[
             *_asserted(first, failures),
+            *(["the log shows no line of the user's own code"] if first.error.stack and first.place is None else []),
             *(
                 f"later {failure.who} raised {spoken(failure.error)}"
                 for failure in later[:SHOWN_OTHERS]
@@ -64,6 +80,7 @@ def check(failures: Failures) -> Iterator[Finding]:
             ),
         ],
         remedy=_remedy(first.error),
+        severity=Severity.WARN if first.error.type == UNNAMED else None,
         type=first.error.type,
         error=first.error.message,
         exit_code=first.exit.exit_code,
@@ -97,12 +114,33 @@ def _wordless(failures: Failures) -> Iterator[Finding]:
             exit_code=left[0].exit.exit_code,
         )
     elif found:
-        yield RULE.finding(
-            f"{who(found)} ended with exit code {found[0].exit.exit_code}, and nothing that explains it is in the logs given",
-            ranks=unique_ranks(found),
-            remedy="give what these ranks wrote to stderr as well: torchrun keeps it with `--log-dir DIR --redirects 3`",
-            exit_code=found[0].exit.exit_code,
-        )
+        yield _without_a_message(found, failures)
+
+
+def _without_a_message(found: Sequence[Failure], failures: Failures) -> Finding:
+    """Of ranks that ended at once with one code nothing shows which was first: none is named."""
+    codes = sorted({failure.exit.exit_code for failure in found if failure.exit.exit_code is not None})
+    times = {failure.exit.ended_at for failure in found}
+    alone = len(found) == 1 and found[0].rank is not None
+    spared = {failure.rank for failure in failures.all if failure.exit.ended_by_launcher} | {*failures.finished}
+    first = min(found, key=lambda failure: failure.exit.ended_at or 0.0)
+    named = [first] if alone or (None not in times and _apart(found)) else []
+    ended = f"{who(named or found)} ended with exit code {' and '.join(map(str, codes if not named else [first.exit.exit_code]))}"
+    closed = failures.log.closed if failures.log is not None else 0
+    certain = bool(named) and (bool(spared or closed) or len(found) > 1)
+    return RULE.finding(
+        f"{ended}, and nothing that explains it is in the logs given",
+        ranks=unique_ranks(named),
+        severity=None if certain else Severity.WARN,
+        remedy="give what these ranks wrote to stderr as well: torchrun keeps it with `--log-dir DIR --redirects 3`",
+        exit_code=first.exit.exit_code,
+    )
+
+
+def _apart(found: Sequence[Failure]) -> bool:
+    """Whether one of them ended clearly before the others."""
+    times = sorted(failure.exit.ended_at or 0.0 for failure in found)
+    return len(times) > 1 and times[1] - times[0] >= APART_SECONDS
 
 
 def _key(failure: Failure) -> tuple[str, object]:

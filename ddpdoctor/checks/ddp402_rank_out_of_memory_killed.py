@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failure, Failures
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, who
+from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP402",
@@ -14,7 +14,19 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="ask for more memory for each node, or need less: fewer or smaller DataLoader workers (each holds a copy of what "
     "the data set keeps in Python lists), a smaller prefetch_factor, data that is mapped instead of loaded",
-    explains=("DDP305", "DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP401", "DDP403", "DDP408", "DDP418"),
+    explains=(
+        "DDP305",
+        "DDP306",
+        "DDP307",
+        "DDP308",
+        "DDP314",
+        "DDP318",
+        "DDP401",
+        "DDP403",
+        "DDP408",
+        "DDP418",
+        "DDP426",
+    ),
 )
 GIB = 1 << 30
 
@@ -24,8 +36,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     proven = [failure for failure in failures.killed if failure.exit.signal == 9 and _proof(failure)]
     if proven:
         yield RULE.finding(
-            f"{group_ranks([rank for failure in proven for rank in failure.ranks])} died of SIGKILL for memory: "
-            f"{_proof(proven[0])}",
+            f"{who(proven)} died of SIGKILL for memory: {_proof(proven[0])}",
             ranks=[rank for failure in proven for rank in failure.ranks],
             proofs=[_proof(failure) for failure in proven],
             memory_limit_bytes=proven[0].exit.memory_limit_bytes,

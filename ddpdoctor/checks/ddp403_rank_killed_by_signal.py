@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.failures import Failure, Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
@@ -29,7 +29,20 @@ RULE = Rule(
     summary="a signal ended a rank, and its peers lost it",
     severity=Severity.FAIL,
     remedy="find out who sent the signal: the scheduler, the kernel, a person",
-    explains=("DDP305", "DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+    explains=(
+        "DDP205",
+        "DDP226",
+        "DDP305",
+        "DDP306",
+        "DDP307",
+        "DDP308",
+        "DDP314",
+        "DDP318",
+        "DDP401",
+        "DDP408",
+        "DDP418",
+        "DDP426",
+    ),
 )
 
 
@@ -43,7 +56,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     for name, killed in by_signal.items():
         ranks = unique_ranks(killed)
         yield RULE.finding(
-            f"{group_ranks(ranks)} died of {name}" + (f": {ended_by}" if ended_by else ""),
+            f"{_subject(killed)} died of {name}" + (f": {ended_by}" if ended_by else ""),
             ranks=ranks,
             where=[where for failure in killed if (where := _where(failure)) is not None],
             details=_last_words(killed),
@@ -51,6 +64,11 @@ def check(failures: Failures) -> Iterator[Finding]:
             signal=name,
             exit_code=killed[0].exit.exit_code,
         )
+
+
+def _subject(killed: Sequence[Failure]) -> str:
+    ranks = unique_ranks(killed)
+    return group_ranks(ranks) if ranks else "a process of the job, whose rank the log does not show,"
 
 
 def _name(failure: Failure) -> str:

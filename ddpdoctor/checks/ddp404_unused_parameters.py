@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failure, Failures, unique_ranks, who
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
+
+
+def _is_no_static_graph(text: str) -> bool:
+    return "training graph has changed" not in text
+
 
 RULE = Rule(
     code="DDP404",
@@ -16,6 +21,13 @@ RULE = Rule(
     remedy="let every parameter take part in every loss, or freeze it before wrapping; where it depends on the data, wrap with "
     "find_unused_parameters=True. TORCH_DISTRIBUTED_DEBUG=INFO adds the names",
     explains=("DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+    errors=(
+        ErrorPattern(
+            regex=r"Expected to have finished reduction in the prior iteration before starting a new one|parameters that "
+            r"were not used in producing (?:the )?loss|did not receive grad for rank|participate in calculating loss",
+            applies=_is_no_static_graph,
+        ),
+    ),
 )
 SHOWN = 8
 
@@ -33,10 +45,10 @@ def check(failures: Failures) -> Iterator[Finding]:
         by_parameters.setdefault(_parameters(failure.words), []).append(failure)
     ranks = unique_ranks(found)
     said = " and ".join(
-        f"{who(group)} had no gradient of {_spoken(parameters)}" for parameters, group in by_parameters.items()
+        f"{who(group)}: {_spoken(parameters)} received no gradient" for parameters, group in by_parameters.items()
     )
     yield RULE.finding(
-        f"{said} from the step before",
+        f"{said} in the previous step",
         ranks=ranks,
         where=[where for failure in found for where in failure.where("begins the next step here")],
         parameters={"+".join(map(str, unique_ranks(group))): [*names] for names, group in by_parameters.items()},

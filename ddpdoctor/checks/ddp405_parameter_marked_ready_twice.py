@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP405",
@@ -16,6 +16,11 @@ RULE = Rule(
     remedy="use checkpoint(..., use_reentrant=False); with find_unused_parameters=True return tensors, dicts, tuples or "
     "dataclasses from forward, since DDP cannot look into other objects; do not use a parameter outside of forward",
     explains=("DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+    errors=(
+        ErrorPattern(
+            regex=r"Expected to mark a variable ready only once|has been marked as ready twice",
+        ),
+    ),
 )
 
 _WHICH = re.compile(r"Parameter at index (?P<index>\d+)(?: with name (?P<name>\S+))? has been marked as ready twice")

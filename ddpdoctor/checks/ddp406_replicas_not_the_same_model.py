@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failure, Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP406",
@@ -17,6 +17,12 @@ RULE = Rule(
     remedy="build the model from the same code and configuration on every rank: no layer that depends on the rank, on local data "
     "(the number of classes found in local files) or on the order of a set",
     explains=("DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+    errors=(
+        ErrorPattern(
+            regex=r"DDP expects same model across all ranks(?!.*inconsistent (?:0|\d{7,}) params)|appears not to match "
+            r"(?:sizes|strides)",
+        ),
+    ),
 )
 
 _COUNTS = re.compile(
@@ -35,14 +41,14 @@ def check(failures: Failures) -> Iterator[Finding]:
     if len(set(counts.values())) > 1:
         sides = vote(counts)
         by_count: dict[int, list[int]] = {}
-        for rank in (*sides.odd, *sides.usual):
+        for rank in (*sides.minority, *sides.majority):
             by_count.setdefault(counts[rank], []).append(rank)
         (count, ranks), *others = by_count.items()
         rest = " and ".join(f"{group_ranks(others_ranks)} {other}" for other, others_ranks in others)
         yield RULE.finding(
             f"the model of {group_ranks(ranks)} has {count} parameters, that of {rest}",
-            ranks=sides.odd,
-            where=sorted(where, key=lambda one: one.rank not in sides.odd),
+            ranks=sides.minority,
+            where=sorted(where, key=lambda one: one.rank not in sides.minority),
             parameters={str(rank): count for rank, count in sorted(counts.items())},
         )
         return
@@ -56,7 +62,7 @@ def _counts(failure: Failure) -> Iterator[tuple[int, int]]:
 
 
 def _by_shape(failures: Failures, found: tuple[Failure, ...]) -> Iterator[Finding]:
-    """Each rank compares itself with rank 0 alone: where most ranks differ from it, rank 0 is the odd one."""
+    """Each rank compares itself with rank 0 alone: where most ranks differ from it, rank 0 is the minority."""
     differ = unique_ranks(found)
     known = {rank for failure in failures.all for rank in failure.ranks} | {*failures.finished, 0}
     sides = vote({rank: rank in differ for rank in known})
@@ -69,7 +75,7 @@ def _by_shape(failures: Failures, found: tuple[Failure, ...]) -> Iterator[Findin
 
     yield RULE.finding(
         f"{what} on {who(found)}, and another one on rank 0",
-        ranks=sides.odd if differ else (),
+        ranks=sides.minority if differ else (),
         where=[where for failure in found for where in failure.where("wraps its model here")],
         index=int(told["index"]) if told is not None else None,
     )

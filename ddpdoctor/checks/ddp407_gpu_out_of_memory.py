@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks, who
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP407",
@@ -15,7 +15,23 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="use a smaller batch or activation checkpointing. Where one rank alone ran out: other processes on its GPU "
     "(`nvidia-smi`), tensors that all ranks load to cuda:0 (torch.load without map_location), longer samples on that rank",
-    explains=("DDP305", "DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+    explains=(
+        "DDP305",
+        "DDP306",
+        "DDP307",
+        "DDP314",
+        "DDP318",
+        "DDP401",
+        "DDP403",
+        "DDP408",
+        "DDP418",
+    ),
+    errors=(
+        ErrorPattern(
+            regex=r"(?:CUDA|HIP|XPU|NPU) out of memory|OutOfMemoryError(?!: Task was killed)|(?:CUDA|HIP) error: out of "
+            r"memory|Cuda failure (?:\d+ )?'out of memory'|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED",
+        ),
+    ),
 )
 
 _TRIED = re.compile(r"Tried to allocate (?P<size>[\d.]+ [KMGT]i?B)")

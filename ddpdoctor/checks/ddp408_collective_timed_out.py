@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.absence import MOVING_SECONDS
-from ddpdoctor.analysis.doing import Doings
-from ddpdoctor.analysis.timeline import GroupTimeline, Timeline
-from ddpdoctor.analysis.watchdog import Watchdogs
-from ddpdoctor.analysis.wording import names, unplaced, verb, witnesses
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.messages.collectives import unplaced, verb, witnesses
+from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 TIMED_OUT = re.compile(
@@ -35,16 +36,20 @@ RULE = Rule(
 
 
 def check(
-    exits: PerRank[RankExit] | None, timeline: Timeline | None, watchdogs: Watchdogs | None, doings: Doings | None
+    exits: PerRank[RankExit] | None,
+    timeline: Timeline | None,
+    watchdogs: Watchdogs | None,
+    activities: Activities | None,
+    graph: WaitForGraph | None,
 ) -> Iterator[Finding]:
     """One finding for all ranks whose own error is a timeout; the culprits are those that never came, where that is known.
 
     Where there are dumps alone, and not of all ranks: that the others wait, and that it is open what those do.
     """
     if exits is None and timeline is None:
-        raise SkipCheck("no RankExit and no FlightRecord: nobody saw a rank end, and there is no dump")
-    if exits is None and doings is None and timeline is not None:
-        yield from _without_a_dump(timeline)
+        raise SkipCheck(NO_DUMP_AND_NO_EXIT)
+    if exits is None and activities is None and graph is not None:
+        yield from _without_a_dump(graph)
     timed_out = {}
     late: set[int] = set()
     for entry in exits or ():
@@ -61,8 +66,10 @@ def check(
         _, seconds = next(iter(timed_out.values()))
         after = max(1, min(60, int(seconds / 2)))  # well before the timeout ends the job again
         never = f"; {group_ranks(absent)} never came" if absent else ""
+        by_log_alone = timeline is None and activities is None
         yield RULE.finding(
-            f"{group_ranks([*timed_out])} gave up waiting in a collective after {seconds:g} s{never}",
+            f"{group_ranks([*timed_out])} gave up waiting in {_call(watchdogs)} after {seconds:g} s{never}",
+            severity=Severity.WARN if by_log_alone and not absent else None,
             ranks=absent,
             where=[where for rank, (ending, _) in timed_out.items() if (where := _where(rank, ending)) is not None],
             details=[*_by_call(watchdogs)] if watchdogs is not None and timeline is None else (),
@@ -73,38 +80,38 @@ def check(
     elif watchdogs is not None and watchdogs.stood_still:
         still = watchdogs.stood_still
         yield RULE.finding(
-            f"NCCL's monitor ended {group_ranks(still)}: {verb(still, 'its watchdog', 'their watchdogs')} came no further",
+            f"NCCL's heartbeat monitor aborted {group_ranks(still)}: "
+            f"{verb(still, 'its watchdog thread was', 'their watchdog threads were')} stuck",
+            severity=Severity.WARN if timeline is None and activities is None else None,
             details=[_STOOD_STILL],
             stood_still=still,
         )
 
 
-def _without_a_dump(timeline: Timeline) -> Iterator[Finding]:
-    """The call that every rank with a dump has waited in the longest, where other members left none."""
-    waited = [group for group in timeline.groups if _all_but_the_unrecorded_wait(group)]
-    if waited:
-        group = min(waited, key=lambda group: min(made.created_ns for made in group.open.values()))
-        unknown = [rank for rank in group.members if rank not in group.recorded]
-        yield RULE.finding(
-            f"{group_ranks(group.recorded)} {verb(group.recorded, 'waits', 'wait')} in {names(group.open, group.open)}, and "
-            f"{group_ranks(unknown)} left no dump",
-            where=witnesses(group.open, group.recorded),
-            details=unplaced(group.open, group.recorded),
-            remedy=f"give the dump or the log of {group_ranks(unknown)} as well: without them it is open whether "
-            f"{verb(unknown, 'it never came, or died, or waits there too', 'they never came, or died, or wait there too')}",
-            without_dump=unknown,
-        )
+def _call(watchdogs: Watchdogs | None) -> str:
+    """The call that all watchdogs name, or `a collective`."""
+    names = {one.name for one in watchdogs.gave_up.values()} if watchdogs is not None else set()
+    return names.pop() if len(names) == 1 else "a collective"
 
 
-def _all_but_the_unrecorded_wait(group: GroupTimeline) -> bool:
-    ages = [made.seconds for made in group.open.values() if made.seconds is not None]
-    return (
-        group.lane.told
-        and len(group.recorded) < len(group.members)
-        and {*group.open} == {*group.recorded}
-        and {made.seq for made in group.open.values()} == {group.awaited}
-        and not group.clashes
-        and (not ages or max(ages) >= MOVING_SECONDS)
+def _without_a_dump(graph: WaitForGraph) -> Iterator[Finding]:
+    """The ranks without a dump that all others wait for: they died, or could not write it."""
+    if graph.reason is not Reason.MISSING:
+        return
+    awaited = [*graph.awaiting(graph.ranks)]
+    waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
+    unknown = graph.ranks
+    yield RULE.finding(
+        f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')} in "
+        f"{' and '.join(operation.name for operation, _ in awaited)}, and {group_ranks(unknown)} left no dump",
+        ranks=unknown,
+        where=witnesses(waiting, sorted(waiting)),
+        details=[*graph.details(), *unplaced(waiting, sorted(waiting))],
+        remedy=f"see whether {group_ranks(unknown)} died: its log, its exit code, the kernel's log of its host (out of memory, "
+        f"Xid). If {verb(unknown, 'it', 'they')} left a dump or a log elsewhere, give that as well: without it is open whether "
+        f"{verb(unknown, 'it never came, or died, or waits there too', 'they never came, or died, or wait there too')}",
+        without_dump=[*unknown],
+        waiting=[*graph.waiting],
     )
 
 
@@ -115,14 +122,14 @@ def _absent(timeline: Timeline | None, watchdogs: Watchdogs | None) -> Sequence[
 
 
 def _by_call(watchdogs: Watchdogs) -> Iterator[str]:
-    yield f"by the words of NCCL's watchdogs they gave up: {'; '.join(watchdogs.told())}"
+    yield f"NCCL watchdog timeouts: {'; '.join(watchdogs.told())}"
     if watchdogs.together:
         yield (
-            "none of these came late: a rank that the log does not show never made this call, or, if there is none, the network "
-            "or a GPU does not carry it (`ddpdoctor net`, `ddpdoctor env`)"
+            "every logged rank reached this call: a rank missing from the log never issued it, or the network or a GPU "
+            "is stuck (`ddpdoctor net`, `ddpdoctor env`)"
         )
     if watchdogs.stood_still:
-        yield f"the watchdog of {group_ranks(watchdogs.stood_still)} came no further itself: {_STOOD_STILL}"
+        yield f"the watchdog of {group_ranks(watchdogs.stood_still)} was stuck itself: {_STOOD_STILL}"
     if watchdogs.silent and len(watchdogs.silent) < len(watchdogs.gave_up):
         yield (
             f"the watchdog of {group_ranks(watchdogs.silent)} said nothing: this call was never made there, or the launcher was "

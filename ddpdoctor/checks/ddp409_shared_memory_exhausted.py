@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.limits import SharedMemory
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP409",
@@ -16,14 +16,34 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="give the container a larger one (`docker run --shm-size=16g`, or `--ipc=host`; in Kubernetes an emptyDir of medium "
     "Memory at /dev/shm), or use fewer workers and a smaller prefetch_factor",
-    explains=("DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP401", "DDP403", "DDP408", "DDP418"),
+    explains=(
+        "DDP306",
+        "DDP307",
+        "DDP308",
+        "DDP314",
+        "DDP318",
+        "DDP401",
+        "DDP403",
+        "DDP408",
+        "DDP418",
+        "DDP420",
+        "DDP426",
+    ),
+    errors=(
+        ErrorPattern(
+            regex=r"unable to (?:allocate|open|mmap|resize) shared memory|unable to (?:mmap \d+ bytes from|write to) file "
+            r"</torch|killed by signal: Bus error|/dev/shm.*No space left|No space left.*/dev/shm|[Bb]us error "
+            r"encountered in worker|failed to extend /dev/shm|creating shared memory segment|insufficient shared "
+            r"memory",
+        ),
+    ),
 )
 GIB = 1 << 30
 
 
 def check(failures: Failures, memory: PerRank[SharedMemory] | None) -> Iterator[Finding]:
     """The ranks whose shared memory ran out, and the size of /dev/shm where it is known."""
-    found = failures.of("DDP409")
+    found = failures.of("DDP409") or tuple(failure for failure in failures.of("DDP420") if failure.in_shared_memory)
     if not found:
         return
     ranks = unique_ranks(found)

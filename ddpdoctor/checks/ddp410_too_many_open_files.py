@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.limits import Limits
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP410",
@@ -17,6 +17,11 @@ RULE = Rule(
     remedy="raise the limit (`ulimit -n 65536` before the launcher; LimitNOFILE for services), close files, or let workers share "
     "tensors by name: torch.multiprocessing.set_sharing_strategy('file_system')",
     explains=("DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+    errors=(
+        ErrorPattern(
+            regex=r"[Tt]oo many open files|received 0 items of ancdata",
+        ),
+    ),
 )
 
 

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.by_value import Setters, who_sets
+from ddpdoctor.analysis.launch.group_by_value import Setters, who_sets
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.host import Environment
@@ -29,7 +29,7 @@ def check(
 ) -> Iterator[Finding]:
     """One finding where DETAIL is set and a rank has died of SIGSEGV, or would: torch has no GPU and so uses gloo."""
     if environment is None and exits is None:
-        raise SkipCheck("no Environment, and nobody saw a rank end")
+        raise SkipCheck("no environment variables and no exit status of any rank")
     setters = dict(who_sets(environment, (VARIABLE,))).get(VARIABLE) if environment is not None else None
     launched_with = setters is not None and any(map(_is_detail, setters.values))
     crashed = [entry for entry in exits or () if entry.value.signal == signal.SIGSEGV]

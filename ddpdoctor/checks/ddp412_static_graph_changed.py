@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks, who
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP412",
@@ -15,6 +15,11 @@ RULE = Rule(
     remedy="leave static_graph out, and use find_unused_parameters=True where the parameters used depend on the data; or use the "
     "same ones in every step",
     explains=("DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP404", "DDP408", "DDP418"),
+    errors=(
+        ErrorPattern(
+            regex=r"[Yy]our training graph has changed in this iteration",
+        ),
+    ),
 )
 
 

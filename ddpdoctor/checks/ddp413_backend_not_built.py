@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP413",
@@ -15,6 +15,11 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="install the build of torch for your GPUs (a wheel without `+cpu`), or ask for gloo: init_process_group('gloo')",
     explains=("DDP318", "DDP401", "DDP408"),
+    errors=(
+        ErrorPattern(
+            regex=r"Distributed package doesn't have (?:\w+) built in",
+        ),
+    ),
 )
 
 _BACKEND = re.compile(r"doesn't have (?P<backend>\w+) built in")

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP414",
@@ -15,9 +15,18 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="start the job with `torchrun --nproc-per-node N SCRIPT`, which sets all four; `unset RANK WORLD_SIZE` to run alone",
     explains=("DDP318", "DDP401", "DDP408"),
+    errors=(
+        ErrorPattern(
+            regex=r"environment variable \w+ expected, but not set",
+        ),
+        ErrorPattern(
+            regex=r"unrecognized arguments: .{0,200}--local[-_]rank|arguments are required: .{0,200}--local[-_]rank",
+        ),
+    ),
 )
 
 _EXPECTED = re.compile(r"environment variable (?P<name>\w+) expected, but not set")
+_OPTION = re.compile(r"--local[-_]rank")
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 OTHERS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")  # a script then takes what is missing from these
 
@@ -25,7 +34,7 @@ OTHERS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")  # a script then t
 def check(environment: PerRank[Environment] | None, failures: Failures | None) -> Iterator[Finding]:
     """One finding for each set of missing names, from the environment or from what a rank died of."""
     if environment is None and failures is None:
-        raise SkipCheck("no Environment, and nobody saw a rank end")
+        raise SkipCheck("no environment variables and no exit status of any rank")
     found = [*_by_environment(environment)] if environment is not None else []
     yield from found or (_by_words(failures) if failures is not None else ())
 
@@ -43,8 +52,13 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
             missing=[variable["name"]],
         )
     else:
+        option = _OPTION.search(words)
+        required = "are required" in words
         yield RULE.finding(
-            f"the script of {who(found)} does not know --local-rank, which the launcher passed",
+            f"the script{f' of {who(found)}' if unique_ranks(found) else ''} "
+            + ("requires" if required else "does not accept")
+            + f" {option[0] if option is not None else '--local-rank'}, which the launcher "
+            + ("does not pass" if required else "passes"),
             ranks=unique_ranks(found),
             where=where,
             remedy="start it with `torchrun`, and read the local rank from the environment: int(os.environ['LOCAL_RANK'])",

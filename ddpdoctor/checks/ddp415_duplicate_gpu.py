@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpu, Gpus
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP415",
@@ -19,6 +19,11 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy='call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`, and give each rank all GPUs or one of its own',
     explains=("DDP307", "DDP318", "DDP401", "DDP408", "DDP418"),
+    errors=(
+        ErrorPattern(
+            regex=r"Duplicate GPU detected",
+        ),
+    ),
 )
 
 _TOLD = re.compile(
@@ -32,13 +37,13 @@ def check(
     gpus: PerRank[Gpus] | None,
     failures: Failures | None,
 ) -> Iterator[Finding]:
-    """One finding a GPU that several ranks of a host come to, by NCCL's own words or by what the ranks would choose."""
+    """One finding per GPU that several ranks of a host come to, by NCCL's own words or by what the ranks would choose."""
     if failures is not None and failures.of("DDP415"):
         yield from _by_words(failures)
     elif launches is not None and environments is not None and gpus is not None:
         yield from _by_choice(launches, environments, gpus)
     elif failures is None:
-        raise SkipCheck("no Gpus of launched ranks, and nobody saw a rank end")
+        raise SkipCheck("no GPU data of launched ranks and no exit status of any rank")
 
 
 def _by_words(failures: Failures) -> Iterator[Finding]:

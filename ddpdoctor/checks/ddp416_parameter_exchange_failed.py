@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, who
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.analysis.crashes.failures import Failures, who
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP416",
@@ -16,6 +16,11 @@ RULE = Rule(
     remedy="do not look for a difference between the models: look at the launch (two ranks on one GPU, a wrong number of "
     "processes, ranks that disagree about WORLD_SIZE) and at the other ranks' first error; `ddpdoctor net` tries the links",
     explains=("DDP307", "DDP318", "DDP401", "DDP406", "DDP408", "DDP418"),
+    errors=(
+        ErrorPattern(
+            regex=r"inconsistent (?:0|\d{7,}) params",
+        ),
+    ),
 )
 
 _COUNTS = re.compile(
@@ -29,8 +34,8 @@ def check(failures: Failures) -> Iterator[Finding]:
     told = next((match for failure in found if (match := _COUNTS.search(failure.words))), None)
     if told is not None:
         yield RULE.finding(
-            f"{who(found)} read from rank {told['other']} that its "
-            f"model has {told['differs']} parameters, which no model has; it has {told['has']} itself",
+            f"{who(found)} received the impossible parameter count {told['differs']} from rank {told['other']} (its own: "
+            f"{told['has']}): the exchange was corrupted",
             ranks=(int(told["other"]),),
             where=[where for failure in found for where in failure.where("wraps its model here")],
             has=int(told["has"]),

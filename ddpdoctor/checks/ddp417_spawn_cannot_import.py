@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP417",
@@ -16,6 +16,15 @@ RULE = Rule(
     remedy="put the function at the top level of a .py file and start it under `if __name__ == '__main__':`; in a notebook write "
     "it to a file first; or start the job with torchrun, which imports nothing",
     explains=("DDP318", "DDP401", "DDP403"),
+    errors=(
+        ErrorPattern(
+            regex=r"Can't (?:pickle|get) local object|Can't get attribute '[^']*' on <module '__m",
+            frames=r"/multiprocessing/",
+        ),
+        ErrorPattern(
+            regex=r"start a new process before the|bootstrapping phase|Safe importing of main module",
+        ),
+    ),
 )
 
 _LOCAL = re.compile(r"Can't (?:pickle|get) local object (?:'(?P<name>[^'\n]+)'|(?P<bare>\S+))")

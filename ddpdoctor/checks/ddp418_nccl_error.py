@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.failures import Failures, unique_ranks
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
 from ddpdoctor.evidence.nccl import NcclOutcome, NcclTransport, NcclTries, NcclTry
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.messages.known_errors import SHOWN_CHARACTERS, line_of, sentence
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP418",
@@ -16,71 +17,110 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="run it again with NCCL_DEBUG=WARN: the line before the error tells the call that failed, and on which host",
     explains=("DDP318", "DDP408"),
+    errors=(
+        ErrorPattern(
+            regex=r"no socket interface found",
+            sentence="NCCL found no network interface{on}",
+            remedy="set NCCL_SOCKET_IFNAME to the interface that leads to the other hosts; `ddpdoctor env` lists them",
+        ),
+        ErrorPattern(
+            regex=r"[Cc]onnect to (?P<addr>[\w.:%-]+?)<(?P<port>\d+)> (?:failed|returned) ?:? ?(?P<why>[A-Z][\w "
+            r"]*)(?!.*retrying)",
+            sentence="NCCL could not connect{on} to {addr} port {port}: {why}",
+            remedy="see which interface NCCL takes (NCCL_DEBUG=INFO, `NET/Socket : Using`) and set NCCL_SOCKET_IFNAME to "
+            "the one that leads "
+            "to the other hosts; open the ports between them; an address of no host of this job is a left-over rendezvous file",
+        ),
+        ErrorPattern(
+            regex=r"Got completion from peer .*(?:error|status=)\s*12|vendor err(?:or)? 129",
+            sentence="InfiniBand gave up on a peer after its retries (completion status 12){on}",
+            remedy="the NICs cannot reach each other: on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of show_gids; "
+            "check the cables",
+        ),
+        ErrorPattern(
+            regex=r"Got completion from peer",
+            sentence="InfiniBand reported a failed transfer{on}",
+            remedy="look at the port counters (`perfquery`, `ddpdoctor env` on that host) and at the cable",
+        ),
+        ErrorPattern(
+            regex=r"ibv_modify_qp failed",
+            sentence="InfiniBand could not connect two NICs{on}: ibv_modify_qp failed",
+            remedy="let NCCL use NICs of one fabric (NCCL_IB_HCA); on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of "
+            "show_gids",
+        ),
+        ErrorPattern(
+            regex=r"(?P<call>ibv_(?:reg_(?:dmabuf_)?mr\w*|create_\w+)) failed",
+            sentence="InfiniBand could not register memory or make a queue{on}: {call} failed",
+            remedy="raise the limit on locked memory: `ulimit -l unlimited`, in a container `--ulimit memlock=-1`",
+        ),
+        ErrorPattern(
+            regex=r"peer access is not supported",
+            sentence="two GPUs cannot reach each other's memory{on}: peer access is not supported between them",
+            remedy="choose GPUs that can (`nvidia-smi topo -p2p r`), or set NCCL_P2P_DISABLE=1, which goes around it, slowly",
+        ),
+        ErrorPattern(
+            regex=r"NVLink SHARP|\bNVLS\b.*(?:CUDA error|[Ff]ail)",
+            sentence="NCCL could not set up NVLink SHARP (NVLS) memory{on}",
+            remedy="look at the fabric manager (`systemctl status nvidia-fabricmanager`) and at memory that other "
+            "processes hold; "
+            "NCCL_NVLS_ENABLE=0 does without it",
+        ),
+        ErrorPattern(
+            regex=r"Message truncated|Mismatched collective detected",
+            sentence="a rank sent another amount than its peer expected{on}",
+            remedy="the ranks are in different collectives, or have different versions of NCCL: compare `ddpdoctor env` of "
+            "the hosts",
+        ),
+        ErrorPattern(
+            regex=r"Cuda failure (?:\d+ )?'(?P<why>[^']+)'",
+            sentence="a CUDA call inside NCCL failed{on}: {why}",
+            remedy="see whether this GPU works alone (`nvidia-smi`, a script of one rank) and `dmesg | grep Xid`; compare "
+            "the driver with the "
+            "CUDA of NCCL (`ddpdoctor env`); in WSL and virtual machines set NCCL_P2P_DISABLE=1",
+        ),
+        ErrorPattern(
+            regex=r"NCCL WARN (?:\[?\w+\]? )?(?P<said>Call to (?P<call>\w+) (?:failed|returned)[^\n]{0,120})",
+            sentence="a system call inside NCCL failed{on}: {said}",
+            remedy="see what this call needs: a port, a device file, shared memory, or a peer that still runs",
+        ),
+        ErrorPattern(
+            regex=r"remote process exited",
+            sentence="a peer's process ended, or the network to it broke{on}",
+            remedy="look for the rank that failed first; if none failed, test the link with `ddpdoctor net`",
+            wrapper=True,
+        ),
+        ErrorPattern(
+            regex=r"ncclUnhandledCudaError|unhandled cuda error|NCCL [Ee]rror 1\b",
+            sentence="a CUDA call inside NCCL failed{on}",
+            remedy="the line before tells which; after an illegal memory access run with CUDA_LAUNCH_BLOCKING=1; see "
+            "`dmesg | grep Xid`",
+            wrapper=True,
+        ),
+        ErrorPattern(
+            regex=r"ncclSystemError|unhandled system error|NCCL [Ee]rror 2\b|Call to \w+ (?:failed|returned)",
+            sentence="a system call inside NCCL failed{on} (system error): a socket, shared memory, or a device file",
+            remedy="the line before tells which: /dev/shm too small, a firewall between the hosts, locked memory limited "
+            "(`ulimit -l`)",
+            wrapper=True,
+        ),
+        ErrorPattern(
+            regex=r"ncclInvalidUsage|ncclInvalidArgument|invalid (?:usage|argument) \(run with NCCL_DEBUG|NCCL invalid "
+            r"usage|NCCL [Ee]rror [45]\b",
+            sentence="NCCL was used in a way that it does not allow{on}",
+            remedy="most often two ranks on one GPU, or a communicator used after it was aborted",
+            wrapper=True,
+        ),
+        ErrorPattern(
+            regex=r"ncclInternalError|NCCL (?:\w+ )?internal error|internal error - please report|NCCL [Ee]rror 3\b|NCCL "
+            r"error in:",
+            sentence="NCCL failed inside itself{on}",
+            remedy="compare NCCL's version on all hosts (`ddpdoctor env`)",
+            wrapper=True,
+        ),
+    ),
 )
-
-# what the words mean, and what to do; the first that matches decides
-_MEANINGS = (
-    (
-        r"no socket interface found",
-        "NCCL found no network interface",
-        "set NCCL_SOCKET_IFNAME to the interface that leads to the other hosts; `ddpdoctor env` lists them",
-    ),
-    (
-        r"Got completion from peer .*(?:error|status=)\s*12|vendor err(?:or)? 129",
-        "InfiniBand gave up on a peer after its retries (completion status 12)",
-        "the NICs cannot reach each other: on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of show_gids; check the cables",
-    ),
-    (
-        r"Got completion from peer",
-        "InfiniBand reported a failed transfer",
-        "look at the port counters (`perfquery`, `ddpdoctor env` on that host) and at the cable",
-    ),
-    (
-        r"ibv_modify_qp failed",
-        "InfiniBand could not connect two NICs",
-        "let NCCL use NICs of one fabric (NCCL_IB_HCA); on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of show_gids",
-    ),
-    (
-        r"ibv_(?:reg_(?:dmabuf_)?mr\w*|create_\w+) failed",
-        "InfiniBand could not register memory or make a queue",
-        "raise the limit on locked memory: `ulimit -l unlimited`, in a container `--ulimit memlock=-1`",
-    ),
-    (
-        r"peer access is not supported",
-        "two GPUs cannot reach each other's memory",
-        "choose GPUs that can (`nvidia-smi topo -p2p r`), or set NCCL_P2P_DISABLE=1, which goes around it, slowly",
-    ),
-    (
-        r"Message truncated|Mismatched collective detected",
-        "a rank sent another amount than its peer expected",
-        "the ranks are in different collectives, or have different versions of NCCL: compare `ddpdoctor env` of the hosts",
-    ),
-    (
-        r"ncclRemoteError|remote process exited",
-        "a peer's process ended, or the network to it broke",
-        "look for the rank that failed first; if none failed, test the link with `ddpdoctor net`",
-    ),
-    (
-        r"ncclUnhandledCudaError|unhandled cuda error",
-        "a CUDA call inside NCCL failed",
-        "the line before tells which; after an illegal memory access run with CUDA_LAUNCH_BLOCKING=1; see `dmesg | grep Xid`",
-    ),
-    (
-        r"ncclSystemError|unhandled system error|Call to \w+ (?:failed|returned)",
-        "a system call inside NCCL failed: a socket, shared memory, or a device file",
-        "the line before tells which: /dev/shm too small, a firewall between the hosts, locked memory limited (`ulimit -l`)",
-    ),
-    (
-        r"ncclInvalidUsage|invalid usage",
-        "NCCL was used in a way that it does not allow",
-        "most often two ranks on one GPU, or a communicator used after it was aborted",
-    ),
-    (
-        r"ncclInternalError|internal error",
-        "NCCL failed inside itself",
-        "compare NCCL's version on all hosts (`ddpdoctor env`)",
-    ),
-)
+# the first pattern that fits what NCCL says, to decode what it says in a try
+_MEANINGS = tuple((error.regex, error.remedy) for error in RULE.errors)
 
 
 # what to do where a transport does not work between the GPUs of one host, and NCCL's words do not tell more
@@ -97,7 +137,7 @@ def check(failures: Failures | None, nccl: NcclTries | None) -> Iterator[Finding
     """What NCCL's words mean, on which ranks or hosts; said only of ranks that do not merely echo a peer."""
     if failures is None and (nccl is None or not nccl.tries):
         untried = "; ".join(sorted(set(nccl.skipped.values()))) if nccl is not None else "net did not get to it"
-        raise SkipCheck(f"nobody saw a rank end, there is no log, and NCCL was not tried between GPUs: {untried}")
+        raise SkipCheck(f"no job log, no exit status of any rank and no NCCL transport tests: {untried}")
     if failures is not None:
         yield from _of_a_job(failures)
     if nccl is not None:
@@ -124,7 +164,7 @@ def _does_without(tried: NcclTry, nccl: NcclTries) -> bool:
 def _of_a_try(tried: NcclTry, nccl: NcclTries) -> Finding:
     others = [each.transport for each in nccl.tries if each.node == tried.node and each.outcome == "ok"]
     warnings = list(dict.fromkeys(words for log in tried.logs for words in log.warnings))
-    decoded = next((do for pattern, _, do in _MEANINGS if re.search(pattern, "\n".join(warnings))), None)
+    decoded = next((do for pattern, do in _MEANINGS if re.search(pattern, "\n".join(warnings))), None)
     works = f"; it works over {' and '.join(others)}" if others else ""
     return RULE.finding(
         f"NCCL over {tried.transport} {_HOW[tried.outcome]} between the {tried.gpus} GPUs of {tried.host} "
@@ -143,23 +183,27 @@ def _of_a_job(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP418")
     if not found:
         return
-    words = next((failure.words for failure in found if failure.words), "")
-    nobodys = failures.log.said if failures.log is not None else ()
-    lines = "\n".join([*nobodys, *(line for failure in found for line in (failure.words, *failure.exit.tail))])
-    meaning, remedy = next(
-        ((said, do) for pattern, said, do in _MEANINGS if re.search(pattern, lines)), ("NCCL failed", None)
-    )
+    first = next((failure for failure in found if failure.known and not failure.known.pattern.wrapper), found[0])
+    assert first.known is not None
+    pattern, last = first.known.pattern, _last_error(found)
     ranks = unique_ranks(found)
+    message = sentence(first, [*found])
+    if pattern.wrapper and last:
+        message = f"{message}: {last[:SHOWN_CHARACTERS]}"
     yield RULE.finding(
-        f"{meaning}{f' on {group_ranks(ranks)}' if ranks else ''}",
+        message,
         ranks=ranks,
         where=[where for failure in found for where in failure.where()],
-        details=[f"its words: {_telling(words)[:300]}"] if words else (),
-        remedy=remedy,
+        details=[f"its words: {(last or line_of(first))[:300]}"] if first.words else (),
+        remedy=pattern.remedy,
+        shown_by_job=True,
     )
 
 
-def _telling(words: str) -> str:
-    """What follows `Last error:`, which names the call that failed; without it the first line."""
-    _, _, last = words.partition("Last error:\n")
-    return (last or words).strip().partition("\n")[0].strip()
+def _last_error(found: Sequence[Failure]) -> str:
+    """What follows `Last error:`, which names the call that failed."""
+    for failure in found:
+        _, _, last = failure.words.partition("Last error:\n")
+        if last.strip():
+            return last.strip().partition("\n")[0].strip()
+    return ""

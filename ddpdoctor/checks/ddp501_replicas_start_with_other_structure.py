@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replica_words import UNDECIDED, at_step, minority, places, structure_sentence
 from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.messages.replicas import at_step, places, structure_sentence, vote_on
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -13,8 +14,8 @@ RULE = Rule(
     name="replicas-start-with-other-structure",
     summary="models differ between ranks in names, order, dtype, shape, frozen set or buffers",
     severity=Severity.FAIL,
-    remedy="build the model by the same code on every rank (no set order, no rank branch); freeze and cast "
-    "before the wrap",
+    remedy="build the model with the same code on every rank (no iteration over sets, no branch on the rank); freeze "
+    "and cast parameters before wrapping",
     explains=("DDP502", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508", "DDP509"),
 )
 
@@ -25,13 +26,13 @@ def check(replicas: Replicas) -> Iterator[Finding]:
     if not differences:
         return
     first, *others = differences
-    vote = minority(first.sides)
-    more = f"; {len(differences)} tensors differ in kind" if others else ""
-    doubt = f"; {UNDECIDED}" if vote.tied else ""
+    vote = vote_on(first.sides)
+    more = f"; {len(differences)} tensors differ in structure" if others else ""
+    doubt = tie_note(tied=vote.tied)
     yield RULE.finding(
         f"{at_step(replicas)}{structure_sentence(first)}{more}{doubt}",
-        ranks=vote.odd,
-        where=places(replicas, vote.odd),
+        ranks=vote.minority,
+        where=places(replicas, vote.minority),
         tensor=first.name,
         aspect=first.aspect,
         tensors=[difference.name for difference in differences],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replica_words import differing, value_finding
 from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.messages.replicas import differing, value_finding
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
@@ -21,7 +21,7 @@ RULE = Rule(
 def check(replicas: Replicas) -> Iterator[Finding]:
     """The first parameter that differs before any step."""
     if replicas.stepped:
-        raise SkipCheck("the model had been trained already when it was compared")
+        raise SkipCheck("the model had already been trained when it was compared")
     differences = differing(replicas, "parameter")
     if differences:
         yield value_finding(RULE, replicas, differences, "parameters")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replica_words import differing, value_finding
 from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.messages.replicas import differing, value_finding
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
@@ -14,6 +14,7 @@ RULE = Rule(
     summary="replicas no longer hold the same weights",
     severity=Severity.FAIL,
     remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the step and the cause",
+    about_step=True,
 )
 
 

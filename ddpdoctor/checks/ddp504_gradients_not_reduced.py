@@ -4,49 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase, some_of
-from ddpdoctor.analysis.gradients import WHY
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, GradientsNotReduced, NotReducedCause
+from ddpdoctor.messages.divergence import finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP504",
     name="gradients-not-reduced",
-    summary="gradients reach the optimizer without having been averaged over the ranks",
+    summary="gradients reach the optimizer without being averaged across ranks",
     severity=Severity.FAIL,
-    remedy="build the model completely, then wrap it; call the wrapper for every forward; one backward for each "
-    "forward",
+    remedy="build the model completely, then wrap it; call the wrapper for every forward; run one backward per forward",
     explains=("DDP503", "DDP507", "DDP509"),
+    about_step=True,
 )
 
+Cause = NotReducedCause
+
+WHY = {
+    Cause.BYPASSED: "the model inside the wrapper was called, so DDP did not see the forward",
+    Cause.NO_SYNC: "the forward ran under no_sync, so the backward did not reduce",
+    Cause.AGAIN: "backward ran more than once after one forward, and DDP reduces gradients in the first one only",
+    Cause.NO_MODEL: "no model is wrapped in DistributedDataParallel, and nothing else averages them",
+    Cause.AUTOGRAD_GRAD: "they were computed without .backward(), by torch.autograd.grad or by hand",
+    Cause.ADDED: "they were added to the model after it was wrapped",
+    Cause.REPLACED: "they replaced parameters of the wrapped model (load_state_dict(assign=True), a new layer, weight tying)",
+    Cause.UNFROZEN: "they were frozen when the model was wrapped",
+    Cause.IGNORED: "the model tells DDP to ignore them",
+    Cause.UNFINISHED: "DDP did not finish its reduction: hooks lost by a cast or move after wrapping, or unused parameters",
+}
+
 REMEDIES = {
-    "bypassed": "call the wrapper, model(x), and not model.module(x), wherever a backward follows",
-    "no_sync": "run forward and backward of the last micro-batch outside no_sync, both together",
-    "again": "add the losses and call backward once after each forward",
-    "no model": "all_reduce every gradient between backward and step and divide by the number of ranks, or wrap the model in "
-    "DistributedDataParallel",
-    "autograd.grad": "use loss.backward(), or average the gradients yourself with all_reduce",
-    "added": "build the whole model, then wrap it",
-    "replaced": "load and change the model before wrapping it; load_state_dict without assign=True",
-    "unfrozen": "wrap the model again after requires_grad changes",
-    "ignored": "remove them from _ddp_params_and_buffers_to_ignore, or reduce them yourself",
+    Cause.BYPASSED: "call the wrapper, model(x), and not model.module(x), wherever a backward follows",
+    Cause.NO_SYNC: "run both the forward and the backward of the last micro-batch outside no_sync",
+    Cause.AGAIN: "add the losses and call backward once after each forward",
+    Cause.NO_MODEL: "all_reduce every gradient between backward and step and divide by the number of ranks, or wrap the model "
+    "in DistributedDataParallel",
+    Cause.AUTOGRAD_GRAD: "use loss.backward(), or average the gradients yourself with all_reduce",
+    Cause.ADDED: "build the whole model, then wrap it",
+    Cause.REPLACED: "load and change the model before wrapping it; load_state_dict without assign=True",
+    Cause.UNFROZEN: "wrap the model again after requires_grad changes",
+    Cause.IGNORED: "remove them from _ddp_params_and_buffers_to_ignore, or reduce them yourself",
+    Cause.UNFINISHED: RULE.remedy,
 }
 
 NOTES = {
-    "bypassed": "calls the module",
-    "no_sync": "the forward",
-    "again": "the last backward",
-    "no model": "steps with them",
-    "autograd.grad": "computes them",
-    "unfinished": "steps with them",
+    Cause.BYPASSED: "calls the module inside the wrapper",
+    Cause.NO_SYNC: "the forward",
+    Cause.AGAIN: "the last backward",
+    Cause.NO_MODEL: "the optimizer step",
+    Cause.AUTOGRAD_GRAD: "computes the gradients",
+    Cause.ADDED: "",
+    Cause.REPLACED: "",
+    Cause.UNFROZEN: "",
+    Cause.IGNORED: "",
+    Cause.UNFINISHED: "the optimizer step",
 }
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step whose gradients are the ranks' own."""
-    for found in of_phase(divergences, "not reduced"):
+    for found in divergences.of(GradientsNotReduced):
         message = (
-            f"from step {found.step} of {divergences.steps} on, {some_of(found, 'parameters')} keep their local gradients: "
-            f"{WHY[found.why]}"
+            f"from step {found.step} of {divergences.steps} on, {some_of(found.tensors, found.total, 'parameters')} keep their "
+            f"local gradients: {WHY[found.cause]}"
         )
-        yield finding(RULE, found, message, note=NOTES.get(found.why, ""), remedy=REMEDIES.get(found.why))
+        yield finding(
+            RULE, found, message, tensors=found.tensors, cause=found.cause.value, note=NOTES[found.cause],
+            remedy=REMEDIES[found.cause],
+        )  # fmt: skip

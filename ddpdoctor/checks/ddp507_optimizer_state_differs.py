@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.replica_words import (
-    UNDECIDED,
+from ddpdoctor.evidence.replicas import Replicas, ValueDifference
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.messages.replicas import (
     at_step,
     differing,
     element_sentence,
-    minority,
     places,
     sides_sentence,
     value_finding,
+    vote_on,
 )
-from ddpdoctor.evidence.replicas import Replicas, ValueDifference
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Finding, Rule, Severity, Writer
 
 RULE = Rule(
     code="DDP507",
@@ -25,6 +25,8 @@ RULE = Rule(
     remedy="load the optimizer's state dict on every rank, or save and load it through one function that all "
     "ranks call",
     explains=("DDP503",),
+    about_step=True,
+    writer=Writer.BETWEEN_STEPS,
 )
 
 AFTER_JOIN = (
@@ -38,12 +40,12 @@ def check(replicas: Replicas) -> Iterator[Finding]:
     missing = [difference for difference in replicas.structure if difference.role == "optimizer state"]
     if missing:
         first = missing[0]
-        more = f"; {len(missing)} state tensors differ in kind" if len(missing) > 1 else ""
-        more += f"; {UNDECIDED}" if minority(first.sides).tied else ""
+        more = f"; {len(missing)} state tensors differ in structure" if len(missing) > 1 else ""
+        more += tie_note(tied=vote_on(first.sides).tied)
         yield RULE.finding(
             f"{at_step(replicas)}{first.name} is {sides_sentence(first.sides)}{more}",
-            ranks=minority(first.sides).odd,
-            where=places(replicas, minority(first.sides).odd, "optimizer state"),
+            ranks=vote_on(first.sides).minority,
+            where=places(replicas, vote_on(first.sides).minority, "optimizer state"),
             tensor=first.name,
             step=replicas.step,
             aspect=first.aspect,
@@ -60,11 +62,13 @@ def check(replicas: Replicas) -> Iterator[Finding]:
 def _after_join(replicas: Replicas, differences: Sequence[ValueDifference]) -> Finding:
     """Ranks that had no data left inside `Join` made none of the updates that their peers went on with."""
     late = tuple(sorted(replicas.shadowed))
-    missed = " and ".join(f"rank {rank} missed {replicas.shadowed[rank]}" for rank in late)
+    missed = " and ".join(
+        f"rank {rank} ran out of data inside Join and missed {_updates(replicas.shadowed[rank])}" for rank in late
+    )
     others = f"; {len(differences)} state tensors differ" if len(differences) > 1 else ""
     return RULE.finding(
-        f"{at_step(replicas)}{element_sentence(differences[0])}{others}: {missed} of the updates before it, out of data inside "
-        "Join, which makes the weights equal at its end and not the optimizer",
+        f"{at_step(replicas)}{element_sentence(differences[0])}{others}; {missed}; Join synchronises weights, not "
+        "optimizer state",
         ranks=late,
         where=places(replicas, late),
         remedy=AFTER_JOIN,
@@ -73,3 +77,7 @@ def _after_join(replicas: Replicas, differences: Sequence[ValueDifference]) -> F
         missed={str(rank): replicas.shadowed[rank] for rank in late},
         tensors=[difference.name for difference in differences],
     )
+
+
+def _updates(count: int) -> str:
+    return f"{count} update{'' if count == 1 else 's'}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.replica_words import differing, value_finding
 from ddpdoctor.evidence.replicas import Replicas
+from ddpdoctor.messages.replicas import differing, value_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -13,7 +13,8 @@ RULE = Rule(
     name="buffers-differ",
     summary="replicas hold different buffers",
     severity=Severity.FAIL,
-    remedy="leave `broadcast_buffers=True` (its default), or use SyncBatchNorm; save and evaluate from rank 0",
+    remedy="keep `broadcast_buffers=True` (the default), or use SyncBatchNorm; save and evaluate from rank 0",
+    about_step=True,
 )
 
 

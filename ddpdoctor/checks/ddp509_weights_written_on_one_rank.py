@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase, some_of
-from ddpdoctor.evidence.divergence import Divergences
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.analysis.replicas.divergence import Divergences, WeightsWritten, WrittenAt
+from ddpdoctor.messages.divergence import finding, some_of
+from ddpdoctor.model import Finding, Rule, Severity, Writer, group_ranks
 
 RULE = Rule(
     code="DDP509",
     name="weights-written-on-one-rank",
     summary="weights were written on some ranks only, outside the optimizer",
     severity=Severity.FAIL,
-    remedy="do it on every rank from the same numbers, or on one rank and broadcast the result",
+    remedy="make the same change on every rank, or make it on one rank and broadcast the result",
     explains=("DDP503", "DDP507", "DDP508"),
+    about_step=True,
+    writer=Writer.ANY_TIME,
 )
 
-NOTES = {"loaded": "loads weights"}
+NOTES = {
+    WrittenAt.THE_WRITE: "writes the weights",
+    WrittenAt.A_LOAD: "loads weights",
+    WrittenAt.THE_NEXT_FORWARD: "the first forward after the write",
+}
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step before which weights changed on some ranks."""
-    for found in of_phase(divergences, "weights written"):
+    for found in divergences.of(WeightsWritten):
+        written = some_of(found.tensors, found.total, "parameters")
         message = (
-            f"before step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {some_of(found, 'parameters')} "
+            f"before step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {written} "
             "outside the optimizer"
         )
-        note = "writes them" if found.wrote else NOTES.get(found.why, "the first step after it")
-        yield finding(RULE, found, message, note=note)
+        cause = "loaded" if found.shown is WrittenAt.A_LOAD else ""
+        yield finding(RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase
-from ddpdoctor.analysis.replica_words import sides_sentence
-from ddpdoctor.evidence.divergence import Divergence, Divergences
+from typing_extensions import assert_never
+
+from ddpdoctor.analysis.replicas.divergence import Divergences, SkipCause, StepSkipped
+from ddpdoctor.messages.divergence import finding
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.messages.replicas import sides_sentence
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -17,29 +20,39 @@ RULE = Rule(
     remedy="decide on all ranks together: all_reduce the reason to skip (a NaN, a caught error, an empty batch) "
     "and skip everywhere or nowhere",
     explains=("DDP503", "DDP507", "DDP509", "DDP504", "DDP505", "DDP508", "DDP506"),
+    about_step=True,
 )
 
-REMEDIES = {
-    "found_inf": "all_reduce found_inf (MAX) before scaler.step, or scale and step reduced gradients only: no_sync and "
-    "edits between the reduction and the step make them differ",
-}
+SCALER_REMEDY = (
+    "all_reduce found_inf (MAX) before scaler.step, or scale and step reduced gradients only: no_sync and "
+    "edits between the all-reduce and the optimizer step make them differ"
+)
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step at which the ranks are out of line."""
-    for found in of_phase(divergences, "step skipped"):
+    for found in divergences.of(StepSkipped):
         skipped = f"{group_ranks(found.ranks)} skipped step {found.step} of {divergences.steps}"
-        doubt = "; it cannot be told which side is right" if found.tied else ""
+        doubt = tie_note(tied=found.tied)
+        scale = {} if found.scale is None else {"scale": found.scale}
         yield finding(
-            RULE, found, f"{skipped}: {_how(found)}{doubt}", note="steps again", remedy=REMEDIES.get(found.why)
+            RULE,
+            found,
+            f"{skipped}: {_how(found)}{doubt}",
+            cause=found.cause.value,
+            note="the next optimizer step",
+            remedy=SCALER_REMEDY if found.cause is SkipCause.FOUND_INF else None,
+            numbers={"seen": found.seen, **scale},
         )
 
 
-def _how(found: Divergence) -> str:
-    if found.why == "found_inf":
-        return (
-            f"its GradScaler (scale {found.numbers['scale']:g}) found gradients that are not finite, its peers' did not"
-        )
-    if found.why == "steps":
-        return f"by the same forward it has made {sides_sentence(found.sides)} steps"
-    return f"by the same forward it stands at another batch (epoch, batches drawn): {sides_sentence(found.sides)}"
+def _how(found: StepSkipped) -> str:
+    match found.cause:
+        case SkipCause.FOUND_INF:
+            return f"its GradScaler (scale {found.scale:g}) found non-finite gradients; those of its peers did not"
+        case SkipCause.STEPS:
+            return f"optimizer steps before the same forward: {sides_sentence(found.sides)}"
+        case SkipCause.POSITION:
+            return f"position in the data before the same forward (epoch, batches drawn): {sides_sentence(found.sides)}"
+        case _:
+            assert_never(found.cause)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, SameInputs, SameSamples
+from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -13,19 +13,34 @@ RULE = Rule(
     name="same-data-on-every-rank",
     summary="all ranks train on the same samples",
     severity=Severity.FAIL,
-    remedy="give each rank its own part: DataLoader(..., sampler=DistributedSampler(dataset))",
+    remedy="give each rank its own shard: DataLoader(..., sampler=DistributedSampler(dataset))",
     explains=("DDP513", "DDP516"),
 )
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """An epoch whose indices, or steps whose inputs, are the same on all ranks."""
-    for found in of_phase(divergences, "same data"):
+    for samples in divergences.of(SameSamples):
         message = (
-            f"in epoch {found.numbers['epoch']:g}, all {divergences.world_size} ranks draw the same "
-            f"{found.numbers['unique']:g} samples in the same order"
-            if found.why == "indices"
-            else f"the model gets the same input on all {divergences.world_size} ranks, in {found.numbers['steps']:g} of "
-            f"{found.numbers['steps']:g} steps seen"
+            f"in epoch {samples.epoch}, all {divergences.world_size} ranks draw the same {samples.unique} samples in the same "
+            "order"
         )
-        yield finding(RULE, found, message, note="iterates over them" if found.why == "indices" else "steps with it")
+        yield finding(
+            RULE,
+            samples,
+            message,
+            cause="indices",
+            note="iterates over the samples",
+            numbers={
+                "epoch": samples.epoch,
+                "drawn": samples.drawn,
+                "unique": samples.unique,
+                "repeats": samples.drawn - samples.unique,
+            },
+        )
+    for inputs in divergences.of(SameInputs):
+        message = (
+            f"the model gets the same input on all {divergences.world_size} ranks, in {inputs.steps} of {inputs.steps} "
+            "compared steps"
+        )
+        yield finding(RULE, inputs, message, cause="inputs", note="the optimizer step", numbers={"steps": inputs.steps})

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, SamplesOverlap
+from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP512",
     name="samples-overlap-or-lost",
-    summary="the ranks' parts of the data set overlap or do not cover it",
+    summary="the ranks' shards of the data set overlap or do not cover it",
     severity=Severity.FAIL,
     remedy="pass the same seed, world size and data set order to DistributedSampler on all ranks, and each its "
     "own rank",
@@ -20,11 +20,25 @@ RULE = Rule(
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """An epoch in which more samples repeat, or are missing, than padding and drop_last explain."""
-    for found in of_phase(divergences, "overlap"):
-        numbers = found.numbers
-        odd = f"; without {group_ranks(found.ranks)} the parts would not overlap" if found.why else ""
+    for found in divergences.of(SamplesOverlap):
+        repeats = found.drawn - found.unique
+        minority = f"; without {group_ranks(found.ranks)} the shards would not overlap" if found.without_them else ""
         message = (
-            f"in epoch {numbers['epoch']:g}, {numbers['drawn']:g} draws of {numbers['length']:g} samples hit "
-            f"{numbers['unique']:g}: {numbers['repeats']:g} drawn again, {numbers['missing']:g} never{odd}"
+            f"in epoch {found.epoch}, {found.drawn} draws covered {found.unique} of {found.length} samples: {repeats} "
+            f"draws were repeats and {found.missing} samples were never drawn{minority}"
         )
-        yield finding(RULE, found, message, note="iterates over them")
+        yield finding(
+            RULE,
+            found,
+            message,
+            cause="strangers" if found.without_them else "",
+            note="iterates over the samples",
+            numbers={
+                "epoch": found.epoch,
+                "drawn": found.drawn,
+                "unique": found.unique,
+                "repeats": repeats,
+                "missing": found.missing,
+                "length": found.length,
+            },
+        )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, SameOrder
+from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP513",
     name="same-order-every-epoch",
-    summary="samples come in the same shuffled order in two epochs",
+    summary="two epochs use the same shuffled order",
     severity=Severity.FAIL,
     remedy="call sampler.set_epoch(epoch) at the start of each epoch",
 )
@@ -19,6 +19,9 @@ RULE = Rule(
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first epoch that repeats the order of the one before."""
-    for found in of_phase(divergences, "same order"):
-        message = f"epoch {found.numbers['epoch']:g} repeats the shuffled order of epoch {found.numbers['before']:g} on all ranks"
-        yield finding(RULE, found, message, note=f"iterates over {found.why}" if found.why else "")
+    for found in divergences.of(SameOrder):
+        message = f"epoch {found.epoch} repeats the shuffled order of epoch {found.before} on all ranks"
+        note = f"iterates over {found.sampler}" if found.sampler else ""
+        yield finding(
+            RULE, found, message, cause=found.sampler, note=note, numbers={"epoch": found.epoch, "before": found.before}
+        )

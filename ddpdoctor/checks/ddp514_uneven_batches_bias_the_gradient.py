@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase, when
-from ddpdoctor.analysis.replica_words import sides_sentence
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, UnevenBatches
+from ddpdoctor.messages.divergence import finding, when
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.messages.replicas import sides_sentence
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -21,12 +22,19 @@ RULE = Rule(
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step at which the ranks' batches differ in size."""
-    for found in of_phase(divergences, "uneven"):
-        doubt = "; it cannot be told which side is right" if found.tied else ""
-        at_ends = found.numbers["steps"] == found.numbers["last"]
-        which = ", all with the last batch of an epoch" if at_ends else ""
+    for found in divergences.of(UnevenBatches):
+        doubt = tie_note(tied=found.tied)
+        at_ends = found.steps == found.last
+        which = ", always in the last batch of an epoch" if at_ends else ""
         message = (
-            f"{when(found, divergences)}, the batch has {sides_sentence(found.sides)} samples; sizes differ in "
-            f"{found.numbers['steps']:g} of {found.numbers['audited']:g} steps seen{which}{doubt}"
+            f"{when(found, divergences)}, the batch size is {sides_sentence(found.sides)}; batch sizes differ in "
+            f"{found.steps} of {found.audited} compared steps{which}{doubt}"
         )
-        yield finding(RULE, found, message, note="steps with it", severity=Severity.INFO if at_ends else None)
+        yield finding(
+            RULE,
+            found,
+            message,
+            note="the optimizer step",
+            severity=Severity.INFO if at_ends else None,
+            numbers={"steps": found.steps, "last": found.last, "audited": found.audited},
+        )

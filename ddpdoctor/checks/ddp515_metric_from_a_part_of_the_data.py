@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase
-from ddpdoctor.analysis.replica_words import sides_sentence
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, PartialMetric
+from ddpdoctor.messages.divergence import finding
+from ddpdoctor.messages.replicas import sides_sentence
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -20,9 +20,9 @@ RULE = Rule(
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first evaluation over different data with no collective after it."""
-    for found in of_phase(divergences, "metric"):
+    for found in divergences.of(PartialMetric):
         message = (
             f"before step {found.step}, the ranks evaluate different samples ({sides_sentence(found.sides)}) and call no "
-            "collective before training goes on"
+            "collective before training continues"
         )
-        yield finding(RULE, found, message, note="evaluates its part")
+        yield finding(RULE, found, message, note="evaluates its shard")

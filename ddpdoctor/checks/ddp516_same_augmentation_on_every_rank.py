@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, DrawnFor, SameDraws
+from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -17,14 +17,26 @@ RULE = Rule(
     "worker_init_fn that seeds what they draw from",
 )
 
-DRAWN = {"data": "between two steps, where data is loaded", "model": "between the forward and the end of the step"}
+DRAWN = {
+    DrawnFor.DATA: "between two steps (data loading)",
+    DrawnFor.MODEL: "between the forward and the end of the step",
+}
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
-    """One finding a generator that is in step on all ranks while they draw from it."""
-    for found in of_phase(divergences, "same draws"):
+    """One finding per generator that is in step on all ranks while they draw from it."""
+    for found in divergences.of(SameDraws):
         message = (
-            f"in {found.numbers['steps']} steps, the generator {found.tensors[0]} was in the same state on all ranks when they "
-            f"drew from it {DRAWN[found.why]}"
+            f"in {found.steps} steps, the generator {found.generator} was in the same state on all ranks when they "
+            f"drew from it {DRAWN[found.drawn_for]}"
         )
-        yield finding(RULE, found, message, note="the next forward" if found.why == "data" else "draws in it")
+        note = "the next forward" if found.drawn_for is DrawnFor.DATA else "draws in it"
+        yield finding(
+            RULE,
+            found,
+            message,
+            tensors=[found.generator],
+            cause=found.drawn_for.value,
+            note=note,
+            numbers={"steps": found.steps},
+        )

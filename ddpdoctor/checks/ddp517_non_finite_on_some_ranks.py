@@ -4,34 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase, some_of, when
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, LocalNotFinite, NonFiniteCause
+from ddpdoctor.messages.divergence import finding, some_of, when
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP517",
     name="non-finite-on-some-ranks",
-    summary="some ranks' own loss or gradients are not finite",
+    summary="the local loss or gradients of some ranks are not finite",
     severity=Severity.FAIL,
-    remedy="look at that rank's batch at that step (an empty batch, a bad sample, a division by zero); decide on "
+    remedy="inspect that rank's batch at that step (an empty batch, a bad sample, a division by zero); decide on "
     "all ranks together whether to skip it",
     explains=("DDP514", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508"),
+    about_step=True,
 )
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step at which some ranks' own numbers are not finite."""
-    for found in of_phase(divergences, "local gradient"):
+    for found in divergences.of(LocalNotFinite):
         what = []
-        if found.why == "input":
+        if found.cause is NonFiniteCause.INPUT:
             what.append("the model's input")
-        if found.why == "loss":
+        if found.cause is NonFiniteCause.LOSS:
             what.append("a loss")
         if found.tensors:
-            what.append(some_of(found, "local gradients"))
+            what.append(some_of(found.tensors, found.total, "local gradients"))
         be = "are" if len(what) > 1 or found.tensors else "is"
         message = (
-            f"{when(found, divergences)}, {' and '.join(what)} on {group_ranks(found.ranks)} only {be} not finite, before "
-            "anything is reduced"
+            f"{when(found, divergences)}, {' and '.join(what)} {be} not finite on {group_ranks(found.ranks)} only, "
+            "before the all-reduce"
         )
-        yield finding(RULE, found, message, note="here")
+        yield finding(RULE, found, message, tensors=found.tensors, cause=found.cause.value, note="here")

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase, some_of
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, ParameterOutside
+from ddpdoctor.messages.divergence import finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP518",
     name="parameter-outside-ddp",
-    summary="a parameter is trained whose module is not wrapped",
+    summary="a trained parameter belongs to no wrapped module",
     severity=Severity.FAIL,
     remedy="wrap one module that holds all trained parameters, or wrap each of them",
     explains=("DDP503", "DDP507", "DDP509"),
+    about_step=True,
 )
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """Parameters of the optimizer outside every wrapped module, with different gradients."""
-    for found in of_phase(divergences, "outside"):
+    for found in divergences.of(ParameterOutside):
+        outside = some_of(found.tensors, found.total, "parameters")
         message = (
-            f"from step {found.step} of {divergences.steps} on, {some_of(found, 'parameters')} of the optimizer are in no "
+            f"from step {found.step} of {divergences.steps} on, {outside} of the optimizer are in no "
             "wrapped module, and their gradients differ between ranks"
         )
-        yield finding(RULE, found, message, note="steps with them")
+        yield finding(RULE, found, message, tensors=found.tensors, note="the optimizer step")

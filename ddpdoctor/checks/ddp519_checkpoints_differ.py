@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.replica_words import UNDECIDED, minority, structure_sentence, value_sentence
 from ddpdoctor.evidence.checkpoints import Checkpoints
 from ddpdoctor.evidence.replicas import Role, Side, StructureDifference, ValueDifference
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.messages.replicas import structure_sentence, value_sentence, vote_on
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -14,14 +15,16 @@ RULE = Rule(
     name="checkpoints-differ",
     summary="checkpoints of the ranks of one job do not hold the same model or optimizer state",
     severity=Severity.FAIL,
-    remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the step at which the ranks part and the cause; "
-    "go on from a file of the majority, on every rank",
+    remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the first step at which the ranks diverge, "
+    "and the cause; resume every rank from a checkpoint of the majority",
 )
 OTHER_MODEL = (
-    "compare checkpoints of one job and one moment: these were written by different code, or of different models"
+    "compare checkpoints that one job wrote at the same moment: these were written by different code, or hold "
+    "different models"
 )
 STATISTICS = (
-    "nothing, if they were saved after a forward: BatchNorm statistics are each rank's own there; load one file on all"
+    "nothing, if they were saved after a forward: BatchNorm statistics then differ between ranks; load one "
+    "file on all ranks"
 )
 FILES_SHOWN = 4
 CALLED: dict[Role, str] = {
@@ -43,12 +46,12 @@ def check(checkpoints: Checkpoints) -> Iterator[Finding]:
 
 def _structure(checkpoints: Checkpoints, differences: Sequence[StructureDifference]) -> Finding:
     first = differences[0]
-    vote = minority(first.sides)
-    more = f"; {len(differences)} entries differ in kind" if len(differences) > 1 else ""
-    doubt = f"; {UNDECIDED}" if vote.tied else ""
+    vote = vote_on(first.sides)
+    more = f"; {len(differences)} entries differ in structure" if len(differences) > 1 else ""
+    doubt = tie_note(tied=vote.tied)
     return RULE.finding(
         f"{structure_sentence(first)}{more}{doubt}",
-        ranks=vote.odd, details=_files(checkpoints, first.sides), remedy=OTHER_MODEL, tensor=first.name,
+        ranks=vote.minority, details=_files(checkpoints, first.sides), remedy=OTHER_MODEL, tensor=first.name,
         aspect=first.aspect, tensors=[difference.name for difference in differences],
     )  # fmt: skip
 
@@ -58,7 +61,7 @@ def _values(checkpoints: Checkpoints, role: Role, differences: Sequence[ValueDif
     said = value_sentence(differences, f"of {checkpoints.compared[role]} {CALLED[role]}")
     statistics = role == "buffer"
     return RULE.finding(
-        said, ranks=minority(first.sides).odd, details=_files(checkpoints, first.sides),
+        said, ranks=vote_on(first.sides).minority, details=_files(checkpoints, first.sides),
         severity=Severity.INFO if statistics else None, remedy=STATISTICS if statistics else None, tensor=first.name,
         index=list(first.element.index) if first.element else None, kind=first.kind, extent=first.extent,
         difference=first.element.difference if first.element else None,
@@ -69,7 +72,7 @@ def _values(checkpoints: Checkpoints, role: Role, differences: Sequence[ValueDif
 
 def _files(checkpoints: Checkpoints, sides: Sequence[Side]) -> tuple[str, ...]:
     """Which file each odd rank's is."""
-    odd = minority(sides).odd
-    listed = [f"rank {rank} is {file}" for rank, file in checkpoints.files if rank in odd]
-    more = [f"and {len(listed) - FILES_SHOWN} files more"] if len(listed) > FILES_SHOWN else []
+    minority = vote_on(sides).minority
+    listed = [f"rank {rank} is {file}" for rank, file in checkpoints.files if rank in minority]
+    more = [f"and {len(listed) - FILES_SHOWN} more files"] if len(listed) > FILES_SHOWN else []
     return (*listed[:FILES_SHOWN], *more)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, ReadEarly
+from ddpdoctor.messages.collectives import verb
+from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -15,21 +16,31 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="keep the handle and call its wait() before the tensor is read or written, or leave async_op out",
     explains=("DDP503", "DDP505", "DDP506", "DDP509"),
+    about_step=True,
 )
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
-    """One finding a kind of collective whose handle is thrown away, or whose result is used before it is there."""
-    for found in of_phase(divergences, "read early"):
+    """One finding per kind of collective whose handle is thrown away, or whose result is used before it is there."""
+    for found in divergences.of(ReadEarly):
         since = f"from step {found.step} of {divergences.steps} on, {group_ranks(found.ranks)}"
-        call = f"{found.tensors[0]}(async_op=True)"
-        if found.why:
+        call = f"{found.op}(async_op=True)"
+        if found.used_by:
             message = (
-                f"{since} begin a {found.why} with the result of {call} before it is there, and have not waited for it"
+                f"{since} {verb(found.ranks, 'uses', 'use')} the result of {call} in a {found.used_by} before "
+                "calling wait()"
             )
-            yield finding(RULE, found, message, note=f"not waited for before the {found.why}")
+            yield finding(
+                RULE,
+                found,
+                message,
+                tensors=[found.op],
+                cause=found.used_by,
+                note=f"no wait() before the {found.used_by}",
+            )
         else:
             message = (
-                f"{since} throw the handle of {call} away without waiting: its tensor may be read before it is reduced"
+                f"{since} {verb(found.ranks, 'discards', 'discard')} the handle of {call} without calling wait(): its "
+                "tensor may be read before the collective completes"
             )
-            yield finding(RULE, found, message, note="nobody waits for it")
+            yield finding(RULE, found, message, tensors=[found.op], note="no wait() for this handle")

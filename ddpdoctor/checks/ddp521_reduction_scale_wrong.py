@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.divergence_words import finding, of_phase
-from ddpdoctor.evidence.divergence import Divergences
+from ddpdoctor.analysis.replicas.divergence import Divergences, ReductionScaled
+from ddpdoctor.messages.divergence import finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP521",
     name="reduction-scale-wrong",
-    summary="reduced gradients are a multiple of the mean of the local ones",
+    summary="reduced gradients are a multiple of the mean of the local gradients",
     severity=Severity.FAIL,
     remedy="divide by the number of ranks exactly once: a communication hook or your own all_reduce must give the mean",
+    about_step=True,
 )
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """A factor of the number of ranks, or its inverse, in every step seen."""
-    for found in of_phase(divergences, "scale"):
+    for found in divergences.of(ReductionScaled):
         message = (
-            f"from step {found.step} of {divergences.steps} on, the reduced gradient is {found.numbers['factor']:g} times the "
-            f"mean of the local ones on all {divergences.world_size} ranks"
+            f"from step {found.step} of {divergences.steps} on, the reduced gradient is {found.factor:g} times the "
+            f"mean of the local gradients on all {divergences.world_size} ranks"
         )
-        yield finding(RULE, found, message, note="registers the hook" if found.why == "hook" else "the backward")
+        yield finding(
+            RULE,
+            found,
+            message,
+            cause="hook" if found.by_hook else "",
+            note="registers the hook" if found.by_hook else "the backward",
+            numbers={"factor": found.factor},
+        )

@@ -1,4 +1,4 @@
-"""N ranks of the known-good job do not compute what one process computes over the same samples."""
+"""N ranks of the reference job do not compute what one process computes over the same samples."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP523",
     name="reference-parity-broken",
-    summary="N ranks of the known-good job do not compute what one process computes",
+    summary="N ranks of the reference job do not compute what one process computes",
     severity=Severity.FAIL,
-    remedy="compare with `ddpdoctor train --parity --backend gloo`, which leaves the GPUs' links out: if that passes, suspect "
-    "NCCL, the driver or a GPU, else torch itself; in a job of your own, suspect the mistake that is named",
+    remedy="compare with `ddpdoctor train --parity --backend gloo`, which does not use the links between GPUs: if that "
+    "passes, suspect NCCL, the driver or a GPU, else torch itself; in your own job, look for the mistake that is named",
 )
 
 
@@ -24,7 +24,7 @@ def check(run: ParityRun) -> Iterator[Finding]:
         first, count = failed[0], len(failed)
         others = f", and {count - 1} more of {len(run.gates)} comparisons fail" if count > 1 else ""
         yield RULE.finding(
-            f"{run.world_size} ranks over {run.backend} part from one process: {_says(first)}{others}",
+            f"{run.world_size} {run.backend} ranks diverge from the single-process run: {_says(first)}{others}",
             ranks=range(run.world_size),
             details=([f"it looks like {run.signature}"] if run.signature else [])
             + [_says(gate) for gate in failed[1:]],
@@ -36,4 +36,4 @@ def _says(gate: Gate) -> str:
     if gate.allowed == 0:
         return f"{gate.name}: {gate.measured:.0f} ranks differ"
     away = "not a finite number" if gate.measured is None else f"{gate.measured:.1e}"
-    return f"{gate.name}: {away}, where {gate.allowed:.0e} is allowed"
+    return f"{gate.name}: {away} (allowed: {gate.allowed:.0e})"

@@ -1,4 +1,4 @@
-"""The known-good job ended with other weights on some ranks: DDP or the transport below it does not do its work here."""
+"""The reference job ended with other weights on some ranks: DDP or the transport below it does not do its work here."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ddpdoctor.evidence.training import TrainingRun
+from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP524",
     name="reference-weights-differ",
-    summary="the known-good job of ddpdoctor train ends with other weights on some ranks",
+    summary="the reference job of ddpdoctor train ends with different weights on some ranks",
     severity=Severity.FAIL,
-    remedy="the job is sound, so suspect the machine: run `ddpdoctor env` on every rank, test the odd ranks' memory or GPU, "
-    "and find the first step with `ddpdoctor verify-sync`",
+    remedy="the job itself is correct, so suspect the hardware: run `ddpdoctor env` on every rank, test memory and GPU "
+    "of the ranks in the minority, and find the first step at which they diverge with `ddpdoctor verify-sync`",
 )
 
 
@@ -26,7 +27,7 @@ def check(run: TrainingRun) -> Iterator[Finding]:
     if len(holders) > 1:
         groups = sorted(holders.items(), key=lambda item: -len(item[1]))
         majority = len(groups[0][1]) > len(groups[1][1])
-        odd = [rank for _, ranks in groups[1 if majority else 0 :] for rank in ranks]
+        minority = [rank for _, ranks in groups[1 if majority else 0 :] for rank in ranks]
         found = ", ".join(f"{digest} on {group_ranks(ranks)}" for digest, ranks in groups)
-        which = "" if majority else "; no majority, so either may be wrong"
-        yield RULE.finding(f"the final weights have {len(groups)} digests: {found}{which}", ranks=odd)
+        which = tie_note(tied=not majority)
+        yield RULE.finding(f"the final weights have {len(groups)} digests: {found}{which}", ranks=minority)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.lateness import Late, Lateness
-from ddpdoctor.analysis.own_work import OwnWork, SlowHost
+from ddpdoctor.analysis.performance.local_compute import OwnWork, SlowHost
+from ddpdoctor.analysis.performance.stragglers import Straggler, Stragglers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.pace import Looks, Pace
 from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.step_times import Looks, Pace
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
@@ -17,13 +17,13 @@ RULE = Rule(
     name="straggler-rank",
     summary="one rank is slower than its peers at every step, and they wait for it",
     severity=Severity.WARN,
-    remedy="look at what only this rank does there (logging, checks, another disk or device); `ddpdoctor hang` shows its stack "
-    "while the job runs, `ddpdoctor env` whether its host or GPU is held down",
+    remedy="check what only this rank does there (logging, checks, another disk or device); `ddpdoctor hang` shows its "
+    "stack while the job runs, `ddpdoctor env` shows whether its host or GPU is slowed down",
 )
 
-HELD_BACK = "look on that host for what else runs there (`top`) and for a CPU quota (`cat /sys/fs/cgroup/cpu.max`)"
-SLOW_CLOCK = "look on that host for lowered clocks (`cpupower frequency-info`) and heat, or leave it out"
-ON_GPU = "look on that host with `ddpdoctor env` and `nvidia-smi -q -d PERFORMANCE` for what holds its GPU down"
+HELD_BACK = "check what else runs on that host (`top`), and its CPU quota (`cat /sys/fs/cgroup/cpu.max`)"
+SLOW_CLOCK = "check that host for reduced clocks (`cpupower frequency-info`) and heat, or exclude it"
+ON_GPU = "check that host for reduced GPU clocks with `ddpdoctor env` and `nvidia-smi -q -d PERFORMANCE`"
 
 MOST_OFTEN = 0.8  # of the rounds: ranks that take turns at being last have uneven samples, not a slow rank
 LEAST_SHARE = 0.1  # of the time of all other ranks
@@ -34,7 +34,7 @@ HELD = 0.7  # of the time: a rank that has its processor for less waits for it; 
 
 
 def check(
-    lateness: Lateness | None,
+    stragglers: Stragglers | None,
     paces: PerRank[Pace] | None,
     looks: PerRank[Looks] | None,
     stall: Stall | None,
@@ -42,43 +42,44 @@ def check(
 ) -> Iterator[Finding]:
     """One finding for each host on which the same rank is last nearly always and for long, or ranks are slow at their own work.
 
-    Of a job that stands still nothing is said: why it does comes first.
+    A stalled job gets no finding: the cause of the stall comes first.
     """
-    if lateness is None and work is None:
-        raise SkipCheck("neither the steps of a job nor the own work of three ranks of a benchmark was watched")
+    if stragglers is None and work is None:
+        raise SkipCheck("no step times of a job and no local compute times of three benchmark ranks")
     if work is not None:
         yield from (_slow_at_work(host, work.rounds) for host in work.hosts)
     forwards = {entry.rank: entry.value.forward for entry in paces or ()}
     seen = {entry.rank: entry.value for entry in looks or ()}
-    for late in lateness.hosts if lateness is not None and stall is None else ():
-        if _is_slow(late):
+    for straggler in stragglers.hosts if stragglers is not None and stall is None else ():
+        if _is_slow(straggler):
             yield RULE.finding(
-                f"rank {late.rank} comes to {late.last_in} of {late.rounds} meetings {late.seconds * 1e3:.0f} ms after the last "
-                f"of its peers, who spend {100 * late.share:.0f} % of their time waiting for it{_lost(late)}",
-                ranks=(late.rank,),
-                where=_where(late, seen.get(late.rank), forwards.get(late.rank)),
-                seconds_late=late.seconds,
-                share=late.share,
-                rounds=late.rounds,
-                last_in=late.last_in,
-                phase=late.phase,
+                f"rank {straggler.rank} is last into {straggler.last_in} of {straggler.rounds} collectives, "
+                f"{straggler.seconds * 1e3:.0f} ms behind; its peers wait {100 * straggler.share:.0f} % of their "
+                f"time{_lost(straggler)}",
+                ranks=(straggler.rank,),
+                where=_where(straggler, seen.get(straggler.rank), forwards.get(straggler.rank)),
+                seconds_late=straggler.seconds,
+                share=straggler.share,
+                rounds=straggler.rounds,
+                last_in=straggler.last_in,
+                phase=straggler.phase,
             )
 
 
-def _is_slow(late: Late) -> bool:
+def _is_slow(straggler: Straggler) -> bool:
     return (
-        late.last_in >= MOST_OFTEN * late.rounds
-        and late.share >= LEAST_SHARE
-        and late.seconds >= LEAST_SECONDS
-        and late.seconds * late.last_in >= LEAST_LOST_SECONDS
+        straggler.last_in >= MOST_OFTEN * straggler.rounds
+        and straggler.share >= LEAST_SHARE
+        and straggler.seconds >= LEAST_SECONDS
+        and straggler.seconds * straggler.last_in >= LEAST_LOST_SECONDS
     )
 
 
 def _slow_at_work(slow: SlowHost, rounds: int) -> Finding:
-    held = "" if slow.on_cpu is None else f"; on a processor for {slow.on_cpu:.0%} of that"
+    held = "" if slow.on_cpu is None else f"; scheduled on a CPU {100 * slow.on_cpu:.0f} % of the time"
     return RULE.finding(
-        f"{group_ranks(slow.ranks)} on {slow.host}: {slow.times:.1f} times the median rank's time for the same work with nobody "
-        f"to wait for, in {slow.slow_in} of {rounds} rounds{held}",
+        f"{group_ranks(slow.ranks)} on {slow.host}: {slow.times:.1f}x the median for identical local compute in "
+        f"{slow.slow_in} of {rounds} rounds{held}",
         ranks=slow.ranks,
         hosts=(slow.host,),
         remedy=ON_GPU if slow.on_cpu is None else HELD_BACK if slow.on_cpu < HELD else SLOW_CLOCK,
@@ -89,18 +90,18 @@ def _slow_at_work(slow: SlowHost, rounds: int) -> Finding:
     )
 
 
-def _where(late: Late, looks: Looks | None, forward: Frame | None) -> tuple[Where, ...]:
+def _where(straggler: Straggler, looks: Looks | None, forward: Frame | None) -> tuple[Where, ...]:
     """The line at which the rank was seen most often, or else the fixed point of its steps."""
     if looks is not None and looks.places and looks.times[0] >= OFTEN * looks.of:
-        place, note = looks.places[0], f"here at {looks.times[0]} of {looks.of} looks"
+        place, note = looks.places[0], f"here in {looks.times[0]} of {looks.of} samples"
     elif forward is not None:
-        place, note = forward, "the forward of each step" + (f"; late {late.phase}" if late.phase else "")
+        place, note = forward, "the forward of each step" + (f"; late {straggler.phase}" if straggler.phase else "")
     else:
         return ()
-    return (Where.at(place, rank=late.rank, note=note),)
+    return (Where.at(place, rank=straggler.rank, note=note),)
 
 
-def _lost(late: Late) -> str:
-    if late.phase is None or late.phase_seconds is None:
+def _lost(straggler: Straggler) -> str:
+    if straggler.phase is None or straggler.phase_seconds is None:
         return ""
-    return f"; it loses {late.phase_seconds * 1e3:.0f} ms {late.phase}"
+    return f"; it loses {straggler.phase_seconds * 1e3:.0f} ms {straggler.phase}"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from statistics import median
 
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.pace import Pace
 from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.step_times import Pace
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
@@ -15,8 +15,8 @@ RULE = Rule(
     name="input-bound",
     summary="ranks spend most of their time waiting for the data loader",
     severity=Severity.WARN,
-    remedy="give the DataLoader workers (`num_workers`, at most the processors of the rank), `pin_memory=True` and "
-    "`persistent_workers=True`; decode once and keep the result; store many samples a file",
+    remedy="give the DataLoader workers (`num_workers`, at most the CPU cores of the rank), `pin_memory=True` and "
+    "`persistent_workers=True`; decode once and cache the result; store many samples per file",
 )
 
 LEAST_SHARE = 0.5  # of the time of the iterations: the data, not the model, sets the pace
@@ -27,14 +27,14 @@ LEAST_SECONDS = 5.0  # of iterations: a job that lasts no longer need not be fas
 def check(paces: PerRank[Pace], stall: Stall | None) -> Iterator[Finding]:
     """One finding with the ranks that wait for data during most of their iterations.
 
-    Of a job that stands still nothing is said: why it does comes first.
+    A stalled job gets no finding: the cause of the stall comes first.
     """
     shares = {entry.rank: share for entry in paces if (share := _waiting(entry.value)) is not None}
     bound = [rank for rank, share in shares.items() if share >= LEAST_SHARE]
     if bound and stall is None:
         share = median(shares[rank] for rank in bound)
         yield RULE.finding(
-            f"{100 * share:.0f} % of the time of training goes into waiting for batches",
+            f"ranks wait for batches during {100 * share:.0f} % of the training time",
             ranks=bound,
             where=_where(bound[0], paces[bound[0]]),
             share=share,
@@ -57,4 +57,4 @@ def _where(rank: int, pace: Pace) -> tuple[Where, ...]:
     line = pace.forward
     if line is None:
         return ()
-    return (Where.at(line, rank=rank, note="the forward that waits for them"),)
+    return (Where.at(line, rank=rank, note="the forward that waits for the batches"),)

@@ -9,9 +9,10 @@ from ddpdoctor.model import Finding, Rule, Severity
 RULE = Rule(
     code="DDP603",
     name="cpu-oversubscribed",
-    summary="threads of local ranks outnumber the processors that they may use",
+    summary="local ranks run more threads than they have CPU cores",
     severity=Severity.WARN,
-    remedy="set OMP_NUM_THREADS to processors divided by local ranks, or start fewer ranks on the host",
+    remedy="set OMP_NUM_THREADS to the CPU cores divided by the local ranks, or start fewer ranks on the host",
+    background=True,
 )
 
 BUSY_PERCENT = 50  # the kernel's own measure: some process waited for a processor in half of the last ten seconds
@@ -43,7 +44,7 @@ def check(cpu: PerRank[Cpu]) -> Iterator[Finding]:
         )
         who = f"{len(ranks)} local {'rank' if len(ranks) == 1 else 'ranks'}"
         yield RULE.finding(
-            f"{who} on {host} compute with {threads} threads ({omp}) on {usable:g} usable processors",
+            f"{who} on {host} run {threads} threads ({omp}) on {usable:g} usable CPU cores",
             hosts=(host,),
             remedy=_remedy(len(ranks), usable),
             threads=threads,
@@ -54,15 +55,15 @@ def check(cpu: PerRank[Cpu]) -> Iterator[Finding]:
 
 def _busy(host: str, pressure: float) -> Finding:
     return RULE.finding(
-        f"in {pressure:.0f} % of the last ten seconds some process on {host} waited for a processor",
+        f"processes on {host} waited for a CPU during {pressure:.0f} % of the last ten seconds",
         hosts=(host,),
         severity=Severity.INFO,
-        remedy="see with `top` what else runs on the host",
+        remedy="check with `top` what else runs on the host",
         pressure_percent=pressure,
     )
 
 
 def _remedy(ranks: int, usable: float) -> str:
     if ranks > usable:
-        return f"start at most {max(1, int(usable))} ranks on the host, or give it more processors"
+        return f"start at most {max(1, int(usable))} ranks on the host, or give it more CPU cores"
     return f"export OMP_NUM_THREADS={max(1, int(usable // ranks))}"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.bandwidth import bus_factor, median_seconds
-from ddpdoctor.analysis.published_bandwidth import published_for
+from ddpdoctor.analysis.performance.bandwidth import bus_factor, median_seconds
+from ddpdoctor.analysis.performance.published_bandwidth import published_for
 from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP606",
     name="bandwidth-below-expected",
-    summary="a collective's bandwidth is below what others measure on the same hardware",
+    summary="a collective's bandwidth is below published figures for the same hardware",
     severity=Severity.FAIL,
     remedy="compare `nvidia-smi topo -m` and `nvidia-smi nvlink --status` with a healthy host, look for throttled or degraded "
     "GPUs with `ddpdoctor env`, and run with NCCL_DEBUG=INFO to see which transport NCCL chose",
@@ -30,7 +30,7 @@ def check(bench: CollectiveBench) -> Iterator[Finding]:
     hosts = list(dict.fromkeys(place.host for place in bench.ranks))
     if published is None:
         raise SkipCheck(
-            f"nobody published {bench.collective} over {len(bench.ranks)} x {devices} on {len(hosts)} "
+            f"no published figure for {bench.collective} over {len(bench.ranks)} x {devices} on {len(hosts)} "
             f"host{'s' if len(hosts) > 1 else ''}"
         )
     large = [size for size in bench.sizes if size.size_bytes >= LEAST_BYTES]

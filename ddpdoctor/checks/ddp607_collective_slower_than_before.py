@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.bandwidth import median_seconds, quantile
+from ddpdoctor.analysis.performance.bandwidth import median_seconds, quantile
 from ddpdoctor.evidence.bench import CollectiveBench, EarlierBench, SizeTiming
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
@@ -38,21 +38,21 @@ def check(bench: CollectiveBench, earlier: EarlierBench) -> Iterator[Finding]:
     before = earlier.bench
     same_job = (before.collective, before.dtype, before.op, before.backend, len(before.ranks))
     if same_job != (bench.collective, bench.dtype, bench.op, bench.backend, len(bench.ranks)):
-        raise SkipCheck(f"{earlier.source} holds {_job(before)}; this is {_job(bench)}")
+        raise SkipCheck(f"{earlier.source} contains {_job(before)}; this run is {_job(bench)}")
     old = {size.size_bytes: size for size in before.sizes}
     both = [(old[size.size_bytes], size) for size in bench.sizes if size.size_bytes in old]
     if not both:
-        raise SkipCheck(f"{earlier.source} holds no size that was measured now")
+        raise SkipCheck(f"{earlier.source} contains no size of this run")
     slower = [found for then, now in both if (found := _slower(then, now))]
     if len(slower) < min(LEAST_SIZES, len(both)):
         return
     worst = max(slower, key=lambda each: each.now / each.before)
     yield RULE.finding(
-        f"{_job(bench)} is slower than in {earlier.source} at {len(slower)} of {len(both)} sizes, at most "
-        f"{worst.now / worst.before:.1f} times at {worst.size_bytes} bytes: {worst.now * 1e6:.0f} us, it was "
+        f"{_job(bench)} is slower than in {earlier.source} at {len(slower)} of {len(both)} sizes, by up to "
+        f"{worst.now / worst.before:.1f}x at {worst.size_bytes} bytes: {worst.now * 1e6:.0f} us instead of "
         f"{worst.before * 1e6:.0f} us",
         details=[
-            f"{each.size_bytes} bytes: {each.now * 1e6:.0f} us, it was {each.before * 1e6:.0f} us" for each in slower
+            f"{each.size_bytes} bytes: {each.now * 1e6:.0f} us instead of {each.before * 1e6:.0f} us" for each in slower
         ],
         slower=[{"bytes": each.size_bytes, "before": each.before, "now": each.now} for each in slower],
         compared=len(both),

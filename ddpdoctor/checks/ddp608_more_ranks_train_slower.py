@@ -1,4 +1,4 @@
-"""DDP608: several ranks of the known-good job get through fewer samples than one rank alone."""
+"""DDP608: several ranks of the reference job get through fewer samples than one rank alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 RULE = Rule(
     code="DDP608",
     name="more-ranks-train-slower",
-    summary="several ranks of the known-good job together train more slowly than one alone",
+    summary="several ranks of the reference job train fewer samples per second than one rank",
     severity=Severity.WARN,
     remedy="time the collectives with `ddpdoctor allreduce-bench`, look for shared or throttled cores, GPUs and links with "
     "`ddpdoctor env`, and give each rank cores of its own (OMP_NUM_THREADS, --cpus-per-task)",
@@ -23,15 +23,15 @@ def check(run: ScalingRun) -> Iterator[Finding]:
     """A finding where ranks get less done together than one alone with the same batch a rank; a busy machine is not judged."""
     most, alone = run.points[-1].ranks, run.points[0].weak
     if run.device == "cpu" and most > run.cores:
-        raise SkipCheck(f"{most} ranks share {run.cores} cores: they take turns, which says nothing about DDP")
+        raise SkipCheck(f"{most} ranks share {run.cores} CPU cores, so their speed says nothing about DDP")
     forgiven = FORGIVEN * run.cores_of_others / run.cores
     if forgiven >= 1:
-        raise SkipCheck(f"other programs used {run.cores_of_others:.1f} of {run.cores} cores meanwhile")
+        raise SkipCheck(f"other programs used {run.cores_of_others:.1f} of {run.cores} cores during the measurement")
     for point in run.points[1:]:
         if point.weak < alone * (1 - forgiven):
             yield RULE.finding(
-                f"{point.ranks} ranks of {run.model} over {run.backend} train {point.weak:,.0f} samples/s together, one alone "
-                f"{alone:,.0f}, with the same batch a rank",
+                f"{point.ranks} ranks of {run.model} over {run.backend} train {point.weak:,.0f} samples/s together; one "
+                f"rank alone trains {alone:,.0f} samples/s with the same batch size per rank",
                 ranks=range(point.ranks),
                 together=point.weak,
                 alone=alone,

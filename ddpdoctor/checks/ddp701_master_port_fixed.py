@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch_script import LaunchScripts
+from ddpdoctor.analysis.launch.shell_script import LaunchScripts
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
     code="DDP701",
     name="master-port-fixed",
-    summary="a Slurm script names a fixed port: the second job on a node fails, or joins the first",
+    summary="a Slurm script sets a fixed port: the second job on a node fails, or joins the first",
     severity=Severity.WARN,
     remedy="derive the port from the job, `MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`, as `ddpdoctor init slurm` does",
 )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch_script import LaunchScripts
+from ddpdoctor.analysis.launch.shell_script import LaunchScripts
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
     code="DDP702",
     name="master-is-localhost",
-    summary="a script for several nodes names localhost as the place where they meet",
+    summary="a script for several nodes uses localhost as the rendezvous address",
     severity=Severity.FAIL,
-    remedy='name the first node: `MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)` under Slurm',
+    remedy='use the first node: `MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)` under Slurm',
 )
 _LOOPBACK = r"(localhost|127\.\d+\.\d+\.\d+|::1)"
 _GIVEN = rf"--(?:master[-_]addr|rdzv[-_]endpoint)[=\s]+[\"']?{_LOOPBACK}"
@@ -37,14 +37,14 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         for program, each in script.overwritten("MASTER_ADDR"):
             if each.value.startswith(_BEGINNINGS):
                 yield RULE.finding(
-                    f"the program sets MASTER_ADDR to {each.value}, and {script.path} starts it on {script.nodes} nodes: each of "
-                    "them looks for the others in itself",
+                    f"the program sets MASTER_ADDR to {each.value}, and {script.path} starts it on {script.nodes} nodes, "
+                    "so every node tries to rendezvous with itself",
                     where=[Where(rank=None, file=program.path, line=each.line, function="")],
                     nodes=script.nodes,
                 )
         for said, line in named:
             yield RULE.finding(
-                f"{said} in a script for {script.nodes} nodes: each of them looks for the others in itself",
+                f"{said} in a script for {script.nodes} nodes, so every node tries to rendezvous with itself",
                 where=[Where(rank=None, file=script.path, line=line, function="")],
                 nodes=script.nodes,
             )

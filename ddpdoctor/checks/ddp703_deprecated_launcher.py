@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch_script import LaunchScripts
+from ddpdoctor.analysis.launch.shell_script import LaunchScripts
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
@@ -21,6 +21,6 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
     for script in launch.scripts:
         for line, _ in script.found(r"-m\s+torch\.distributed\.launch\b"):
             yield RULE.finding(
-                "torch.distributed.launch is deprecated, and gives the script a --local-rank option that it may not know",
+                "torch.distributed.launch is deprecated, and passes the script a --local-rank option that it may not accept",
                 where=[Where(rank=None, file=script.path, line=line.number, function="")],
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch_script import LaunchScript, LaunchScripts
+from ddpdoctor.analysis.launch.shell_script import LaunchScript, LaunchScripts
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
@@ -12,7 +12,7 @@ RULE = Rule(
     name="one-cpu-a-task",
     summary="the ranks and loader workers of a Slurm task share a single CPU",
     severity=Severity.WARN,
-    remedy="ask for the CPUs, `#SBATCH --cpus-per-task=N`, and pass them on: `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` "
+    remedy="request the CPUs, `#SBATCH --cpus-per-task=N`, and pass them on: `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` "
     "(since Slurm 22.05 srun does not inherit them)",
 )
 _TO_SRUN = r"\bsrun\b.*(?:\s-c\s*\S|--cpus-per-(?:task|gpu)|--exact\b|--cpu-bind=none)"

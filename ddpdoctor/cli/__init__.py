@@ -77,17 +77,17 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush does not complain again
-            _complain(
-                DdpdoctorError(f"cannot write the output: {error.strerror}", hint="free some space where it goes")
-            )
+            _complain(DdpdoctorError(f"cannot write the output: {error.strerror}", hint="free disk space there"))
             return FAILED
         if isinstance(error, PermissionError) and error.filename is not None:
-            _complain(UsageError(f"{error.filename}: {error.strerror}", hint="run it as a user who may read that"))
+            _complain(
+                UsageError(f"{error.filename}: {error.strerror}", hint="run it as a user with permission to read it")
+            )
             return UsageError.exit_code
         if os.environ.get("DDPDOCTOR_DEBUG"):
             raise
         typer.echo(f"ddpdoctor failed: {type(error).__name__}: {error}", err=True)
-        typer.echo("this is a bug of ddpdoctor, not of your job; DDPDOCTOR_DEBUG=1 shows where", err=True)
+        typer.echo("this is a bug in ddpdoctor, not in your job; DDPDOCTOR_DEBUG=1 shows the traceback", err=True)
         return FAILED
     if result == INTERRUPTED:  # typer makes Ctrl-C this exit code
         typer.echo("ddpdoctor: interrupted", err=True)

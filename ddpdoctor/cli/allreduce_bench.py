@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class Operator(Enum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("allreduce-bench", short_help="Time a collective, and check every value that it gives.")(
-        allreduce_bench
-    )
+    app.command("allreduce-bench", short_help="Time a collective and check every value of its result.")(allreduce_bench)
 
 
 @reports
@@ -72,38 +70,42 @@ def register(app: typer.Typer) -> None:
 def allreduce_bench(
     nproc: Annotated[
         Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
-        typer.Option("--nproc", "-n", help="Start this many ranks here; leave it out under a launcher."),
+        typer.Option("--nproc", "-n", help="Start this many ranks here; omit under a launcher."),
     ] = None,
-    collective: Annotated[Collective, typer.Option("--collective", help="What to measure.")] = Collective.ALL_REDUCE,
+    collective: Annotated[
+        Collective, typer.Option("--collective", help="Collective to measure.")
+    ] = Collective.ALL_REDUCE,
     sizes: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--sizes", metavar="SIZES", help="A range in steps of four (1K..64M), or sizes by commas."),
+        typer.Option(
+            "--sizes", metavar="SIZES", help="A range in factors of four (1K..64M), or sizes separated by commas."
+        ),
     ] = None,
-    dtype: Annotated[Dtype, typer.Option("--dtype", help="The elements.")] = Dtype.FLOAT32,
+    dtype: Annotated[Dtype, typer.Option("--dtype", help="Data type of the elements.")] = Dtype.FLOAT32,
     op: Annotated[
         Optional[Operator],  # noqa: UP045
-        typer.Option("--op", help="The reduction, where the collective reduces.  [default: sum]"),
+        typer.Option("--op", help="Reduction, for collectives that reduce.  [default: sum]"),
     ] = None,
     iters: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            "--iters", min=1, max=100_000, help="Timed iterations a size.  [default: 5 to 500, by the budget]"
+            "--iters", min=1, max=100_000, help="Timed iterations per size.  [default: 5 to 500, by the budget]"
         ),
     ] = None,
-    warmup: Annotated[int, typer.Option("--warmup", min=1, max=10_000, help="Untimed iterations a size.")] = 5,
+    warmup: Annotated[int, typer.Option("--warmup", min=1, max=10_000, help="Warm-up iterations per size.")] = 5,
     time_budget: Annotated[
         float,
         typer.Option(
-            "--time-budget", min=1, max=86_400, metavar="SECONDS", help="Sizes not begun by then are left out."
+            "--time-budget", min=1, max=86_400, metavar="SECONDS", help="Skip sizes that have not started by then."
         ),
     ] = 30.0,
     save: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--save", metavar="FILE", help="Keep the measurements in FILE, for --compare."),
+        typer.Option("--save", metavar="FILE", help="Save the measurements to FILE, for --compare."),
     ] = None,
     compare: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--compare", metavar="FILE", help="Name what is slower than in this saved run, beyond noise."),
+        typer.Option("--compare", metavar="FILE", help="Report what is slower than in this saved run, beyond noise."),
     ] = None,
     plot: Annotated[
         Optional[Path],  # noqa: UP045
@@ -113,13 +115,13 @@ def allreduce_bench(
     options: ReportOptions,
 ) -> None:
     """Time a collective over a range of sizes, and check every value: gloo on CPUs, NCCL on GPUs."""
-    from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.sizes import parse_sizes
-    from ddpdoctor.collect.bench import BenchPlan, load_bench, run_bench, save_bench
     from ddpdoctor.evidence.bench import CollectiveBench
     from ddpdoctor.evidence.links import Links
     from ddpdoctor.render import bench as screen
-    from ddpdoctor.render import matrix
+    from ddpdoctor.render import link_matrix
+    from ddpdoctor.workflows.benchmark import BenchPlan, load_bench, run_bench, save_bench
 
     plan = BenchPlan(
         collective=collective.value,
@@ -146,11 +148,11 @@ def allreduce_bench(
     if options.format is Format.TEXT:
         typer.echo(screen.render(bench))
         if links is not None:
-            typer.echo(f"{matrix.heat_map(links)}\n")
+            typer.echo(f"{link_matrix.heat_map(links)}\n")
     if earlier is not None:
         evidence = replace(evidence, job=(*evidence.job, earlier))
     facts = (("benchmark", screen.title(bench)), ("values", screen.values_line(bench)), *screen.facts(bench))
-    measured = {"bench": screen.measured(bench)} | ({} if links is None else {"links": matrix.measured(links)})
+    measured = {"bench": screen.measured(bench)} | ({} if links is None else {"links": link_matrix.measured(links)})
     files = [
         *([partial(save_bench, bench, save)] if save is not None else []),
         *([partial(draw, bench, earlier, plot)] if plot is not None else []),
@@ -166,9 +168,7 @@ def operator(collective: Collective, dtype: Dtype, op: Operator | None) -> str |
     """
     if collective not in REDUCING:
         if op is not None:
-            raise UsageError(
-                f"--op {op.value} was given, but {collective.value} does not reduce", hint="leave --op out"
-            )
+            raise UsageError(f"--op {op.value} was given, but {collective.value} does not reduce", hint="omit --op")
         return None
     if op is Operator.AVG and "int" in dtype.value:
         raise UsageError(f"--op avg is not defined for {dtype.value}", hint="use a floating dtype, or --op sum")

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 
 def checks(
-    format_: Annotated[ListFormat, typer.Option("--format", "-f", help="How the list is written.")] = ListFormat.TEXT,
+    format_: Annotated[ListFormat, typer.Option("--format", "-f", help="Format of the list.")] = ListFormat.TEXT,
 ) -> None:
     """List every finding that ddpdoctor can make."""
     from ddpdoctor.engine import all_rules

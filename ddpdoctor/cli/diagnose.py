@@ -12,7 +12,7 @@ from ddpdoctor.cli.options import ReportOptions, reports
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("diagnose", short_help="Say why a job died, from the dumps, logs and cases it left.")(diagnose)
+    app.command("diagnose", short_help="Say why a job died, from its dumps, logs and saved cases.")(diagnose)
 
 
 @reports
@@ -28,7 +28,7 @@ def diagnose(
 
     Dumps are read without running anything that is in them. Files that cannot be read are named and left out.
     """
-    from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.leftovers import gather
+    from ddpdoctor.cli.report_output import conclude
+    from ddpdoctor.workflows.diagnose import gather
 
     conclude(gather(paths), options)

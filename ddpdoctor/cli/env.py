@@ -6,20 +6,21 @@ from typing import Annotated
 
 import typer
 
-from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.cli.shared_exit_code import ends_alike
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("env", short_help="Judge this host, or every host of a launch.")(env)
+    app.command("env", short_help="Check this host, or every host of a launch.")(env)
 
 
 @reports
 @ends_alike
 def env(
     deadline: Annotated[
-        float, typer.Option(min=1, help="Seconds to wait for the other ranks of a launch before they are named.")
+        float,
+        typer.Option(min=1, help="Seconds to wait for the other ranks of a launch before they are reported missing."),
     ] = 60.0,
     *,
     options: ReportOptions,
@@ -28,15 +29,15 @@ def env(
     from concurrent.futures import ThreadPoolExecutor
 
     from ddpdoctor.case import redact
-    from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.all_ranks import collect
-    from ddpdoctor.collect.world import World
+    from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.engine import all_checks
+    from ddpdoctor.host.host_access import HostAccess
     from ddpdoctor.render.facts import facts_of, short_facts_of
+    from ddpdoctor.workflows.env import collect
 
     with ThreadPoolExecutor(max_workers=1) as beside:
         beside.submit(all_checks)  # the catalogue is imported while torch is
-        evidence = collect(World(), deadline_seconds=deadline)
+        evidence = collect(HostAccess(), deadline_seconds=deadline)
     if evidence is None:
         raise typer.Exit
     facts = facts_of(redact(evidence))

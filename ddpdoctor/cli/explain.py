@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def explain(code: Annotated[str, typer.Argument(help="A code such as DDP305, or the name of a finding.")]) -> None:
     """Show what a finding means, how it is found, what to do, and how to reproduce it."""
-    from ddpdoctor.cli.codes import find_rule
+    from ddpdoctor.cli.rule_selection import find_rule
 
     page = page_of(find_rule(code).code)
     if sys.stdout.isatty():

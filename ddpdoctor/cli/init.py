@@ -22,28 +22,28 @@ class Launcher(Enum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("init", short_help="Write a launch script that is right.")(init)
+    app.command("init", short_help="Write a correct launch script.")(init)
 
 
 def init(
-    launcher: Annotated[Launcher, typer.Argument(help="What starts the job.", show_default=False)],
+    launcher: Annotated[Launcher, typer.Argument(help="Launcher of the job.", show_default=False)],
     command: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
         typer.Argument(metavar="-- COMMAND...", help="The training script and its options.  [default: train.py]"),
     ] = None,
-    nodes: Annotated[int, typer.Option("--nodes", min=1, max=100_000, help="How many nodes.")] = 2,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, max=100_000, help="Number of nodes.")] = 2,
     nproc_per_node: Annotated[
-        int, typer.Option("--nproc-per-node", min=1, max=1024, help="Ranks on each node: one a GPU.")
+        int, typer.Option("--nproc-per-node", min=1, max=1024, help="Ranks per node: one per GPU.")
     ] = 8,
-    cpus: Annotated[int, typer.Option("--cpus", min=1, max=4096, help="CPUs of each node, for its ranks.")] = 64,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Without GPUs: the ranks talk over gloo.")] = False,
+    cpus: Annotated[int, typer.Option("--cpus", min=1, max=4096, help="CPUs per node, for its ranks.")] = 64,
+    cpu: Annotated[bool, typer.Option("--cpu", help="No GPUs: the ranks use gloo.")] = False,
     interface: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
-            "--interface", metavar="NAME", help="Of NCCL and gloo, such as ib0.  [default: the way to MASTER_ADDR]"
+            "--interface", metavar="NAME", help="For NCCL and gloo, such as ib0.  [default: the route to MASTER_ADDR]"
         ),
     ] = None,
-    hours: Annotated[int, typer.Option("--hours", min=1, max=8760, help="The longest that the job may take.")] = 24,
+    hours: Annotated[int, typer.Option("--hours", min=1, max=8760, help="Time limit of the job.")] = 24,
     image: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option("--image", help="The container image, for k8s."),
@@ -51,29 +51,32 @@ def init(
     name: Annotated[str, typer.Option("--name", help="The name of the job.")] = "ddp",
     output: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, which must not exist, not to stdout."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE instead of stdout; it must not exist."),
     ] = None,
 ) -> None:
     """Write a launch script that is right, with checks in place."""
     from ddpdoctor.case import write_atomically
-    from ddpdoctor.render.launch_scripts import SCRIPTS, Job
+    from ddpdoctor.templates.launch_scripts import SCRIPTS, ScriptJob
 
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", name):
-        raise UsageError(f"--name {name!r} is not a name", hint="use small letters, digits and dashes, such as `ddp-1`")
+        raise UsageError(
+            f"--name {name!r} is not a valid job name", hint="use small letters, digits and dashes, such as `ddp-1`"
+        )
     if interface is not None and not re.fullmatch(r"[A-Za-z0-9][\w.:-]{0,14}", interface):
         raise UsageError(
             f"--interface {interface!r} is not the name of an interface", hint="`ip -brief addr` lists them"
         )
     if launcher is Launcher.K8S and not re.fullmatch(r"[\w./:@-]+", image or ""):
-        said = "--image is missing" if image is None else f"--image {image!r} is not an image"
+        said = "--image is missing" if image is None else f"--image {image!r} is not an image name"
         raise UsageError(said, hint="such as `--image registry.example/team/train:1`")
     if any("\n" in word for word in command or ()):
         raise UsageError(
-            "a launch script holds no command with a line break", hint="put the command into a file of its own"
+            "the command contains a line break, which a launch script cannot hold",
+            hint="put the command into a script file",
         )
     if output is not None and output.exists():
-        raise UsageError(f"{output} exists already", hint="give another --output, or remove it first")
-    job = Job(
+        raise UsageError(f"{output} already exists", hint="give another --output, or remove it first")
+    job = ScriptJob(
         command=command or ["train.py"],
         nodes=nodes,
         ranks_per_node=nproc_per_node,

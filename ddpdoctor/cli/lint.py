@@ -1,4 +1,4 @@
-"""`ddpdoctor lint`: the usual mistakes in launch scripts."""
+"""`ddpdoctor lint`: the usual mistakes in launch scripts and training code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ddpdoctor.cli.options import ReportOptions, reports
+from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 
 def register(app: typer.Typer) -> None:
@@ -17,13 +17,27 @@ def register(app: typer.Typer) -> None:
 
 @reports
 def lint(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Launch scripts, or directories with some.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Launch scripts, Python files, notebooks, or directories.")
+    ],
     *,
     options: ReportOptions,
 ) -> None:
-    """Name the usual mistakes in launch scripts, with the line."""
-    from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.scripts import read_scripts
-    from ddpdoctor.evidence import Evidence
+    """Name the usual mistakes in scripts and training code."""
+    from ddpdoctor import case
+    from ddpdoctor.cli.report_output import formatted, keep, terminal
+    from ddpdoctor.render import lines
+    from ddpdoctor.workflows.lint import lint_paths
 
-    conclude(Evidence(job=(read_scripts(paths),), launched=False), options)
+    linted = lint_paths(paths, select=options.select, ignore=options.ignore)
+    plain = options.format is Format.TEXT
+    color, width = terminal()
+    if plain or options.output is not None:
+        typer.echo(lines.render(linted.report, color=color, width=width), nl=False)
+    else:
+        typer.echo(formatted(linted.report, options), nl=False)
+    if options.output is not None:
+        written = lines.render(linted.report) if plain else formatted(linted.report, options)
+        case.write_atomically(options.output, written)
+    keep(linted.evidence, options)
+    raise typer.Exit(linted.report.exit_code(options.fail_on))

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.cli.shared_exit_code import ends_alike
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ddpdoctor.analysis.layers import Layer
+    from ddpdoctor.analysis.network.network_layers import Layer
     from ddpdoctor.evidence.links import Links
     from ddpdoctor.evidence.nccl import NcclTries
-    from ddpdoctor.launch.nodes import Place
+    from ddpdoctor.launch.net_process import NodePlace
     from ddpdoctor.model import Measure
 
 NodesOption = Annotated[
     Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
-    typer.Option("--nnodes", min=1, help="Without a launcher: how many nodes run this command."),
+    typer.Option("--nnodes", min=1, help="Without a launcher: number of nodes that run this."),
 ]
 NodeRankOption = Annotated[
     Optional[int],  # noqa: UP045
@@ -40,7 +40,9 @@ PortOption = Annotated[
 ]
 NodesOutOption = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--nodes-out", metavar="FILE", help="Write `good: ...` and `bad: ...` as srun --exclude takes them."),
+    typer.Option(
+        "--nodes-out", metavar="FILE", help="Write `good: ...` and `bad: ...` in the format of srun --exclude."
+    ),
 ]
 
 
@@ -56,22 +58,20 @@ def net(
     node_rank: NodeRankOption = None,
     master_addr: AddrOption = None,
     master_port: PortOption = None,
-    deadline: Annotated[
-        float, typer.Option("--deadline", min=5, help="Seconds after which it ends, decided or not.")
-    ] = 60,
+    deadline: Annotated[float, typer.Option("--deadline", min=5, help="Time limit, even without a verdict.")] = 60,
     nodes_out: NodesOutOption = None,
     *,
     options: ReportOptions,
 ) -> None:
     """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
-    from ddpdoctor.analysis.layers import layers, nccl_layers
+    from ddpdoctor.analysis.network.network_layers import layers, nccl_layers
     from ddpdoctor.case import write_atomically
-    from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.evidence.links import Groups, Links, MasterProbe
     from ddpdoctor.evidence.nccl import NcclTries
-    from ddpdoctor.launch.nodes import run_node
-    from ddpdoctor.render.layers import table
-    from ddpdoctor.render.matrix import heat_map, nodes_file
+    from ddpdoctor.launch.net_process import run_node
+    from ddpdoctor.render.link_matrix import heat_map, nodes_file
+    from ddpdoctor.render.network_layers import table
 
     place = _place(nnodes, node_rank, master_addr, master_port)
     if not place.works:
@@ -97,27 +97,27 @@ def net(
 
 
 def _measured(found: Sequence[Layer], links: Links | None, nccl: NcclTries | None) -> dict[str, Measure]:
-    from ddpdoctor.render import layers, matrix
+    from ddpdoctor.render import link_matrix, network_layers
 
     return {
-        **({"layers": layers.measured(found)} if found else {}),
+        **({"layers": network_layers.measured(found)} if found else {}),
         **({"nccl": [asdict(each) for each in nccl.tries]} if nccl is not None and nccl.tries else {}),
-        **({"links": matrix.measured(links)} if links is not None else {}),
+        **({"links": link_matrix.measured(links)} if links is not None else {}),
     }
 
 
-def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, master_port: int | None) -> Place:
+def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, master_port: int | None) -> NodePlace:
     from ddpdoctor.errors import UsageError
-    from ddpdoctor.launch.meeting import master_port_of
-    from ddpdoctor.launch.nodes import Place, free_port, place_of
+    from ddpdoctor.launch.net_process import NodePlace, free_port, place_of
     from ddpdoctor.launch.ranks import current_launch
+    from ddpdoctor.launch.rendezvous import master_port_of
 
     launch = current_launch()
     if nnodes is None and node_rank is None and launch is not None:
         place = place_of(os.environ, replace(launch, master_addr=master_addr or launch.master_addr))
         return replace(place, master_port=master_port or place.master_port)
     if nnodes is None and node_rank is None:
-        return Place(
+        return NodePlace(
             node=0,
             nodes=1,
             master_addr="localhost",
@@ -134,4 +134,4 @@ def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, m
     if node_rank >= nnodes:
         raise UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}", hint="nodes count from 0")
     port = master_port or master_port_of(os.environ)
-    return Place(node=node_rank, nodes=nnodes, master_addr=addr, master_port=port, store_is_there=False, run="0")
+    return NodePlace(node=node_rank, nodes=nnodes, master_addr=addr, master_port=port, store_is_there=False, run="0")

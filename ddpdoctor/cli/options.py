@@ -33,7 +33,7 @@ class FailOn(Enum):
     FAIL = "fail"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the report is written.")]
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the report.")]
 OutputOption = Annotated[
     Optional[Path],  # noqa: UP045 - typer on Python 3.10 reads Optional only
     typer.Option("--output", "-o", metavar="FILE", help="Write the report to FILE; text still goes to the terminal."),
@@ -46,12 +46,12 @@ IgnoreOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--ignore", metavar="CODE", help="Not these codes or families; repeat or separate by commas."),
 ]
-FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="The least severity that makes the exit code 1.")]
+FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Lowest severity that sets exit code 1.")]
 CaseOption = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option("--case", metavar="PATH", help="Save the evidence that was judged: a .json file, or a directory."),
+    typer.Option("--case", metavar="PATH", help="Save the evidence to a .json file or a directory."),
 ]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say every check that was skipped, and why.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="List every skipped check with its reason.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def _report_options(
     case: CaseOption = None,
     verbose: VerboseOption = False,
 ) -> ReportOptions:
-    from ddpdoctor.cli.codes import parse_codes  # the catalogue is imported when it is used
+    from ddpdoctor.cli.rule_selection import parse_codes  # the catalogue is imported when it is used
 
     if output is not None and output.is_dir():
         raise UsageError(f"--output {output} is a directory", hint=f"name a file: `--output {output / 'report'}`")

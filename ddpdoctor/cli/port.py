@@ -20,7 +20,7 @@ PortArgument = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("port", short_help="Say who holds a port, and which one is free.")(port)
+    app.command("port", short_help="Show who uses a port, and which one is free.")(port)
 
 
 @reports
@@ -30,8 +30,8 @@ def port(
     options: ReportOptions,
 ) -> None:
     """Say whether a port of this host is free, who holds it since when, and which other port is free."""
-    from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.one_port import examine
-    from ddpdoctor.launch.meeting import master_port_of
+    from ddpdoctor.cli.report_output import conclude
+    from ddpdoctor.launch.rendezvous import master_port_of
+    from ddpdoctor.workflows.port import examine
 
     conclude(examine(number or master_port_of(os.environ)), replace(options, select=options.select or CODES))

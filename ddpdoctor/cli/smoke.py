@@ -42,7 +42,7 @@ def smoke(
 
     Where GITHUB_STEP_SUMMARY is set, a summary in markdown is appended to the file that it names.
     """
-    from ddpdoctor.cli.conclude import judge, keep, show
+    from ddpdoctor.cli.report_output import judge, keep, show
     from ddpdoctor.launch.ranks import checked_nproc, current_launch
 
     if launch := current_launch():
@@ -93,7 +93,7 @@ def _timed(name: str, stage: Callable[[int], Stage], nproc: int) -> Stage:
 
 def _train(nproc: int) -> Stage:
     from ddpdoctor.cli.train import in_numbers
-    from ddpdoctor.collect.training import run_training
+    from ddpdoctor.workflows.reference_job import run_training
 
     evidence, _ = run_training(nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
     run = evidence.one(TrainingRun)
@@ -104,17 +104,17 @@ def _train(nproc: int) -> Stage:
 
 
 def _env(_nproc: int) -> Stage:
-    from ddpdoctor.collect.all_ranks import collect
-    from ddpdoctor.collect.world import World
+    from ddpdoctor.host.host_access import HostAccess
+    from ddpdoctor.workflows.env import collect
 
-    evidence = collect(World(), deadline_seconds=DEADLINE_SECONDS)
+    evidence = collect(HostAccess(), deadline_seconds=DEADLINE_SECONDS)
     assert evidence is not None, "only a rank that a launcher started leaves the talking to rank 0"
     return Stage(evidence=evidence, outcome=f"{sum(len(facts.facts) for facts in evidence.ranks)} kinds of facts read")
 
 
 def _bench(nproc: int) -> Stage:
-    from ddpdoctor.collect.bench import BenchPlan, run_bench
     from ddpdoctor.render import bench as words
+    from ddpdoctor.workflows.benchmark import BenchPlan, run_bench
 
     evidence, _ = run_bench(BenchPlan(sizes=BENCH_SIZES, budget_seconds=BENCH_SECONDS), nproc=nproc)
     bench = evidence.one(CollectiveBench)
@@ -126,7 +126,7 @@ def _bench(nproc: int) -> Stage:
 
 def _verify_sync(nproc: int) -> Stage:
     from ddpdoctor.cli.verify_sync import said
-    from ddpdoctor.collect.replicas import compare_reference
+    from ddpdoctor.workflows.reference_sync import compare_reference
 
     evidence, _ = compare_reference(nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
     replicas = evidence.one(Replicas)

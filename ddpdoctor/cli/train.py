@@ -1,4 +1,4 @@
-"""`ddpdoctor train`: the known-good job, or the same job made sick."""
+"""`ddpdoctor train`: the reference job, or the same job made sick."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Annotated, Any, Optional
 import typer
 from typing_extensions import assert_never
 
-from ddpdoctor.cli.ends_alike import ends_alike
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import Gate, ParityRun, ScalingRun, TrainingRun
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
     app.command(
         "train",
-        short_help="Run the known-good job: does DDP itself work here?",
+        short_help="Run the reference job: does DDP itself work here?",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )(train)
 
@@ -34,24 +34,24 @@ def train(
     context: typer.Context,
     nproc: Annotated[
         Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
-        typer.Option("--nproc", "-n", help="Start this many ranks here; leave it out under a launcher."),
+        typer.Option("--nproc", "-n", help="Start this many ranks here; omit under a launcher."),
     ] = None,
     inject: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--inject", metavar="CODE", help="Run the job with this fault instead, such as DDP305."),
+        typer.Option("--inject", metavar="CODE", help="Run the job with this fault injected, such as DDP305."),
     ] = None,
-    culprit: Annotated[int, typer.Option("--culprit", metavar="RANK", min=0, help="The rank that gets the fault.")] = 1,
+    culprit: Annotated[int, typer.Option("--culprit", metavar="RANK", min=0, help="Rank that gets the fault.")] = 1,
     parity: Annotated[
-        bool, typer.Option("--parity", help="Prove that N ranks compute what one process computes.")
+        bool, typer.Option("--parity", help="Check that N ranks compute what one process computes.")
     ] = False,
     scaling: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--scaling", metavar="1,2,4", help="Measure speed-up and efficiency, weak and strong."),
+        typer.Option("--scaling", metavar="1,2,4", help="Measure weak and strong scaling."),
     ] = None,
     deadline: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
-            "--deadline", metavar="SECONDS", min=1, help="End the job after this time; without it, when it is silent."
+            "--deadline", metavar="SECONDS", min=1, help="Time limit. [default: ended when it makes no progress]"
         ),
     ] = None,
     *,
@@ -64,13 +64,13 @@ def train(
     """
     asked = [name for name, value in (("--inject", inject), ("--parity", parity), ("--scaling", scaling)) if value]
     if len(asked) > 1:
-        raise UsageError(f"{' and '.join(asked)} are different runs of the job", hint="give one of them")
+        raise UsageError(f"{' and '.join(asked)} cannot be combined", hint="give one of them")
     if inject is not None:
         raise typer.Exit(run_sick(inject, culprit, nproc, context.args))
-    from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.scaling import ranks_of, run_scaling
-    from ddpdoctor.collect.training import run_parity, run_training
+    from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.launch.ranks import current_launch
+    from ddpdoctor.workflows.reference_job import run_parity, run_training
+    from ddpdoctor.workflows.reference_scaling import ranks_of, run_scaling
 
     speaks, seconds = True, deadline or math.inf
     launch = current_launch()
@@ -95,9 +95,9 @@ def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> 
     """Run the job with one fault, its output and its exit code being ours; ddpdoctor does not judge it."""
     from tempfile import TemporaryDirectory
 
-    from ddpdoctor.launch.faults import find_fault
-    from ddpdoctor.launch.program import end, start_guarded
+    from ddpdoctor.launch.guarded_process import end, start_guarded
     from ddpdoctor.launch.ranks import ranks_command
+    from ddpdoctor.launch.sick_jobs import find_fault
 
     fault = find_fault(code)
     with TemporaryDirectory(prefix="ddpdoctor-") as folder:
@@ -132,7 +132,7 @@ def in_words(run: TrainingRun | ParityRun | ScalingRun) -> list[tuple[str, str]]
                     ("step", shares + ("" if run.overlap is None else f"; {run.overlap:.0%} of communication hidden"))
                 )
             if run.gpu_memory_bytes is not None:
-                words.append(("GPU memory", f"{run.gpu_memory_bytes / 2**30:.2f} GiB at most, of tensors"))
+                words.append(("GPU memory", f"{run.gpu_memory_bytes / 2**30:.2f} GiB peak, in tensors"))
             return words
         case ScalingRun():
             one = run.points[0]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 import typer
 
-from ddpdoctor.checkpoints.recognise import is_checkpoint
-from ddpdoctor.cli.ends_alike import ends_alike
+from ddpdoctor.checkpoints.detect import is_checkpoint
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ddpdoctor.analysis.windows import Open
     from ddpdoctor.evidence import Evidence
     from ddpdoctor.evidence.replicas import Replicas
+    from ddpdoctor.workflows.step_bisection import OpenQuestion
 
 DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the imports of many ranks on few cores a minute
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
     app.command(
         "verify-sync",
-        short_help="Find where replicas part: the step, tensor and rank.",
+        short_help="Find where replicas diverge: the step, tensor and rank.",
         context_settings={"allow_interspersed_args": False},
     )(verify_sync)
 
@@ -46,28 +46,27 @@ def verify_sync(
     ] = None,
     nproc: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--nproc", "-n", help="Start this many ranks here; leave it out under a launcher."),
+        typer.Option("--nproc", "-n", help="Start this many ranks here; omit under a launcher."),
     ] = None,
     every: Annotated[
-        int, typer.Option("--every", metavar="K", min=0, help="Look at every Kth step; 0: as often as costs 1 %.")
+        int,
+        typer.Option("--every", metavar="K", min=0, help="Check every Kth step; 0: as often as 1 % overhead allows."),
     ] = 0,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="Run the script again for the exact step, and the line that wrote.")
-    ] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Rerun the script to find the exact step and line.")] = False,
     stall_after: Annotated[
         float,
         typer.Option(
-            "--stall-after", metavar="SECONDS", min=1, help="End a script whose ranks write nothing for so long."
+            "--stall-after", metavar="SECONDS", min=1, help="End a script whose ranks record nothing for this long."
         ),
     ] = STALL_SECONDS,
     tolerance: Annotated[
         float,
         typer.Option(
-            "--tolerance", metavar="T", min=0, help="Of checkpoints: count differences up to T, do not report."
+            "--tolerance", metavar="T", min=0, help="Checkpoints: count differences up to T, do not report them."
         ),
     ] = 0.0,
     deadline: Annotated[
-        float, typer.Option("--deadline", metavar="SECONDS", min=1, help="End the known-good job after this time.")
+        float, typer.Option("--deadline", metavar="SECONDS", min=1, help="End the reference job after this time.")
     ] = DEADLINE_SECONDS,
     *,
     options: ReportOptions,
@@ -75,22 +74,20 @@ def verify_sync(
     """Find the first step, tensor and rank at which replicas part, and why.
 
     With a training script, unchanged: follows it step by step. With checkpoints (.pt, .safetensors, directories of
-    torch.distributed.checkpoint): compares them, and runs nothing in them. Without: compares the replicas of the
-    known-good job.
+    torch.distributed.checkpoint): compares them, and runs nothing in them. Without: compares the replicas of the reference job.
     """
     if target and is_checkpoint(Path(target[0])):
         _compare_checkpoints(target, options, tolerance)
     if tolerance:
         raise UsageError(
-            f"--tolerance {tolerance:g} was given without checkpoints: ranks that run are compared by fingerprints, which are "
-            "equal or not",
-            hint="leave it out, compare checkpoints, or call ddpdoctor.verify_sync(model, tolerance=...) in your code",
+            f"--tolerance {tolerance:g} works on checkpoints only: running ranks are compared by fingerprints",
+            hint="omit it, compare checkpoints, or call ddpdoctor.verify_sync(model, tolerance=...) in your code",
         )
     if target:
         _refuse_script_before_checkpoints(target, nproc)
         if replay and nproc is None:
             raise UsageError(
-                "--replay starts the script a second time, which is the launcher's business here",
+                "--replay starts the script a second time, which only the launcher could do here",
                 hint="give --nproc N to have the ranks started here, or run the launcher again with --every 1",
             )
         raise typer.Exit(_track(target, options, nproc=nproc, every=every, stall_after=stall_after, replay=replay))
@@ -99,14 +96,14 @@ def verify_sync(
 
 def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: float) -> NoReturn:
     """Compare checkpoints that are there already; nothing is started."""
-    from ddpdoctor.checkpoints.comparing import compare_checkpoints
-    from ddpdoctor.cli.conclude import conclude
+    from ddpdoctor.checkpoints.compare import compare_checkpoints
+    from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.evidence.checkpoints import Checkpoints
 
     for name in target:
         if name.startswith("-"):
             raise UsageError(
-                f"{name} stands after a checkpoint", hint=f"options come first: verify-sync {name} ... {target[0]}"
+                f"{name} follows a checkpoint", hint=f"put options first: verify-sync {name} ... {target[0]}"
             )
         if not Path(name).exists():
             raise UsageError(
@@ -114,7 +111,7 @@ def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: f
             )
         if not is_checkpoint(Path(name)):
             raise UsageError(
-                f"{name} is not a checkpoint, and {target[0]} is one",
+                f"{name} is not a checkpoint, but {target[0]} is one",
                 hint=f"to run a script, name it first: verify-sync --nproc 2 {name}; to compare checkpoints, name no script",
             )
     evidence = compare_checkpoints([Path(name) for name in target], tolerance=tolerance)
@@ -144,13 +141,13 @@ def _track(
     target: list[str], options: ReportOptions, *, nproc: int | None, every: int, stall_after: float, replay: bool
 ) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
-    from ddpdoctor.cli.conclude import judge, keep, show
-    from ddpdoctor.collect.replay import exact
-    from ddpdoctor.collect.tracked import Tracked, track_script
+    from ddpdoctor.cli.report_output import judge, keep, show
+    from ddpdoctor.workflows.verify_rerun import exact
+    from ddpdoctor.workflows.verify_script import Tracked, track_script
 
     machine_readable = options.format is not Format.TEXT and options.output is None
 
-    def run(every: int, closely: Open | None = None) -> AbstractContextManager[Tracked]:
+    def run(every: int, closely: OpenQuestion | None = None) -> AbstractContextManager[Tracked]:
         return track_script(
             Path(target[0]),
             target[1:],
@@ -161,7 +158,7 @@ def _track(
             quiet_stdout=machine_readable,
         )
 
-    def again(left: Open) -> Evidence:
+    def again(left: OpenQuestion) -> Evidence:
         with run(1, left) as tracked:
             assert tracked.evidence is not None
             return tracked.evidence
@@ -178,9 +175,9 @@ def _track(
 
 
 def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None:
-    from ddpdoctor.cli.conclude import conclude
-    from ddpdoctor.collect.replicas import compare_reference
+    from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.evidence.replicas import Replicas
+    from ddpdoctor.workflows.reference_sync import compare_reference
 
     evidence, speaks = compare_reference(nproc=nproc, deadline_seconds=deadline)
     if not speaks:

@@ -16,10 +16,10 @@ import typer
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.host import Environment
-from ddpdoctor.model import Report
+from ddpdoctor.model import Report, group_ranks
 
 if TYPE_CHECKING:
-    from ddpdoctor.collect.other_nodes import OtherNodes
+    from ddpdoctor.workflows.watch.multi_node import OtherNodes
 
 FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
 
@@ -43,15 +43,18 @@ def register(app: typer.Typer) -> None:
 
 @reports
 def watch(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The job, as you would start it.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Command that starts the job.")],
     stall_after: Annotated[
         Optional[float],  # noqa: UP045 - typer on Python 3.10 reads Optional only
         typer.Option(
-            "--stall-after", metavar="SECONDS", min=1.0, help="Patience; default: the job's own rhythm, >= 30."
+            "--stall-after",
+            metavar="SECONDS",
+            min=1.0,
+            help="Time without progress that counts as a stall. [default: from the job's step times, at least 30]",
         ),
     ] = None,
     kill_on_hang: Annotated[
-        bool, typer.Option("--kill-on-hang", help="End the job once its hang is explained, or three looks could not.")
+        bool, typer.Option("--kill-on-hang", help="End the job when its hang is explained, or after three attempts.")
     ] = False,
     distributed_debug: Annotated[
         DistributedDebug,
@@ -80,11 +83,11 @@ def _run(
     command: list[str], options: ReportOptions, stall_after: float | None, kill_on_hang: bool, debug: DistributedDebug
 ) -> int:
     from ddpdoctor.agent import DIRECTORY, job_environment
-    from ddpdoctor.collect.job_evidence import JobEvidence
-    from ddpdoctor.collect.other_nodes import OtherNodes
-    from ddpdoctor.collect.stall import Rhythm
-    from ddpdoctor.collect.watching import Crawling, Deserted, Ended, Recovered, Stalled, Waiting, Watch
-    from ddpdoctor.launch.observed import observe, private_directory
+    from ddpdoctor.launch.observed_job import observe, private_directory
+    from ddpdoctor.workflows.watch.evidence import JobEvidence
+    from ddpdoctor.workflows.watch.loop import JobEnd, PeerNodeFailed, Recovered, SlowJob, Stalled, Waiting, Watch
+    from ddpdoctor.workflows.watch.multi_node import OtherNodes
+    from ddpdoctor.workflows.watch.stall_detector import StallDetector
 
     with contextlib.closing(OtherNodes(_shared(options))) as nodes, private_directory() as folder:
         speaker = _Speaker(options, nodes)
@@ -96,32 +99,35 @@ def _run(
         mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
         with observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job:
             known = JobEvidence(job=job, directory=Path(folder), environment=_environment())
-            watching = Watch(known=known, rhythm=Rhythm(given=stall_after), nodes=nodes)
+            watching = Watch(known=known, stall_detector=StallDetector(given=stall_after), nodes=nodes)
             for event in watching.events():
                 match event:
-                    case Stalled(evidence=evidence, last=last):
+                    case Stalled(evidence=evidence, last=last, alive=alive):
                         explained = speaker.report(evidence).explained
-                        if not nodes.speaks:
+                        if not nodes.reports:
                             continue
                         if not explained and not last:
-                            speaker.say(f"looking again in {watching.look_again():.0f} s")
+                            speaker.say(f"next attempt in {watching.look_again():.0f} s")
+                        elif kill_on_hang and alive and stall_after is None:
+                            seconds = watching.look_again()
+                            speaker.say(f"{_is_alive(alive)}; looking again in {seconds:.0f} s")
                         elif kill_on_hang:
                             known.killed_at = time.time()
                             job.end()
-                    case Deserted() if kill_on_hang:
+                    case PeerNodeFailed() if kill_on_hang:
                         known.killed_at = time.time()
                         job.end()
                     case Waiting(text=text):
                         speaker.say(f"note: {text}")
                     case Recovered(seconds=seconds):
-                        speaker.say(f"the job stood still for {seconds:.1f} s and goes on by itself")
-                    case Crawling(evidence=evidence, codes=codes) if nodes.speaks:
+                        speaker.say(f"no progress for {seconds:.1f} s, then the job resumed")
+                    case SlowJob(evidence=evidence, codes=codes) if nodes.reports:
                         speaker.report(evidence, about=codes)
-                    case Ended(code=code, evidence=evidence):
+                    case JobEnd(code=code, evidence=evidence):
                         if not evidence.ranks:
                             speaker.say(f"note: {evidence.why_missing('Stacks')}")
                         report = speaker.report(evidence)
-                        if not nodes.speaks:
+                        if not nodes.reports:
                             return code if code >= 0 else 128 - code
                         if known.killed_at is not None:
                             speaker.say(_last_word(report))
@@ -150,9 +156,9 @@ def _refuse_detail_without_gpus() -> None:
     major, minor = (int(number) for number in torch.split(".")[:2])
     if (major, minor) >= FIRST_BAD and not Path("/dev/nvidia0").exists() and not Path("/dev/kfd").exists():
         raise UsageError(
-            f"--distributed-debug detail: this host has no GPU, so DDP runs on gloo, and its constructor dies of SIGSEGV with "
-            f"torch {torch} (DDP411)",
-            hint="use `--distributed-debug info`; `ddpdoctor explain DDP411` says more",
+            "--distributed-debug detail: this host has no GPU, so DDP runs on gloo, and its constructor crashes with "
+            f"SIGSEGV in torch {torch} (DDP411)",
+            hint="use `--distributed-debug info`; see `ddpdoctor explain DDP411`",
         )
 
 
@@ -184,7 +190,7 @@ class _Speaker:
 
     def say(self, text: str) -> None:
         """One line about the job."""
-        if self._nodes.speaks:
+        if self._nodes.reports:
             typer.echo(f"ddpdoctor: {text}", err=True)
 
     def report(self, evidence: Evidence, *, about: Sequence[str] = ()) -> Report:
@@ -193,16 +199,16 @@ class _Speaker:
         Evidence of a job in the middle of its work, which is `about` certain codes only, is no case to keep.
         """
         from ddpdoctor.case import write_atomically
-        from ddpdoctor.cli.conclude import formatted, judge, keep
+        from ddpdoctor.cli.report_output import formatted, judge, keep
         from ddpdoctor.render import text
 
         report = judge(evidence, self._options)
         if about:
             report = replace(report, findings=tuple(found for found in report.findings if found.code in about))
-        if not self._nodes.speaks:
+        if not self._nodes.reports:
             if report.findings and not self._deferred:
                 self._deferred = True
-                typer.echo("ddpdoctor: something is wrong; the node of rank 0 says what, for all nodes", err=True)
+                typer.echo("ddpdoctor: a problem was found; the node of rank 0 reports it for all nodes", err=True)
             return report
         said = (*((finding.code, finding.message) for finding in report.findings), *report.undecided)
         if said != self._said:
@@ -230,9 +236,18 @@ class _Speaker:
                 self.say(f"{error.message} (the job is not affected)")
 
 
+def _is_alive(ranks: Sequence[int]) -> str:
+    """Why `--kill-on-hang` lets a job go on."""
+    verb = "show" if len(ranks) > 1 else "shows"
+    return (
+        f"{group_ranks(ranks)} {verb} signs of life that a healthy job could show: the job is not ended; `--stall-after SECONDS` "
+        "ends it after that time"
+    )
+
+
 def _last_word(report: Report) -> str:
     """Said below everything that a launcher prints when it is ended."""
     if not report.explained:
-        return "ended the job, whose hang stays unexplained: see above"
+        return "ended the job; its hang is not explained, see above"
     first = report.findings[0]
-    return f"ended the job for {first.code} {first.rule.name}: {first.message}"
+    return f"ended the job because of {first.code} {first.rule.name}: {first.message}"

@@ -1,6 +1,7 @@
 """What can be known about a host, a rank or a job: frozen dataclasses, and the container that holds them.
 
-A module of this package that adds a kind of evidence lists it in its `KINDS`. Nothing here imports anything of ours.
+A module of this package that adds a kind of evidence lists it in its `KINDS`, with the noun that messages use for it: "no
+{noun}: reason". Nothing here imports anything of ours.
 """
 
 from __future__ import annotations
@@ -17,28 +18,36 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
-    """What one rank on one host said."""
+    """One fact of one rank."""
 
     rank: int
+    """The rank that it is about."""
     host: str
+    """The name of its host."""
     value: T
+    """The fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostEntry(Generic[T]):
-    """What one host said, through the lowest of the ranks on it. `ranks` is empty where no launcher started us."""
+    """One fact of one host, as its lowest rank reported it."""
 
     host: str
+    """The name of the host."""
     ranks: tuple[int, ...]
+    """The ranks on it; empty where no launcher started us."""
     value: T
+    """The fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerRank(Generic[T]):
-    """One kind of evidence from every rank that gave it, in order of rank. A check asks for it as `PerRank[Limits]`."""
+    """One kind of fact of every rank that has it, in order of rank. A check asks for it as `PerRank[Limits]`."""
 
     entries: tuple[Entry[T], ...]
+    """One per rank."""
     launched: bool = True
+    """False where no launcher started us."""
 
     def __iter__(self) -> Iterator[Entry[T]]:
         return iter(self.entries)
@@ -58,7 +67,7 @@ class PerRank(Generic[T]):
         return tuple(entry.rank for entry in self.entries)
 
     def hosts(self) -> tuple[HostEntry[T], ...]:
-        """One entry a host: what is true of the machine is said once, not once a rank."""
+        """One entry per host: what is true of the machine is said once, not once a rank."""
         first: dict[str, T] = {}
         ranks: dict[str, list[int]] = {}
         for entry in self.entries:
@@ -71,38 +80,48 @@ class PerRank(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """Why a kind of evidence is not there: `kind` is its class name, `rank` the rank that could not give it."""
+    """Why a kind of evidence is not there."""
 
     kind: str
+    """The class name of the kind."""
     reason: str
+    """Why, in the user's words."""
     rank: int | None = None
+    """The rank that could not give it; None where it concerns all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankFacts:
-    """Everything that one rank (or an unlaunched host, as rank 0) said."""
+    """Every fact of one rank, or of a host that no launcher started, as rank 0."""
 
     rank: int
+    """The rank."""
     host: str
+    """The name of its host."""
     facts: tuple[Any, ...]
+    """At most one of each kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All that is known: `job` holds one instance of a kind for the whole job, `ranks` what each rank said.
-
-    `launched` is False where no launcher started us, so that "rank 0" would mean nothing to the reader. `about_job` is
-    True where a job was observed (watch, hang, verify-sync SCRIPT): then facts about the host are background.
-    """
+    """All that is known."""
 
     job: tuple[Any, ...] = ()
+    """Facts about the whole job, at most one of each kind."""
     ranks: tuple[RankFacts, ...] = ()
+    """Facts by rank."""
     missing: tuple[Missing, ...] = ()
+    """What could not be collected, and why."""
     notes: tuple[str, ...] = ()
+    """What a reader should know beside the findings."""
     undecided: tuple[str, ...] = ()
+    """Why a verdict may not be possible."""
     launched: bool = True
+    """False where no launcher started us, so that "rank 0" would mean nothing to the reader."""
     about_job: bool = False
+    """Whether a job was observed (watch, hang, verify-sync SCRIPT): then facts about the host are background."""
     meta: Mapping[str, str] = field(default_factory=dict)
+    """What was run, for a reader of the case."""
 
     def one(self, kind: type[T]) -> T | None:
         """The job's only instance of `kind`, or None."""
@@ -157,11 +176,22 @@ def merged(*parts: Evidence) -> Evidence:
 
 @cache
 def kinds() -> Mapping[str, type]:
-    """Every kind of evidence by its class name; names are unique."""
-    found: dict[str, type] = {}
+    """Every kind of evidence by its class name."""
+    return {kind.__name__: kind for kind in _nouns()}
+
+
+def noun_of(kind: str) -> str:
+    """Return what messages call the kind of evidence with this class name: `flight-recorder dump` for FlightRecord."""
+    return {known.__name__: noun for known, noun in _nouns().items()}.get(kind, kind)
+
+
+@cache
+def _nouns() -> Mapping[type, str]:
+    found: dict[type, str] = {}
     for module in pkgutil.iter_modules(__path__):
-        for kind in getattr(importlib.import_module(f"{__name__}.{module.name}"), "KINDS", ()):
-            if kind.__name__ in found:
+        declared: Mapping[type, str] = getattr(importlib.import_module(f"{__name__}.{module.name}"), "KINDS", {})
+        for kind, noun in declared.items():
+            if kind.__name__ in {other.__name__ for other in found}:
                 raise TypeError(f"two kinds of evidence are called {kind.__name__}")
-            found[kind.__name__] = kind
+            found[kind] = noun
     return found

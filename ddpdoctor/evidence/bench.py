@@ -7,86 +7,109 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRank:
-    """Where one rank ran: `cores` are those that the ranks on its host may use together; `device` is `cpu` or its GPU's name.
-
-    `work_seconds` says how long it took in each round of a work of its own that is the same for all ranks, `work_on_cpu`
-    for how many of these seconds it had a processor. Both are empty where that was not measured.
-    """
+    """Where one rank of a benchmark ran."""
 
     host: str
+    """The host's name."""
     cores: int
+    """The cores that the ranks on its host may use together."""
     device: str
+    """`cpu`, or the name of its GPU."""
     work_seconds: tuple[float, ...] = ()
+    """Seconds that a computation took in each round, the same on every rank; empty where it was not measured."""
     work_on_cpu: tuple[float, ...] = ()
+    """How many of these seconds the rank had a processor; empty where it was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankTiming:
-    """One rank at one size, by medians over the iterations: its own time, and how late after the first rank it arrives.
-
-    `finished_last` is the share of the iterations in which it was the last to finish.
-    """
+    """One rank at one size, by medians over the iterations."""
 
     median_seconds: float
+    """The time of one collective."""
     late_seconds: float
+    """How late the rank entered the collective, after the first one."""
     finished_last: float
+    """The share of the iterations in which it was the last to finish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeTiming:
-    """One size. `seconds` holds the times of all iterations of all ranks in ascending order, thinned to 1,001 quantiles.
-
-    `size_bytes` and `count` are what nccl-tests calls size and count; mean and deviation are those of all times.
-    """
+    """One size of a benchmark."""
 
     size_bytes: int
+    """What nccl-tests calls size."""
     count: int
+    """What nccl-tests calls count: elements."""
     iterations: int
+    """How often it was timed on each rank."""
     mean_seconds: float
+    """The mean of all times of all ranks."""
     deviation_seconds: float
+    """The standard deviation of all times of all ranks."""
     seconds: tuple[float, ...]
+    """All times of all ranks in ascending order, thinned to 1,001 quantiles."""
     ranks: tuple[RankTiming, ...]
+    """One timing per rank, in order of rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongValues:
-    """A result that is not what the inputs make it: on one rank, `elements` of `received` differ, the first at `index`."""
+    """A result that is not what the inputs make it."""
 
     count: int
+    """The number of elements of the collective."""
     rank: int
+    """The rank that received it."""
     elements: int
+    """How many elements are wrong."""
     received: int
+    """How many elements the rank received."""
     index: int
+    """The index of the first wrong element."""
     expected: str
+    """Its right value."""
     got: str
+    """The value that it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveBench:
-    """The benchmark of one collective over one job.
-
-    `checked` holds every count whose values were compared, on buffers of their own; `wrong` is empty where all were
-    exact. `left_out` says which sizes were not measured, and why.
-    """
+    """The benchmark of one collective over one job."""
 
     collective: str
+    """Such as `all_reduce`."""
     dtype: str
+    """Such as `float32`."""
     op: str | None
+    """The reduce operation, None where the collective has none."""
     backend: str
+    """`nccl` or `gloo`."""
     torch: str
+    """The version of torch."""
     ranks: tuple[BenchRank, ...]
+    """One entry per rank, in order of rank."""
     sizes: tuple[SizeTiming, ...] = ()
+    """The sizes that were measured, in ascending order."""
     checked: tuple[int, ...] = ()
+    """Every count whose values were compared, on buffers of their own."""
     wrong: tuple[WrongValues, ...] = ()
+    """Results that are wrong; empty where all values were exact."""
     left_out: tuple[str, ...] = ()
+    """Which sizes were not measured and why, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierBench:
-    """A benchmark saved before, that this one is compared with; `source` is its file."""
+    """A benchmark that was saved before, to compare with."""
 
     source: str
+    """Its file."""
     bench: CollectiveBench
+    """What it measured."""
 
 
-KINDS = (CollectiveBench, EarlierBench)
+KINDS = {
+    CollectiveBench: "benchmark of a collective",
+    EarlierBench: "saved benchmark to compare with",
+}

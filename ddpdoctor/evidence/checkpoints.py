@@ -9,22 +9,29 @@ from ddpdoctor.evidence.replicas import StructureDifference, ValueDifference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """One comparison. `files` are the checkpoints by rank, `tensors` and `bytes` what one of them holds.
-
-    `structure` and `values` are in the order of the first file; the role `parameter` stands for every tensor of the model
-    that is no BatchNorm statistic, which have the role `buffer`. `compared` counts the names of each role. `within` is how
-    many tensors differ by no more than `tolerance`, and are not in `values`; `largest` is the largest such difference.
-    """
+    """One comparison of checkpoints."""
 
     files: tuple[tuple[int, str], ...]
+    """Rank and path of each checkpoint."""
     tensors: int
+    """The number of tensors in one of them."""
     bytes: int
+    """The size of the tensors in one of them."""
     compared: dict[str, int]
+    """How many names of each role were compared."""
     structure: tuple[StructureDifference, ...] = ()
+    """Tensors that are of another kind in some files, in the order of the first file.
+
+    BatchNorm statistics have the role `buffer`, every other tensor of the model the role `parameter`.
+    """
     values: tuple[ValueDifference, ...] = ()
+    """Tensors whose values differ, in the order of the first file."""
     tolerance: float = 0.0
+    """The difference that is allowed; 0 compares bits."""
     within: int = 0
+    """How many tensors differ by no more than `tolerance`; they are not in `values`."""
     largest: float = 0.0
+    """The largest difference among these."""
 
 
-KINDS = (Checkpoints,)
+KINDS = {Checkpoints: "checkpoints to compare"}

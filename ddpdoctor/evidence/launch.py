@@ -8,41 +8,58 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What one launcher's variables say; None where they say nothing."""
+    """What the variables of one launcher say. None stands for "they do not say"."""
 
     launcher: str
+    """Such as `torchrun`."""
     rank: int | None
+    """The global rank."""
     world_size: int | None
+    """The number of ranks."""
     local_rank: int | None
+    """The rank on its node."""
     local_world_size: int | None
+    """The number of ranks on its node."""
     node_rank: int | None
+    """The number of the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The place of this process in a job. `claims` holds every launcher's own words, the one that is believed first.
-
-    `agents` is how many agents torchrun counts, `agent_rank` and `agent_world_size` what the agent gave to this worker, which
-    the job may have overwritten since. `tasks` is how many processes srun or mpirun started, `tasks_by` which of them.
-    `by_hand`: no launcher, an interactive shell started this process.
-    """
+    """The place of this process in a job."""
 
     launcher: str
+    """The launcher whose variables are believed."""
     rank: int
+    """The global rank."""
     world_size: int
+    """The number of ranks."""
     local_rank: int | None = None
+    """The rank on its node."""
     local_world_size: int | None = None
+    """The number of ranks on its node."""
     node_rank: int | None = None
+    """The number of the node."""
     master_addr: str | None = None
+    """MASTER_ADDR."""
     master_port: int | None = None
+    """MASTER_PORT, None where it is no number."""
     run_id: str | None = None
+    """The launcher's identity of the run."""
     claims: tuple[Claim, ...] = ()
+    """What the variables of every launcher say, the one that is believed first."""
     agents: int | None = None
+    """How many agents torchrun counts: one per node."""
     agent_rank: int | None = None
+    """The rank that torchrun's agent gave to this worker; the job may have overwritten RANK since."""
     agent_world_size: int | None = None
+    """The world size that torchrun's agent gave to this worker."""
     tasks: int | None = None
+    """How many processes srun or mpirun started."""
     tasks_by: str | None = None
+    """`srun` or `mpirun`."""
     by_hand: bool = False
+    """Whether an interactive shell started this process, and no launcher."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Launch | None:
@@ -76,24 +93,74 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One process that came to the meeting of all ranks, and the rank and world size that its launcher told it."""
+    """One process that came to the meeting of all ranks."""
 
     rank: int
+    """The rank that its launcher gave it."""
     world_size: int
+    """The world size that its launcher gave it."""
     host: str
+    """The name of its host."""
     pid: int
+    """Its process id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSet:
-    """Who came within `deadline_seconds`, in order of arrival; `world_size` is what the speaking rank 0 expects."""
+    """The processes that came to the meeting of all ranks."""
 
     world_size: int
+    """The number of ranks that rank 0 expects."""
     deadline_seconds: float
+    """How long it waited for them."""
     arrivals: tuple[Arrival, ...]
+    """Who came, in order of arrival."""
 
 
-KINDS = (Launch, RankSet)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining:
+    """How far a process of a launch has come with joining the others, and where it looks for them."""
+
+    called: bool
+    """Whether it has called `init_process_group`."""
+    given: str | None = None
+    """The address of the rendezvous that its launcher gave it, as `HOST:PORT`; None where it gave none."""
+    used: str | None = None
+    """The address that its `init_process_group` uses; None where nobody saw it."""
+    launchers_store: bool = False
+    """Whether the launcher itself serves the store at `given`, so that no rank serves one elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvOverwrite:
+    """A line that sets an environment variable: to the text of a literal, or to an expression as it stands."""
+
+    name: str
+    """The variable."""
+    value: str
+    """Its new value, or the expression that gives it."""
+    file: str
+    """The file of the line."""
+    line: int
+    """The number of the line."""
+    function: str
+    """The function that it stands in, `<module>` outside of all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvOverwrites:
+    """The lines of the user's own files that overwrite what a launcher gave, as far as the files could be read."""
+
+    each: tuple[EnvOverwrite, ...]
+    """In the order of files and lines."""
+
+
+KINDS = {
+    Launch: "launcher variables",
+    RankSet: "list of the ranks that joined",
+    Joining: "rendezvous address",
+    EnvOverwrites: "lines that set environment variables",
+}
 
 # launcher, the variable that proves it, then rank, world size, local rank, local world size, node rank; "" where none tells
 _LAUNCHERS = (

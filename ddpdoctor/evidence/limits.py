@@ -14,23 +14,26 @@ class Limits:
     """The soft resource limits of one process."""
 
     locked_memory_bytes: Limit = None
+    """`ulimit -l`."""
     open_files: Limit = None
+    """`ulimit -n`."""
     stack_bytes: Limit = None
+    """`ulimit -s`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cpu:
-    """The processors that one process may use, and the threads that it would start on them.
-
-    `affinity` holds the processor numbers it may run on. `quota_cores` is the container's share, None without one.
-    `omp_threads` is OMP_NUM_THREADS, None where it is not set. `pressure_percent` is the share of the last ten seconds
-    in which some process waited for a processor, None where the kernel does not say.
-    """
+    """The processors that one process may use, and the threads that it would start on them."""
 
     affinity: tuple[int, ...]
+    """The numbers of the processors that it may run on."""
     quota_cores: float | None = None
+    """The container's share in cores, None without one."""
     omp_threads: int | None = None
+    """OMP_NUM_THREADS, None where it is not set."""
     pressure_percent: float | None = None
+    """The share of the last ten seconds in which some process waited for a processor; None where the kernel does not
+    report it."""
 
     @property
     def threads(self) -> int:
@@ -40,24 +43,39 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """The memory of a host and of the container on it. `used_bytes` leaves out the file cache that can be dropped."""
+    """The memory of a host and of the container on it."""
 
     total_bytes: int
+    """The memory of the host."""
     used_bytes: int
+    """The memory in use, without the file cache that can be dropped."""
     swap_used_bytes: int = 0
+    """The swap space in use."""
     limit_bytes: int | None = None
+    """The container's limit, None without one."""
     limit_used_bytes: int | None = None
+    """What the container uses of it, without the file cache that can be dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedMemory:
-    """The memory file system /dev/shm, and what torch and NCCL left there. `stale_*` count files of dead processes."""
+    """The memory file system /dev/shm, and what torch and NCCL left there."""
 
     size_bytes: int
+    """Its size."""
     free_bytes: int
+    """How much of it is free."""
     stale_files: int = 0
+    """How many files belong to processes that are dead."""
     stale_bytes: int = 0
+    """The size of these files."""
     examples: tuple[str, ...] = ()
+    """The names of some of them."""
 
 
-KINDS = (Limits, Cpu, Memory, SharedMemory)
+KINDS = {
+    Limits: "resource limits",
+    Cpu: "CPU affinity and load",
+    Memory: "memory usage",
+    SharedMemory: "size of /dev/shm",
+}

@@ -16,64 +16,78 @@ LinkOutcome: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterProbe:
-    """How far one node came on its way to the rendezvous at MASTER_ADDR and MASTER_PORT.
-
-    `refused`: the host answers and nothing listens. `filtered`: no answer. `unreachable`: the network said no.
-    `foreign`: something else than a rendezvous store answers, `answer` is what it said. `held`: this node should listen
-    there and another process does. `silent`: it connects and the store does not answer.
-    """
+    """How far one node came on its way to the rendezvous at MASTER_ADDR and MASTER_PORT."""
 
     addr: str
+    """MASTER_ADDR."""
     port: int
+    """MASTER_PORT."""
     outcome: MasterOutcome
+    """`refused`: the host answers and nothing listens.
+
+    `filtered`: no answer. `unreachable`: no route. `foreign`: what listens is no rendezvous store. `held`: this node
+    should listen there and another process does. `silent`: it accepts connections and does not answer.
+    """
     detail: str = ""
+    """The error of the operating system, where there was one."""
     answer: str | None = None
+    """What a foreign listener sent."""
     seconds: float = 0.0
+    """How long the test took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node that joined: its number, host name, and the address on which collectives would reach it.
-
-    `ranks` are the ranks on it, where a rank is not a node.
-    """
+    """One node that joined."""
 
     node: int
+    """Its number."""
     host: str
+    """The name of its host."""
     address: str
+    """The address on which collectives would reach it."""
     speed_mbit: int | None = None
+    """The speed of its interface in megabits per second."""
     ranks: tuple[int, ...] = ()
+    """The ranks on it, where a rank is not a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What node `source` found when it talked to node `target`. Latency is half a round trip of 64 bytes.
-
-    `bytes_per_second` is one TCP stream's, None where it was not measured.
-    """
+    """What node `source` found when it talked to node `target`."""
 
     source: int
+    """The number of the node that connected."""
     target: int
+    """The number of the node that listened."""
     outcome: LinkOutcome
+    """`ok`, or how it failed."""
     detail: str = ""
+    """The error of the operating system, where there was one."""
     latency_seconds: float | None = None
+    """Half a round trip of 64 bytes; None where it was not measured."""
     bytes_per_second: float | None = None
+    """The throughput of one TCP stream; None where it was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """Every node and every link that was tried; `lost` nodes joined and then fell silent. `rounds` is how many there were.
-
-    `expected` is how many nodes the job should have. `complete` is False where the deadline came before the last round.
-    """
+    """Every node and every link that was tried."""
 
     expected: int
+    """How many nodes the job should have."""
     nodes: tuple[Node, ...]
+    """The nodes that joined, in order of their numbers."""
     links: tuple[Link, ...] = ()
+    """The links that were tried, one entry per direction."""
     lost: tuple[int, ...] = ()
+    """The nodes that joined and then stopped answering."""
     rounds: int = 0
+    """How many rounds of pairs there were."""
     complete: bool = True
+    """False where the deadline came before the last round."""
     seconds: float = 0.0
+    """How long all rounds took."""
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -93,13 +107,17 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Nodes that summed a vector together over gloo, and what went wrong by node; `hung` ones never said anything."""
+class NetGroup:
+    """Nodes that summed a vector together over gloo."""
 
     nodes: tuple[int, ...]
+    """The numbers of its members."""
     failed: Mapping[int, str] = field(default_factory=dict)
+    """The error of each node that had one."""
     hung: tuple[int, ...] = ()
+    """The nodes that reported nothing."""
     seconds: float = 0.0
+    """How long it took."""
 
     @property
     def works(self) -> bool:
@@ -109,23 +127,26 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """Groups of two neighbours, then one of all `nodes`: what a job's collectives do, after TCP alone was found to work.
-
-    A group whose turn did not come, since an earlier one failed or the deadline passed, is not in it.
-    """
+    """Groups of two neighbours, then one of all nodes: what collectives do, after TCP alone was found to work."""
 
     nodes: tuple[int, ...]
-    groups: tuple[Group, ...] = ()
+    """The numbers of all nodes."""
+    groups: tuple[NetGroup, ...] = ()
+    """Those whose turn came: an earlier failure or the deadline ends the series."""
 
     @property
-    def neighbours(self) -> tuple[Group, ...]:
+    def neighbours(self) -> tuple[NetGroup, ...]:
         """The groups of two; none in a job of two nodes."""
         return tuple(group for group in self.groups if group.nodes != self.nodes)
 
     @property
-    def everybody(self) -> tuple[Group, ...]:
+    def everybody(self) -> tuple[NetGroup, ...]:
         """The group of all nodes, where its turn came."""
         return tuple(group for group in self.groups if group.nodes == self.nodes)
 
 
-KINDS = (MasterProbe, Links, Groups)
+KINDS = {
+    MasterProbe: "connection test to MASTER_ADDR",
+    Links: "link tests between nodes",
+    Groups: "gloo group tests between nodes",
+}

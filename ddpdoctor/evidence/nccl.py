@@ -12,45 +12,56 @@ NcclOutcome: TypeAlias = Literal["ok", "failed", "hung", "wrong", "not-taken"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NcclLog:
-    """What one rank's `NCCL_DEBUG=INFO` says. `transports` are those of its channels.
-
-    `gdr`: whether all channels over the network use GPUDirect RDMA, None where there are none. `interfaces` are the sockets
-    and InfiniBand ports that NCCL may use, the one of its bootstrap first.
-    """
+    """What one rank's `NCCL_DEBUG=INFO` says."""
 
     rank: int | None = None
+    """The rank; None where the log does not tell it."""
     version: str | None = None
+    """The version of NCCL."""
     network: str | None = None
+    """The network plugin that NCCL uses, such as `Socket` or `IB`."""
     interfaces: tuple[str, ...] = ()
+    """The sockets and InfiniBand ports that NCCL may use, the one of its bootstrap first."""
     transports: tuple[str, ...] = ()
+    """The transports of its channels."""
     gdr: bool | None = None
+    """Whether all channels over the network use GPUDirect RDMA; None where there are none."""
     warnings: tuple[str, ...] = ()
+    """Its lines with `NCCL WARN`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NcclTry:
-    """One sum over all GPUs of a host. `not-taken`: the sum is right, but NCCL found another way than the one forced.
-
-    `remarks` are words of NCCL's diagnostics and of its RAS.
-    """
+    """One sum over all GPUs of a host, with one transport forced."""
 
     node: int
+    """The number of the node."""
     host: str
+    """The name of the host."""
     gpus: int
+    """How many GPUs took part."""
     transport: NcclTransport
+    """The transport that was forced."""
     outcome: NcclOutcome
+    """`not-taken`: the sum is right, but NCCL used another transport than the forced one."""
     detail: str = ""
+    """The error, where there was one."""
     seconds: float = 0.0
+    """How long it took."""
     logs: tuple[NcclLog, ...] = ()
+    """One log per GPU."""
     remarks: tuple[str, ...] = ()
+    """Lines of NCCL's diagnostics and of its RAS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NcclTries:
-    """What all hosts tried; `skipped` says by host why one tried nothing."""
+    """What all hosts tried."""
 
     tries: tuple[NcclTry, ...] = ()
+    """In order of node."""
     skipped: Mapping[str, str] = field(default_factory=dict)
+    """For each host that tried nothing, the reason."""
 
 
-KINDS = (NcclTries,)
+KINDS = {NcclTries: "NCCL transport tests"}

@@ -8,36 +8,44 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """One network interface. `addresses` are `IP/prefix`; speeds are megabits a second, None where the driver has none.
-
-    `virtual` is True for bridges, veth pairs and tunnels: nothing that leaves the host by itself.
-    """
+    """One network interface."""
 
     name: str
+    """Such as `eth0`."""
     up: bool
+    """Whether it is up."""
     loopback: bool = False
+    """Whether it is the loopback interface."""
     virtual: bool = False
+    """Whether it is a bridge, a veth pair or a tunnel: nothing that leaves the host by itself."""
     addresses: tuple[str, ...] = ()
+    """As `IP/prefix`."""
     mtu: int | None = None
+    """The largest packet in bytes."""
     speed_mbit: int | None = None
+    """Megabits per second; None where the driver reports none."""
     duplex: Literal["full", "half"] | None = None
+    """None where the driver reports none."""
     packets: int = 0
+    """Packets received and sent."""
     errors: int = 0
-    dropped: int = 0
+    """Packets that had errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A host's own name, what it resolves to (the first address is the one that gloo takes), and its interfaces.
-
-    `ephemeral_ports` is the range from which the kernel gives ports to outgoing connections, without reserved ones.
-    """
+    """A host's own name and its interfaces."""
 
     hostname: str
+    """The host's own name."""
     hostname_addresses: tuple[str, ...]
+    """What it resolves to; gloo takes the first address."""
     interfaces: tuple[Interface, ...]
+    """In the order of the kernel."""
     ephemeral_ports: tuple[int, int] | None = None
+    """The range from which the kernel gives ports to outgoing connections."""
     reserved_ports: tuple[tuple[int, int], ...] = ()
+    """The ranges that the kernel leaves out of it."""
 
     def interface_of(self, address: str) -> Interface | None:
         """The interface that has `address`, or None."""
@@ -49,45 +57,54 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortOwner:
-    """Who listens on a port; `pid` and `command` are None where another user's process may not be seen.
-
-    `ours` is True where it is this process or one of its ancestors, such as torchrun's agent with its store.
-    """
+    """Who listens on a port."""
 
     pid: int | None
+    """The process id; None where another user's process may not be seen."""
     command: str | None
+    """The command line; None where it may not be seen."""
     since: float | None = None
+    """When the process began, in seconds since the epoch."""
     ours: bool = False
+    """Whether it is this process or one of its ancestors, such as torchrun's agent with its store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Master:
-    """MASTER_ADDR and MASTER_PORT as one rank sees them.
-
-    `addresses` is what the name resolves to, `error` why it does not. `local` is True where one of them is this host's.
-    `source` is the address from which packets to it leave, None without a route. `owner` is who listens on the port here.
-    """
+    """MASTER_ADDR and MASTER_PORT as one rank sees them."""
 
     addr: str
+    """MASTER_ADDR."""
     port: int | None
+    """MASTER_PORT, None where it is no port."""
     addresses: tuple[str, ...] = ()
+    """What the name resolves to."""
     error: str | None = None
+    """Why it does not resolve."""
     local: bool = False
+    """Whether one of the addresses is this host's."""
     source: str | None = None
-    listening: bool = False
+    """The address from which packets to it leave; None without a route."""
     owner: PortOwner | None = None
+    """Who listens on the port on this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfinibandPort:
-    """One port of an InfiniBand or RoCE adapter, in the words of the kernel: `ACTIVE`, `LinkUp`, `400 Gb/sec (4X NDR)`."""
+    """One port of an InfiniBand or RoCE adapter, in the words of the kernel."""
 
     device: str
+    """Such as `mlx5_0`."""
     port: int
+    """The number of the port."""
     state: str
+    """Such as `4: ACTIVE`."""
     physical_state: str
+    """Such as `5: LinkUp`."""
     rate: str
+    """Such as `400 Gb/sec (4X NDR)`."""
     link_layer: str
+    """`InfiniBand` or `Ethernet` (RoCE)."""
 
     @property
     def active(self) -> bool:
@@ -97,9 +114,14 @@ class InfinibandPort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infiniband:
-    """The InfiniBand and RoCE ports of a host; none where it has no such adapter."""
+    """The InfiniBand and RoCE ports of a host."""
 
     ports: tuple[InfinibandPort, ...]
+    """Empty where it has no such adapter."""
 
 
-KINDS = (Network, Master, Infiniband)
+KINDS = {
+    Network: "network interfaces",
+    Master: "resolved MASTER_ADDR",
+    Infiniband: "InfiniBand ports",
+}

@@ -12,50 +12,60 @@ ChildKind = Literal["data loader worker", "subprocess"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildProcess:
-    """A process that a rank started; `state` as in ps: R, S, D, T, Z."""
+    """A process that a rank started."""
 
     pid: int
+    """Its process id."""
     kind: ChildKind
+    """Whether it is a worker of a DataLoader."""
     state: str
+    """As in ps: R, S, D, T, Z."""
     command: str
+    """Its command line."""
     cpu_share: float | None = None
+    """CPU seconds per second."""
     stack: tuple[Frame, ...] = ()
+    """Its main thread's frames, innermost first; empty where nobody asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessState:
-    """A rank's process over the `seconds` that it was looked at.
-
-    `state` is the letter of ps: R running, S sleeping, D in uninterruptible IO, T stopped, t traced, Z dead but not
-    collected. `cpu_share` is CPU seconds a second (above 1 with several threads), `io_bytes` what it read and wrote
-    through system calls. `system_call` is the one that the main thread sits in, `waits_on` the file, socket, pipe or lock
-    that this call is about, `kernel_function` where in the kernel it sleeps. None where /proc did not tell.
-    """
+    """A rank's process over the time in which it was observed. None stands for "/proc does not tell"."""
 
     pid: int
+    """Its process id."""
     state: str
+    """The letter of ps: R running, S sleeping, D in uninterruptible IO, T stopped, t traced, Z dead but not collected.
+    The letter of ps: R running, S sleeping, D in uninterruptible IO, T stopped, t traced, Z dead but not collected."""
     seconds: float
+    """How long it was observed."""
     cpu_share: float | None = None
+    """CPU seconds per second, above 1 with several threads."""
     io_bytes: int | None = None
+    """The bytes that it read and wrote through system calls."""
     system_call: str | None = None
+    """The system call that the main thread is in."""
     waits_on: str | None = None
+    """The file, socket, pipe or lock that this call is about."""
     kernel_function: str | None = None
+    """The kernel function in which it sleeps."""
     children: tuple[ChildProcess, ...] = ()
+    """The processes that it started."""
     command: str = ""
+    """Its command line."""
     started_at: float | None = None
+    """When it began, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """A job in which no rank completed a step or a collective any more.
+    """A job in which no rank has completed a step or a collective for some time."""
 
-    `began_at` is in seconds since the epoch and None where nobody watched it begin; `limit_seconds` is the patience after
-    which a standstill counts as a finding.
-    """
-
-    began_at: float | None
     seconds: float | None
-    limit_seconds: float | None = None
+    """For how long; None where nobody watched it begin."""
 
 
-KINDS = (ProcessState, Stall)
+KINDS = {
+    ProcessState: "process state",
+    Stall: "observed stall",
+}

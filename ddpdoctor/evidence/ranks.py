@@ -9,58 +9,68 @@ from ddpdoctor.evidence.frames import Frame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankError:
-    """An exception that ended a rank, or that it printed: type without its module, whole message, stack.
-
-    `stack` is innermost first. `cause` is the exception that it was raised from, or that a DataLoader worker or a
-    spawned process passed on.
-    """
+    """An exception that ended a rank, or that it printed."""
 
     type: str
+    """The name of its class without the module."""
     message: str
+    """The whole message."""
     stack: tuple[Frame, ...] = ()
+    """Innermost first; empty where it is not known."""
     cause: RankError | None = None
+    """The exception that it was raised from, or that a DataLoader worker or a spawned process passed on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadError:
-    """An exception that ended a thread of a rank; the rank itself went on. `thread` is its name."""
+    """An exception that ended a thread of a rank; the rank itself continued."""
 
     thread: str
+    """The name of the thread."""
     error: RankError
+    """The exception."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadErrors:
-    """The threads of one rank that an exception ended, the first one first."""
+    """The threads of one rank that an exception ended."""
 
     each: tuple[ThreadError, ...]
+    """The first one first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankExit:
-    """How one rank ended, as far as it is known.
-
-    `exit_code` is the process's own code, or -N for signal N; None where it still runs or nobody saw its end.
-    `ended_by_launcher` is True where its launcher or ddpdoctor ended it because of somebody else's failure.
-    `ended_at` is in seconds since the epoch; `order` is the place among all ends that one observer saw (0 first).
-    `tail` are the last lines of what it printed, `native_stack` where Python was when native code crashed (innermost
-    first), `debug` is TORCH_DISTRIBUTED_DEBUG as the rank itself had it. The out-of-memory facts are those of its own cgroup
-    and kernel log.
-    """
+    """How one rank ended, as far as it is known."""
 
     exit_code: int | None
+    """The process's own code, or -N for signal N; None where it still runs or nobody saw its end."""
     error: RankError | None = None
+    """The exception that ended it."""
     ended_by_launcher: bool = False
+    """Whether its launcher, or ddpdoctor, ended it because of another rank's failure."""
     ended_at: float | None = None
+    """Seconds since the epoch."""
     order: int | None = None
+    """Its place among all ends that one observer saw, from 0."""
     tail: tuple[str, ...] = ()
+    """The last lines of what it printed."""
+    left_by: tuple[Frame, ...] = ()
+    """Where it called `sys.exit` without a failure, innermost first; empty where it did not."""
     oom_kills: int | None = None
+    """How many processes the kernel killed in its cgroup for memory."""
     memory_limit_bytes: int | None = None
+    """The memory limit of its cgroup."""
     memory_peak_bytes: int | None = None
+    """The most memory that its cgroup used."""
     kernel_said: str | None = None
+    """The line of the kernel log about it."""
     pid: int | None = None
+    """Its process id."""
     native_stack: tuple[Frame, ...] = ()
+    """Where Python was when native code crashed, innermost first."""
     debug: str | None = None
+    """TORCH_DISTRIBUTED_DEBUG as the rank itself had it."""
 
     @property
     def signal(self) -> int | None:
@@ -74,100 +84,127 @@ class RankExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCount:
-    """How far one rank came: forwards of its wrapped models, steps of its optimizers.
-
-    `last_at` is when the last of them ended, in seconds since the epoch. A count is None where nothing could be hooked.
-    """
+    """How far one rank came. A count is None where nothing could be hooked."""
 
     forwards: int | None = None
+    """Forwards of its wrapped models."""
     steps: int | None = None
-    last_at: float | None = None
+    """Steps of its optimizers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCall:
-    """One call of torch.distributed as the user's code made it: what the flight recorder cannot see.
-
-    `op` is the function, such as `all_reduce`; `group` the group's name as the recorder has it; `seq` the number that
-    the recorder gave the call in that group. `root` (of a broadcast, reduce, gather, scatter) and `peer` (of a send or
-    recv, None for any) are global ranks, `tag` is that of a send or recv. `place` is the user's own line. `returned` is
-    False while the call waits.
-    """
+    """One call of torch.distributed as the user's code made it: what the flight recorder cannot see."""
 
     op: str
+    """The function, such as `all_reduce`."""
     group: str
+    """The group's name as the flight recorder has it."""
     seq: int | None
+    """The number that the flight recorder gave the call in that group; None where it has none."""
     reduce_op: str | None = None
+    """Such as `SUM`; None where the operation reduces nothing."""
     root: int | None = None
+    """The global rank of the root of a broadcast, reduce, gather or scatter."""
     peer: int | None = None
+    """The global rank of the partner of a send or recv, None for any."""
     tag: int = 0
+    """The tag of a send or recv."""
     place: Frame | None = None
+    """The user's own line."""
     returned: bool = True
+    """False while the call waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMark:
-    """Where one rank's iterations fall among its collectives: when `iteration` began, `seq` calls had been made.
-
-    `iteration` counts the batches that this rank had drawn, or the forwards of its wrapped model; `seq` the calls of
-    the group that its gradients are reduced in. `in_pass` is the number of its batch in this pass over the data, from 1.
-    """
+    """Where an iteration of one rank falls among its collectives."""
 
     iteration: int
+    """How many batches the rank had drawn, or how many forwards its wrapped model had made, when it began."""
     seq: int
+    """How many calls of the group that reduces its gradients had been made when it began."""
     in_pass: int | None = None
+    """The number of its batch in this pass over the data, from 1; None without a DataLoader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """The `number`th training forward of this rank's wrapped models, and the user's own line that called it.
-
-    `turn` is the value of the variable that counts the turns of the loop around that line, where it has one.
-    """
+    """One training forward of a rank's wrapped models."""
 
     number: int
+    """Counted from 1 on each rank."""
     place: Frame
+    """The user's own line that called it."""
     turn: int | None = None
+    """The value of the variable that counts the turns of the loop around that line, where it has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewGroup:
-    """One call of `new_group`: the members asked for, whether it has returned, and the user's own line."""
+    """One call of `new_group`."""
 
     ranks: tuple[int, ...]
+    """The members that were asked for."""
     returned: bool
+    """Whether the call has returned."""
     name: str | None = None
+    """The name of the group."""
     place: Frame | None = None
+    """The user's own line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handled:
-    """An error that the rank was handling, in an `except`, a `finally` or an `__exit__`, as it made call `seq` of `group`."""
+    """An error that the rank was handling, in an `except`, a `finally` or an `__exit__`, as it made a call."""
 
     group: str
+    """The group of the call."""
     seq: int
+    """The number of the call in that group."""
     error: RankError
+    """The error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCalls:
-    """What the agent recorded on one rank: its latest collectives, iterations and forwards, oldest first, and `new_group`s.
-
-    `handled` are the first calls that it made while it handled an error, one for each line that raised one.
-    """
+    """What the agent recorded on one rank, oldest first."""
 
     calls: tuple[CollectiveCall, ...] = ()
+    """Its latest collectives."""
     steps: tuple[StepMark, ...] = ()
+    """Its latest iterations."""
     forwards: tuple[Forward, ...] = ()
+    """Its latest training forwards."""
     new_groups: tuple[NewGroup, ...] = ()
+    """Its calls of `new_group`."""
     handled: tuple[Handled, ...] = ()
+    """The first calls that it made while it handled an error, one for each line that raised one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSize:
-    """How many ranks the whole job has, those included that nobody could look at."""
+    """The size of the whole job."""
 
     ranks: int
+    """The number of ranks, those included that nobody could look at."""
 
 
-KINDS = (RankExit, ThreadErrors, StepCount, CollectiveCalls, JobSize)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRequest:
+    """A signal by which somebody had the whole job end: a person, a scheduler or a time limit."""
+
+    signal: int
+    """The number of the signal."""
+    at: float
+    """When it arrived, in seconds since the epoch."""
+
+
+KINDS = {
+    RankExit: "exit status",
+    ThreadErrors: "exceptions of threads",
+    StepCount: "step count",
+    CollectiveCalls: "record of collective calls",
+    JobSize: "number of ranks",
+    EndRequest: "request to end the job",
+}

@@ -17,63 +17,80 @@ class State(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A process group as one rank's recorder knows it.
-
-    `ranks` are the global ranks of its members, None where the recorder does not say (gloo). The sequence numbers are
-    those of the last call of each kind, point-to-point calls included; None where the recorder does not say.
-    """
+class ProcessGroup:
+    """A process group as one rank's recorder knows it."""
 
     backend: str
+    """`nccl` or `gloo`."""
     name: str
+    """The name that torch gave it."""
     description: str
+    """The description that the program gave it."""
     ranks: tuple[int, ...] | None = None
+    """The global ranks of its members; None where the recorder does not say (gloo)."""
     last_enqueued: int | None = None
+    """The number of its last call by the dump's table of statuses: of its sends if the last was one. None without a table."""
     last_completed: int | None = None
+    """The number of the last call that was completed, by the same table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What was called, as far as the recorder sees it: neither the reduce operation nor the root is in there.
-
-    `op` is the recorder's name without the backend, such as `all_reduce`. For point-to-point calls `source` and
-    `target` are ranks within the group. Sizes are one tuple a tensor.
-    """
+    """What was called, as far as the recorder sees it: neither the reduce operation nor the root is in there."""
 
     group: int
+    """The position of its group in `FlightRecord.groups`."""
     op: str
+    """The recorder's name without the backend, such as `all_reduce`."""
     point_to_point: bool = False
+    """Whether it is a send or a recv."""
     source: int | None = None
+    """The sending rank of a point-to-point call, counted within the group."""
     target: int | None = None
+    """The receiving rank of a point-to-point call, counted within the group."""
     input_sizes: tuple[tuple[int, ...], ...] = ()
+    """One tuple per tensor."""
     input_dtypes: tuple[str, ...] = ()
+    """One name per tensor."""
     output_sizes: tuple[tuple[int, ...], ...] = ()
+    """One tuple per tensor."""
     output_dtypes: tuple[str, ...] = ()
+    """One name per tensor."""
     timeout_ms: int | None = None
+    """After how many milliseconds the watchdog ends the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlightRecord:
     """The flight recorder's ring buffer of one rank, oldest entry first.
 
-    Entry `i` is `calls[call[i]]`, made as number `seq[i]` of its group (of its point-to-point calls, for those) at
-    `created_ns[i]` since the epoch, from the stack `stacks[stack[i]]`: positions in `frames`, innermost first, empty
-    where none was recorded. `lost` entries were made before the oldest one that the ring still holds. `taken_at` is when
-    the dump was made, in seconds since the epoch, None where that is not known.
+    Columns are equally long; `i` is the position of an entry in all of them.
     """
 
     version: str
+    """The version of the dump's format."""
     taken_at: float | None = None
-    groups: tuple[Group, ...]
+    """When the dump was made, in seconds since the epoch; None where that is not known."""
+    groups: tuple[ProcessGroup, ...]
+    """The process groups of the rank."""
     calls: tuple[Call, ...]
+    """The distinct calls."""
     frames: tuple[Frame, ...] = ()
+    """The distinct lines of all stacks."""
     stacks: tuple[tuple[int, ...], ...] = ((),)
+    """The distinct stacks as positions in `frames`, innermost first; empty where none was recorded."""
     lost: int = 0
+    """How many entries were made before the oldest one that the ring still holds."""
     call: tuple[int, ...] = ()
+    """The position in `calls` of what entry `i` called."""
     seq: tuple[int, ...] = ()
+    """The number of entry `i` in its group; among its point-to-point calls, for those."""
     stack: tuple[int, ...] = ()
+    """The position in `stacks` of where entry `i` was made."""
     state: tuple[State, ...] = ()
+    """How far entry `i` got."""
     created_ns: tuple[int, ...] = ()
+    """When entry `i` was made, in nanoseconds since the epoch."""
 
     def __len__(self) -> int:
         return len(self.seq)
@@ -83,4 +100,4 @@ class FlightRecord:
         return tuple(self.frames[position] for position in self.stacks[self.stack[entry]])
 
 
-KINDS = (FlightRecord,)
+KINDS = {FlightRecord: "flight-recorder dump"}

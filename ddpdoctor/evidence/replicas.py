@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ddpdoctor.evidence.track import Line
+from ddpdoctor.evidence.frames import Frame
 
 Role = Literal["parameter", "buffer", "optimizer state"]
 Kind = Literal["value", "sign of zero", "NaN payload"]
@@ -17,77 +17,99 @@ SAMPLED = "as far as elements were looked at"  # an extent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """The ranks that agree with each other, and what they have, as one would write it."""
+    """The ranks that agree with each other."""
 
     ranks: tuple[int, ...]
+    """In ascending order."""
     says: str = ""
+    """What they have, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element:
-    """One element that differs: its index, its value on each side (in the order of the sides), and the largest gap.
-
-    `difference` is None where the values are not finite numbers.
-    """
+    """One element that differs."""
 
     index: tuple[int, ...]
+    """Its index in the tensor."""
     values: tuple[str, ...]
+    """Its value on each side, in the order of the sides."""
     difference: float | None = None
+    """The largest difference between two sides; None where the values are not finite numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructureDifference:
-    """A tensor that is not the same kind of thing on all ranks."""
+    """A tensor that is not of the same kind on all ranks."""
 
     role: Role
+    """What the tensor is."""
     name: str
+    """Its name in the user's model."""
     aspect: Aspect
+    """What differs."""
     sides: tuple[Side, ...]
+    """The ranks by what they have, the largest group first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueDifference:
-    """A tensor whose bytes differ. `extent` says how much of it, `kind` whether arithmetic could tell the difference."""
+    """A tensor whose bytes differ."""
 
     role: Role
+    """What the tensor is."""
     name: str
+    """Its name in the user's model."""
     sides: tuple[Side, ...]
+    """The ranks by what they have, the largest group first."""
     element: Element | None = None
+    """The element with the largest difference, where one was located."""
     extent: str = ""
+    """How much of the tensor differs, as text."""
     kind: Kind = "value"
+    """Whether arithmetic can tell the difference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """One comparison of all ranks. `stepped` is whether the model had been trained already, as far as one can see.
-
-    `tensors` and `bytes` count what was compared, `sharded` what has no replica. `in_forward` tells a comparison inside
-    the model's forward from one outside, where buffers are free to differ. `step` is the optimizer step at which they
-    were compared, counted from 0, and `steps` how many there were; None where nobody counted. `lines` are the user's: of the
-    wrap where the replicas part before any step, else of the step or of the forward; `state_lines` those that changed the
-    optimizer's state, `loads` those that loaded it since its last step. `shadowed` are the steps so far that a rank without
-    data of its own did not make, and its peers did, inside `Join`. `within` counts tensors that differ by no more than
-    `tolerance` and are not in `values`; `largest` is the largest such difference.
-    """
+    """One comparison of the tensors of all ranks."""
 
     ranks: tuple[int, ...]
+    """The ranks that were compared."""
     tensors: int
+    """How many tensors were compared."""
     bytes: int
+    """The size of the tensors of one rank."""
     method: str
+    """The hash function of the fingerprints."""
     stepped: bool
+    """Whether the model shows signs of training: gradients, optimizer state or a forward."""
     in_forward: bool = False
+    """Whether the comparison was made inside the model's forward; outside of it buffers may differ."""
     sharded: int = 0
+    """How many tensors have no replica."""
     step: int | None = None
+    """The optimizer step at which the ranks were compared, counted from 0; None where nobody counted."""
     steps: int | None = None
+    """How many optimizer steps there were; None where nobody counted."""
     structure: tuple[StructureDifference, ...] = ()
+    """Tensors of another kind on some ranks."""
     values: tuple[ValueDifference, ...] = ()
-    lines: Mapping[int, Line] = field(default_factory=dict)
-    state_lines: Mapping[int, Line] = field(default_factory=dict)
-    loads: Mapping[int, Line] = field(default_factory=dict)
+    """Tensors whose bytes differ."""
+    lines: Mapping[int, Frame] = field(default_factory=dict)
+    """The user's line by rank: the one that wraps the model where the ranks diverged before any step, else the one that
+    steps or calls the forward."""
+    state_lines: Mapping[int, Frame] = field(default_factory=dict)
+    """The user's lines that changed the optimizer's state."""
+    loads: Mapping[int, Frame] = field(default_factory=dict)
+    """The user's lines that loaded the optimizer's state since its last step."""
     shadowed: Mapping[int, int] = field(default_factory=dict)
+    """For each rank without data inside `Join`, how many steps its peers made without it."""
     tolerance: float = 0.0
+    """The difference that is allowed; 0 compares bits."""
     within: int = 0
+    """How many tensors differ by no more than `tolerance`; they are not in `values`."""
     largest: float = 0.0
+    """The largest difference among these."""
 
 
-KINDS = (Replicas,)
+KINDS = {Replicas: "comparison of replicas"}

@@ -10,16 +10,21 @@ class ScriptFile:
     """One shell script, for Slurm or for a terminal."""
 
     path: str
+    """As it was given."""
     text: str
+    """Its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFile:
-    """One Python program, and the path of the script that names it."""
+    """One Python program that a script names."""
 
     path: str
+    """As the script names it."""
     text: str
+    """Its content."""
     started_by: str
+    """The path of that script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,9 @@ class ScriptFiles:
     """All that were read."""
 
     files: tuple[ScriptFile, ...]
+    """The scripts, in the order given."""
     programs: tuple[ProgramFile, ...] = ()
+    """The programs that they name."""
 
 
-KINDS = (ScriptFiles,)
+KINDS = {ScriptFiles: "launch script"}

@@ -7,57 +7,58 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """A `for` or `while` around a line: its own line, its last line, and its head as written.
-
-    `skips` are the lines of its own `continue`s.
-    """
+    """A `for` or `while` around a line."""
 
     line: int
-    last_line: int
+    """The line of its head."""
     head: str
+    """The head as written."""
     skips: tuple[int, ...] = ()
+    """The lines of its own `continue`s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """An `if` around a line: where it stands, its test as written, and in which of its branches the line is.
-
-    `line` to `last_line` is the whole statement with all its branches. `branch` counts them: 0 is the body, and every
-    `elif` or `else` adds one. An `except` around a line is a condition too: its test is `except ValueError`. `by_rank` is
-    whether a name stands in the test that the file gives the rank to, as in `r = dist.get_rank()`.
-    """
+    """An `if`, or an `except`, around a line."""
 
     line: int
-    last_line: int
+    """The line of the `if`, whatever the branch."""
     test: str
+    """The test as written; `except ValueError` for a handler."""
     branch: int
+    """The branch that the line is in: 0 is the body, and every `elif` or `else` adds one."""
     by_rank: bool = False
+    """Whether a name stands in the test that the file assigns the rank to, as in `r = dist.get_rank()`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodePlace:
-    """One line of one function, with the loops and conditions of that function around it, outermost first.
-
-    `calls` are the names that the statement on this line calls, as written: `input`, `sys.stdin.readline`.
-    """
+    """One line of one function."""
 
     file: str
+    """As the interpreter knows it."""
     line: int
+    """The number of the line, from 1."""
     function: str
+    """The name of the function."""
     loops: tuple[Loop, ...] = ()
+    """The loops of the function around the line, outermost first."""
     conditions: tuple[Condition, ...] = ()
+    """The conditions of the function around the line, outermost first."""
     calls: tuple[str, ...] = ()
+    """The names that the statement on this line calls, as written: `input`, `sys.stdin.readline`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCode:
-    """The places of the user's code that ranks were at, where its files could be read."""
+    """The lines of the user's code that ranks were at, where its files could be read."""
 
     places: tuple[CodePlace, ...] = ()
+    """Each line once."""
 
     def at(self, file: str, line: int) -> CodePlace | None:
         """The place of this line, or None where its file could not be read."""
         return next((place for place in self.places if place.line == line and place.file == file), None)
 
 
-KINDS = (SourceCode,)
+KINDS = {SourceCode: "source code"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.evidence.frames import Frame
@@ -9,33 +10,45 @@ from ddpdoctor.evidence.frames import Frame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread:
-    """One thread, its frames innermost first.
-
-    `native` are the names of the C and C++ functions above its innermost Python frame, innermost first, where they were
-    asked for. `active` means on a CPU, or ready for one.
-    """
+    """One thread."""
 
     name: str
+    """Its Python name."""
     frames: tuple[Frame, ...]
+    """Its Python frames, innermost first."""
     os_id: int | None = None
+    """The kernel's number of the thread."""
     main: bool = False
+    """Whether it is the main thread."""
     active: bool = False
+    """Whether it is on a CPU or ready for one."""
     holds_gil: bool = False
+    """Whether it held the GIL."""
     native: tuple[str, ...] = ()
+    """The names of the C and C++ functions above its innermost Python frame, innermost first, where they were
+    requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stacks:
-    """Every thread of one rank at one moment, and whether the main thread was elsewhere when looked at a second time.
-
-    `source` is `py-spy` or `worker server`. `moved` is None where there was no second look. `gil_never_free` is True
-    where a thread held the GIL at every look and nothing else in the process got hold of it in between.
-    """
+    """Every thread of one rank at one moment."""
 
     source: str
+    """`py-spy` or `worker server`."""
     threads: tuple[Thread, ...]
+    """Every thread that could be read."""
     moved: bool | None = None
+    """Whether the main thread was elsewhere in a second snapshot; None where there was none."""
     gil_never_free: bool = False
+    """Whether a thread held the GIL in every snapshot, and nothing else in the process got hold of it in between."""
+    seen: tuple[tuple[Frame, ...], ...] = ()
+    """The main thread's frames of the user's own code at each look, innermost first; equal looks stand once."""
+
+    @property
+    def frames(self) -> Iterator[Frame]:
+        """Every frame of every thread, and those of the main thread at earlier looks."""
+        yield from (frame for thread in self.threads for frame in thread.frames)
+        yield from (frame for way in self.seen for frame in way)
 
     @property
     def main(self) -> Thread | None:
@@ -48,4 +61,4 @@ class Stacks:
         return next((thread for thread in self.threads if thread.holds_gil), None)
 
 
-KINDS = (Stacks,)
+KINDS = {Stacks: "stacks"}

@@ -7,41 +7,57 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchBuild:
-    """What `import torch` gives. `import_error` holds the error's own words where it fails; then the rest is None.
-
-    `nccl_compiled` is the version that torch was built against, `nccl_loaded` what the library in the process answers.
-    `cuda_devices` counts the GPUs that torch would use; `libcuda` and `libnccl` are the files loaded into the process.
-    """
+    """What `import torch` gives. Where it fails, all but `import_error` is None."""
 
     import_error: str | None = None
+    """The message of the exception."""
     version: str | None = None
+    """The version of torch."""
     git_version: str | None = None
+    """The commit that it was built from."""
     cuda: str | None = None
+    """The version of CUDA that it was built for."""
     hip: str | None = None
+    """The version of HIP that it was built for."""
     cudnn: int | None = None
+    """The version of cuDNN as a number."""
     distributed: bool | None = None
+    """Whether torch.distributed is available."""
     backends: tuple[str, ...] = ()
+    """The backends of torch.distributed that it has."""
     nccl_compiled: str | None = None
+    """The version of NCCL that it was built against."""
     nccl_loaded: str | None = None
+    """The version that the library in the process reports."""
     libnccl: tuple[str, ...] = ()
+    """The files of libnccl that are loaded into the process."""
     libcuda: str | None = None
+    """The file of libcuda that is loaded into the process."""
     cuda_devices: int | None = None
+    """The number of GPUs that torch would use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NcclLibrary:
-    """One libnccl.so on this host, what it says its version is, and what makes it reachable."""
+    """One libnccl.so on this host."""
 
     path: str
+    """The real file."""
     version: str | None
+    """The version that it reports."""
     via: str
+    """What makes it reachable, such as LD_LIBRARY_PATH."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NcclLibraries:
-    """Every libnccl.so that a process started here could load; real files, each once."""
+    """Every libnccl.so that a process started here could load."""
 
     found: tuple[NcclLibrary, ...] = ()
+    """Each file once."""
 
 
-KINDS = (TorchBuild, NcclLibraries)
+KINDS = {
+    TorchBuild: "torch build",
+    NcclLibraries: "NCCL libraries",
+}

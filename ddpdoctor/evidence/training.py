@@ -1,4 +1,4 @@
-"""What the known-good job of `ddpdoctor train` did."""
+"""What the reference job of `ddpdoctor train` did."""
 
 from __future__ import annotations
 
@@ -8,50 +8,70 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One epoch; `accuracy` is a share of the test set, `seconds` of training until then, `test_loss` None if not finite."""
+    """One epoch of the reference job."""
 
     epoch: int
+    """Its number."""
     accuracy: float
+    """The share of the test set that is classified correctly after it."""
     test_loss: float | None
+    """The loss over the test set; None where it is not finite."""
     seconds: float
+    """Seconds of training until its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """A training job that came to its end; `complete` is False where that was set before the last epoch, by `--max-steps`.
-
-    `dataset` is `digits` for the embedded subset of MNIST. `batch_size` counts samples a step over all ranks. `weights` is
-    a digest of the final weights on each rank, in order of rank. `phases` are rank 0's seconds by phase of a step, `overlap`
-    the share of communication that DDP hid behind the backward; None or empty where they were not measured.
-    """
+    """A run of the reference job."""
 
     dataset: str
+    """`digits` for the embedded subset of MNIST."""
     model: str
+    """The name of the model."""
     world_size: int
+    """The number of ranks."""
     backend: str
+    """`nccl` or `gloo`."""
     device: str
+    """`cpu` or the name of the GPU."""
     epochs: tuple[Epoch, ...]
+    """In order."""
     batch_size: int
+    """Samples per step over all ranks."""
     seed: int
+    """The seed of weights and data order."""
     accuracy: float
+    """The share of the test set that is classified correctly at the end."""
     test_loss: float | None
+    """The loss over the test set; None where it is not finite."""
     test_samples: int
+    """The size of the test set."""
     samples_per_second: float
+    """The throughput of training."""
     seconds: float
+    """The time of training."""
     weights: tuple[str, ...]
+    """A digest of the final weights on each rank, in order of rank."""
     complete: bool = True
+    """False where `--max-steps` ended it before the last epoch."""
     phases: Mapping[str, float] = field(default_factory=dict)
+    """Rank 0's seconds by phase of a step; empty where they were not measured."""
     overlap: float | None = None
+    """The share of communication that DDP hid behind the backward; None where it was not measured."""
     gpu_memory_bytes: int | None = None
+    """The most GPU memory that a rank had allocated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """One comparison of N ranks with one process: `measured` may be at most `allowed`; None where it is not finite."""
+    """One comparison of N ranks with one process."""
 
     name: str
+    """What is compared."""
     measured: float | None
+    """The difference; None where it is not finite."""
     allowed: float
+    """The largest difference that passes."""
 
     @property
     def passed(self) -> bool:
@@ -61,46 +81,57 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParityRun:
-    """What came out of comparing N ranks with one process, gate by gate.
-
-    `signature` names the mistake whose gradient is the one that was found, or describes that gradient; None if all is right.
-    """
+    """The comparison of N ranks with one process."""
 
     world_size: int
+    """The number of ranks."""
     backend: str
+    """`nccl` or `gloo`."""
     device: str
+    """`cpu` or the name of the GPU."""
     steps: int
+    """The number of steps that were compared."""
     gates: tuple[Gate, ...]
+    """The comparisons, in order."""
     signature: str | None
+    """The mistake whose gradient is the one that was found, or a description of that gradient; None where all gates
+    pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPoint:
-    """Throughput in samples per second on some ranks.
-
-    `weak` keeps the batch of each rank, `strong` the batch of all ranks together. `overlap` is the share of communication
-    that was hidden behind the backward in the weak run.
-    """
+    """Throughput in samples per second on some ranks."""
 
     ranks: int
+    """The number of ranks."""
     weak: float
+    """With the same batch on each rank."""
     strong: float
+    """With the same batch over all ranks together."""
     overlap: float | None
+    """The share of communication that was hidden behind the backward in the weak run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingRun:
-    """Throughput by number of ranks, one rank first, on a host with this many usable cores.
-
-    `cores_of_others` is how many of them other programs used meanwhile, on the average.
-    """
+    """Throughput by number of ranks, on one host."""
 
     model: str
+    """The name of the model."""
     backend: str
+    """`nccl` or `gloo`."""
     device: str
+    """`cpu` or the name of the GPU."""
     cores: int
+    """The cores that the host offers."""
     points: tuple[ScalingPoint, ...]
+    """One rank first."""
     cores_of_others: float
+    """How many of the cores other programs used meanwhile, on average."""
 
 
-KINDS = (TrainingRun, ParityRun, ScalingRun)
+KINDS = {
+    TrainingRun: "run of the reference job",
+    ParityRun: "parity run of the reference job",
+    ScalingRun: "scaling run of the reference job",
+}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from ddpdoctor.launch.meeting import meeting_point
-from ddpdoctor.launch.program import run
+from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.ranks import current_launch, our_file
+from ddpdoctor.launch.rendezvous import meeting_point
 
 DEADLINE_SECONDS = 60.0  # rank 0 judges, and saves what it was asked to, while the others have nothing left to do
 GRACE_SECONDS = 30.0  # torch's import, on a busy host

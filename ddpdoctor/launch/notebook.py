@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ddpdoctor.errors import DdpdoctorError, UsageError
-from ddpdoctor.launch.failure import why_ranks_failed
-from ddpdoctor.launch.program import run
+from ddpdoctor.launch.guarded_process import run
+from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import current_launch, our_file, ranks_command
 
 T = TypeVar("T")

@@ -21,8 +21,8 @@ from typing import Any
 import ddpdoctor
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence.launch import Launch
-from ddpdoctor.launch.meeting import rank_variables
-from ddpdoctor.launch.program import Ended, run
+from ddpdoctor.launch.guarded_process import ProgramEnd, run
+from ddpdoctor.launch.rendezvous import rank_variables
 
 RESULTS = "DDPDOCTOR_RESULTS"
 MAX_LOCAL_RANKS = 256  # more processes of 200 MB and a thread pool each are a mistake, not a test
@@ -32,7 +32,7 @@ MAX_LOCAL_RANKS = 256  # more processes of 200 MB and a thread pool each are a m
 class RankRun:
     """How the ranks ended, and what rank 0 reported, in order. `speaks` is False on a joined rank other than 0."""
 
-    ended: Ended
+    ended: ProgramEnd
     results: tuple[dict[str, Any], ...]
     speaks: bool
 
@@ -102,7 +102,7 @@ def ranks_command(
             raise UsageError(
                 f"--nproc {nproc} was given, but {launch.launcher} already started this as rank {launch.rank} of "
                 f"{launch.world_size}",
-                hint="leave --nproc out under a launcher",
+                hint="omit --nproc under a launcher",
             )
         return [sys.executable, str(program), *arguments], rank_variables(os.environ, launch)
     nproc = checked_nproc(nproc)

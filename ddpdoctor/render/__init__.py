@@ -8,7 +8,7 @@ from ddpdoctor.model import Finding, Report, Severity, Where, group_ranks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ShownPlace:
     """One line of `where`: the ranks that are at one place and do the same there."""
 
     ranks: tuple[int, ...]
@@ -21,14 +21,14 @@ class Place:
         return group_ranks(self.ranks) if self.ranks else ""
 
 
-def places(finding: Finding) -> tuple[Place, ...]:
+def places(finding: Finding) -> tuple[ShownPlace, ...]:
     """`finding.where` with the ranks that share a place and a note put together, in the order given."""
     grouped: dict[tuple[str, str], list[Where]] = {}
     for where in finding.where:
         spot = f"{where.file}:{where.line}" + (f" in {where.function}" if where.function else "")
         grouped.setdefault((spot, where.note), []).append(where)
     return tuple(
-        Place(ranks=tuple(where.rank for where in group if where.rank is not None), spot=spot, note=note)
+        ShownPlace(ranks=tuple(where.rank for where in group if where.rank is not None), spot=spot, note=note)
         for (spot, note), group in grouped.items()
     )
 
@@ -40,7 +40,7 @@ def summary(report: Report) -> str:
         for severity in (Severity.FAIL, Severity.WARN, Severity.INFO)
         if (number := sum(finding.severity is severity for finding in report.findings))
     ]
-    found = ", ".join(counts) if counts else "no findings"
+    found = ", ".join(counts) if counts else "undecided" if report.undecided else "no findings"
     ran = len(report.ran)
     parts = [f"{ran} check{'' if ran == 1 else 's'} ran", f"{sum(outcome.tried for outcome in report.skipped)} skipped"]
     if report.crashed:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddpdoctor.analysis.alpha_beta import AlphaBeta, derive
-from ddpdoctor.analysis.bandwidth import (
+from ddpdoctor.analysis.performance.alpha_beta import AlphaBeta, derive
+from ddpdoctor.analysis.performance.bandwidth import (
     algorithm_bandwidth,
     bus_bandwidth,
     last_to_finish,
@@ -57,7 +57,7 @@ def title(bench: CollectiveBench) -> str:
 
 
 def table(bench: CollectiveBench) -> list[str]:
-    """One line a size, aligned."""
+    """One line per size, aligned."""
     rows = [HEADER, UNITS, *(_row(bench, size) for size in bench.sizes)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -115,7 +115,7 @@ def bars(bench: CollectiveBench) -> list[str]:
 
 
 def measured(bench: CollectiveBench) -> dict[str, Measure]:
-    """The same in numbers, for JSON: seconds, bytes, bytes a second."""
+    """The same in numbers, for JSON: seconds, bytes, bytes per second."""
     try:
         fit: AlphaBeta | None = derive(bench)
     except SkipCheck:

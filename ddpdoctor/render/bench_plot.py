@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 
-from ddpdoctor.analysis.bandwidth import bus_bandwidth, quantile
+from ddpdoctor.analysis.performance.bandwidth import bus_bandwidth, quantile
 from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.render.bench import short, title
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from ddpdoctor.evidence import Evidence, PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.host import Environment, Host, PythonInstall
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.evidence.limits import SharedMemory
+from ddpdoctor.evidence.network import Infiniband, Interface, Network
 from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.model import group_ranks
 
 T = TypeVar("T")
@@ -27,6 +30,8 @@ def facts_of(evidence: Evidence) -> tuple[tuple[str, str], ...]:
         torch=lambda torch: torch.version or torch.import_error,
         torch_git=lambda torch: torch.git_version,
         cuda=lambda torch: torch.cuda,
+        cudnn=lambda torch: str(torch.cudnn) if torch.cudnn else None,
+        libcuda=lambda torch: torch.libcuda,
         nccl=_nccl,
         backends=lambda torch: ", ".join(torch.backends) or None,
     )
@@ -36,16 +41,21 @@ def facts_of(evidence: Evidence) -> tuple[tuple[str, str], ...]:
         gpu=_models,
     )
     if evidence.per_rank(Gpus) is None and (reason := evidence.why_missing("Gpus")):
-        rows.append(("gpu", reason.partition(":")[0]))
+        rows.append(("gpu", reason.partition(" (")[0]))
     rows += _rows(
         evidence.per_rank(Host),
         os=lambda host: host.os,
         kernel=lambda host: host.kernel,
         libc=lambda host: host.libc,
+        architecture=lambda host: host.architecture,
         cpu=lambda host: host.cpu_model,
-        cores=lambda host: f"{host.usable_cores} usable of {host.cores}",
+        cores=lambda host: f"{host.usable_cores} usable of {host.cores}" if host.cores else None,
         memory=lambda host: f"{host.memory_bytes / GIB:.1f} GiB" if host.memory_bytes else None,
     )
+    rows += _rows(evidence.per_rank(SharedMemory), shared_memory=_shared_memory)
+    rows += _rows(evidence.per_rank(Network), network=_links)
+    rows += _rows(evidence.per_rank(Infiniband), infiniband=_ports)
+    rows += _rows(evidence.per_rank(KnownNames), variables_not_checked=_not_checked)
     return tuple(rows) + tuple(_variables(evidence.per_rank(Environment)))
 
 
@@ -91,6 +101,35 @@ def _nccl(torch: TorchBuild) -> str | None:
     if torch.nccl_loaded and torch.nccl_loaded != torch.nccl_compiled:
         return f"{torch.nccl_loaded} loaded, {torch.nccl_compiled} compiled against"
     return torch.nccl_loaded or torch.nccl_compiled
+
+
+def _shared_memory(memory: SharedMemory) -> str:
+    return f"{memory.size_bytes / GIB:.1f} GiB, {memory.free_bytes / GIB:.1f} GiB free"
+
+
+def _links(network: Network) -> str | None:
+    """The interfaces that may lead out of the host; in containers all are virtual."""
+    up = [link for link in network.interfaces if link.up and not link.loopback]
+    return _listed(f"{link.name} ({_speed(link)})" for link in [link for link in up if not link.virtual] or up)
+
+
+def _speed(link: Interface) -> str:
+    speed = f"{link.speed_mbit} Mbit/s" if link.speed_mbit else "unknown speed"
+    return f"{speed}, MTU {link.mtu}" if link.mtu else speed
+
+
+def _ports(adapters: Infiniband) -> str | None:
+    return _listed(
+        f"{port.device}:{port.port} ({port.link_layer}, {port.rate}, {port.state})" for port in adapters.ports
+    )
+
+
+def _not_checked(names: KnownNames) -> str | None:
+    return _listed(f"{name} ({reason})" for name, reason in sorted(names.unjudged.items()))
+
+
+def _listed(each: Iterable[str]) -> str | None:
+    return ", ".join(each) or None
 
 
 def _models(gpus: Gpus) -> str:

@@ -46,12 +46,14 @@ def _finding(finding: Finding) -> dict[str, Any]:
                 "line": where.line,
                 "function": where.function,
                 **({"note": where.note} if where.note else {}),
+                **({"column": where.column} if where.column is not None else {}),
             }
             for where in finding.where
         ],
         "details": list(finding.details),
         "measured": _plain(finding.measured),
         "explained_by": finding.explained_by,
+        **({"leads_to": list(finding.rule.leads_to)} if finding.rule.leads_to else {}),
     }
 
 

@@ -19,7 +19,7 @@ def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[st
     if facts:
         lines += ["", "| | |", "|---|---|", *(f"| {_cell(name)} | {_cell(value)} |" for name, value in facts)]
     if skips_by_reason(report):
-        lines += ["", "<details><summary>checks that could not look</summary>", ""]
+        lines += ["", "<details><summary>skipped checks</summary>", ""]
         lines += [f"- {', '.join(codes)}: {_inline(reason)}" for reason, codes in skips_by_reason(report)]
         lines += ["", "</details>"]
     return "\n".join(lines).rstrip() + "\n"

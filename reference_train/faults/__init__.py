@@ -1,1 +1,1 @@
-"""One file a fault: each makes the known-good job sick in one way."""
+"""One file per fault: each makes the reference job sick in one way."""

@@ -29,7 +29,7 @@ def stay_away(how: str) -> None:
         case "compute":
             any(number * number == 2 for number in itertools.count())  # sick compute
         case _:
-            raise ValueError(f"--how {how} is none of sleep, lock, pipe, subprocess, compute")
+            raise ValueError(f"--how {how} is not one of sleep, lock, pipe, subprocess, compute")
 
 
 with admit(how="sleep") as patient:

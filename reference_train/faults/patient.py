@@ -1,4 +1,4 @@
-"""What every fault starts from: the known-good job, made small, so that a fault file shows its sickness and little else.
+"""What every fault starts from: the reference job, made small, so that a fault file shows its sickness and little else.
 
     torchrun --nproc-per-node 4 reference_train/faults/ddp305_collective_called_by_some.py --culprit 2
     ddpdoctor train --inject DDP305 --culprit 2 --nproc 4
@@ -146,7 +146,7 @@ def _parse(defaults: dict[str, Any]) -> argparse.Namespace:
     parser.add_argument("--culprit", type=int, default=1, metavar="RANK", help="the rank that is sick")
     parser.add_argument("--at-step", type=int, default=5, metavar="STEP", help="the step at which it falls ill")
     parser.add_argument("--steps", type=int, default=40, help="how many steps the job has")
-    parser.add_argument("--batch-size", type=int, default=8, help="samples a rank and step")
+    parser.add_argument("--batch-size", type=int, default=8, help="samples per rank and step")
     parser.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="of the process group")
     parser.add_argument("--backend", choices=("gloo", "nccl"))
     for name, default in defaults.items():

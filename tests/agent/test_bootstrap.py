@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.agent import given_up, job_environment
-from ddpdoctor.agent.inside.imports import after_import
-from ddpdoctor.agent.inside.rank import Rank
-from ddpdoctor.agent.inside.threads import record_thread_errors
-from ddpdoctor.collect.agents import find_ranks
+from ddpdoctor.agent.inside.post_import_hook import after_import
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.schema.rank_end import GaveUp
+from ddpdoctor.agent.inside.thread_excepthook import record_thread_errors
+from ddpdoctor.ranks.agent_files import find_ranks
 
 RANK = """
 import os, sys, torch.distributed as dist
@@ -87,7 +88,7 @@ def test_python_that_ignores_its_environment_runs_without_the_agent(flag: str, s
 
 
 def test_a_broken_line_of_a_rank_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "7.gave-up").write_text('{"rank": 3, "wh\n' + json.dumps({"rank": 3, "what": "x", "why": "y"}) + "\n")
+    (tmp_path / "7.gave-up").write_text('[3, "wh\n' + json.dumps(GaveUp(3, "x", "y")) + "\n")
     assert given_up(tmp_path) == ("the agent gave up on x: y (rank 3)",)
 
 

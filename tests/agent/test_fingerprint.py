@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from ddpdoctor.agent.inside import fused
+from ddpdoctor.agent.inside import triton_row_hash
 from ddpdoctor.agent.inside.fingerprint import ROW, STAGED_ROWS, as_bytes, digests, row_hashes, weights
-from ddpdoctor.agent.inside.inventory import inventory, structure_digest
+from ddpdoctor.agent.inside.named_tensors import inventory, structure_digest
 
 METHODS = ["linear", "xxh3"]
 DTYPES = [
@@ -202,7 +202,7 @@ def test_a_tensor_has_one_fingerprint_however_it_is_batched(rows: int, extra: in
 def test_the_gpu_path_without_triton_gives_the_same_bits() -> None:
     words = torch.randint(-(2**63), 2**63 - 1, (300, ROW))
     low, high = weights("low", ROW), weights("high", ROW)
-    assert torch.equal(fused.plain_row_hashes(words, low, high), row_hashes(words))
+    assert torch.equal(triton_row_hash.plain_row_hashes(words, low, high), row_hashes(words))
 
 
 def test_the_weights_never_change() -> None:

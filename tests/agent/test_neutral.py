@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.agent import job_environment
-from ddpdoctor.launch.program import run
+from ddpdoctor.launch.guarded_process import run
 from tests.agent.neutral_ranks import VARIANTS
 
 pytestmark = pytest.mark.slow
@@ -29,8 +29,8 @@ def weights(out: Path, environ: dict[str, str]) -> list[dict[str, str]]:
 def test_following_a_job_changes_no_bit_of_its_weights(tmp_path: Path) -> None:
     directory = tmp_path / "agent"
     directory.mkdir()
-    closely = {"DDPDOCTOR_SYNC_EVERY": "1", "DDPDOCTOR_SYNC_CLOSELY": "0-999 first.weight"}
-    followed = weights(tmp_path / "followed", {**job_environment(["sync"], directory, os.environ), **closely})
+    closely = {"DDPDOCTOR_SYNC_EVERY": "1", "DDPDOCTOR_SYNC_CLOSE_UP": "0-999 first.weight"}
+    followed = weights(tmp_path / "followed", {**job_environment(["verify_sync"], directory, os.environ), **closely})
     alone = weights(tmp_path / "alone", {})
     assert not list(directory.glob("*.gave-up"))
     assert len(list(directory.glob("*.sync.jsonl"))) == 3

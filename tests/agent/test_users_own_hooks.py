@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.agent import given_up, job_environment
-from ddpdoctor.collect.agents import RankProcess, find_ranks
+from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 
 BEFORE = 'dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)\n'
 IMPORTS = "import ctypes, faulthandler, os, signal, sys, threading, torch.distributed as dist\n"
@@ -69,10 +69,10 @@ def test_signal_handlers_of_the_users(short_dir: Path, tmp_path: Path) -> None:
 
 def test_a_call_tells_the_error_that_is_handled_and_the_thread_that_makes_it(short_dir: Path, tmp_path: Path) -> None:
     _, written = rank(BEFORE + HANDLES + BEAT, short_dir, tmp_path)
-    (handled,) = written.calls().handled
+    (handled,) = written.call_log().calls().handled
     assert (handled.group, handled.seq, handled.error.type) == ("0", 1, "ZeroDivisionError")
     assert [(Path(frame.file).name, frame.line) for frame in handled.error.stack] == [("train.py", 4)]
-    calls = written.last_calls()
+    calls = written.call_log().flight_record()
     assert calls is not None
     assert [calls.stack_of(entry)[-1].function for entry in range(3)] == ["<module>", "<module>", "_bootstrap"]
 
@@ -110,7 +110,10 @@ def test_a_torch_without_a_worker_server_is_said_to_have_none_and_the_rest_is_ke
     )  # fmt: skip
     assert ended.returncode == 1
     assert given_up(short_dir) == (
-        "the agent gave up on the worker server: this torch has none, 2.4 and later do; stacks then need py-spy (rank 0)",
+        (
+            "the agent gave up on the worker server: this torch has no worker server (2.4 and later have one), so stacks "
+            "need py-spy (rank 0)"
+        ),
     )
     (written,) = find_ranks(short_dir)
     recorded = written.error()

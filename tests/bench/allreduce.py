@@ -15,8 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ddpdoctor.analysis.bandwidth import median_seconds
-from ddpdoctor.collect.bench import size_timing
+from ddpdoctor.analysis.performance.bandwidth import median_seconds
+from ddpdoctor.workflows.benchmark import size_timing
 
 ROOT = Path(__file__).parents[2]
 WITHIN = 0.05

@@ -28,7 +28,7 @@ TORCHFRTRACE_UP_TO = 512  # ranks: beyond, it takes longer than anybody waits
 
 
 def write_dumps(folder: Path, ranks: int) -> None:
-    """One dump a rank, as PyTorch writes them: frames shared between entries, every size a list of its own."""
+    """One dump per rank, as PyTorch writes them: frames shared between entries, every size a list of its own."""
     stacks = [
         [
             {"name": f"f{depth}", "filename": f"/opt/venv/lib/python3.11/site-packages/m{depth}.py", "line": 9 + number}

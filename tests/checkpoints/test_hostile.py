@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from ddpdoctor.checkpoints.listing import listing
-from ddpdoctor.checkpoints.stored import UnreadableError
+from ddpdoctor.checkpoints.reader import UnreadableError
+from ddpdoctor.checkpoints.tensor_table import listing
 from tests.checkpoints.writing import write_dcp, write_pt, write_safetensors
 
 
@@ -112,8 +112,8 @@ BAD = {
     text: "neither a torch.save file nor safetensors",
     directory: "without .metadata",
     another_zip: "truncated or damaged",
-    no_tensor: "holds no tensor",
-    contains_itself: "entries within entries",
+    no_tensor: "contains no tensor",
+    contains_itself: "nested without end",
     outside: "outside of it",
 }
 

@@ -2,23 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.model import Severity
+from ddpdoctor.model import Measure, Severity, Where
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sick:
-    """Evidence of one fault, and what must be said of it: the whole sentence, and the culprits."""
+    """Evidence of one fault, and the finding that it must give. What a case leaves out, the finding must not have."""
 
     evidence: Evidence
+    """What is known of the job. Every rule judges it."""
+
     says: str
+    """The whole message."""
+
     ranks: tuple[int, ...] = ()
+    """The culprits."""
+
     hosts: tuple[str, ...] = ()
-    severity: Severity | None = None  # where the rule has several
-    also: tuple[str, ...] = ()  # codes of symptoms that the finding explains and folds
+    """The hosts of the culprits."""
+
+    where: tuple[str, ...] = ()
+    """The lines of code in the finding's order, each as `place_text` writes it."""
+
+    measured: Mapping[str, Measure] = field(default_factory=dict)
+    """All keys and values as JSON shows them, floats to six digits."""
+
+    severity: Severity | None = None
+    """Needed where the finding's severity is not the rule's own."""
+
+    also: tuple[str, ...] = ()
+    """The codes of the symptoms that the finding explains and folds."""
+
+
+def place_text(where: Where) -> str:
+    """One place on one line: `rank 3 /home/me/job/train.py:88 train_step`, without what is not known."""
+    rank = [] if where.rank is None else [f"rank {where.rank}"]
+    return " ".join([*rank, f"{where.file}:{where.line}", *filter(None, [where.function])])
+
+
+def as_json(value: Measure) -> Any:
+    """`value` as a reader of JSON gets it."""
+    return json.loads(json.dumps(value))
+
+
+def close_to(value: Any) -> Any:
+    """What equals each JSON value that is `value` but for the rounding of its floats."""
+    if isinstance(value, float):
+        return pytest.approx(value, rel=1e-5)
+    if isinstance(value, dict):
+        return {key: close_to(item) for key, item in value.items()}
+    return [close_to(item) for item in value] if isinstance(value, list) else value
 
 
 def one_host(*facts: Any) -> Evidence:

@@ -15,6 +15,7 @@ SICK = (
         evidence=ranks(torch("2.13.0"), torch("2.12.1", "0a1b2c3d4e5f"), torch("2.13.0")),
         says="torch is 2.13.0 (cf30153c) on ranks 0,2, 2.12.1 (0a1b2c3d) on rank 1",
         ranks=(1,),
+        measured={"builds": {"2.13.0 (cf30153c)": [0, 2], "2.12.1 (0a1b2c3d)": [1]}},
     ),
 )
 HEALTHY = (ranks(torch("2.13.0"), torch("2.13.0")),)

@@ -14,10 +14,12 @@ SICK = (
     Sick(
         evidence=one_host(TorchBuild(version="2.13.0", distributed=False)),
         says="on host-a torch 2.13.0 was built without torch.distributed",
+        hosts=("host-a",),
     ),
     Sick(
         evidence=one_host(TorchBuild(version="2.13.0", cuda="13.0", distributed=True, backends=("gloo",))),
         says="on host-a torch 2.13.0 for CUDA 13.0 was built without NCCL",
+        hosts=("host-a",),
     ),
 )
 HEALTHY = (

@@ -14,6 +14,7 @@ SICK = (
         evidence=one_host(CPU, Host(nvidia_devices=("/dev/nvidia0", "/dev/nvidia1"))),
         says="torch 2.13.0+cpu on host-a has no CUDA, but the host has 2 GPUs",
         hosts=("host-a",),
+        measured={"gpus": 2},
     ),
 )
 NONE_ALLOTTED = Gpus(driver="580.65.06")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.model import Severity
 from tests.checks import Sick, one_host, ranks
 
 
@@ -24,11 +25,14 @@ SICK = (
         evidence=ranks(torch("2.29.7"), torch("2.29.7"), torch("2.27.5")),
         says="NCCL is 2.29.7 on ranks 0-1, 2.27.5 on rank 2",
         ranks=(2,),
+        measured={"versions": {"2.29.7": [0, 1], "2.27.5": [2]}},
     ),
     Sick(
         evidence=one_host(torch("2.27.5")),
         says="torch on host-a was built against NCCL 2.29.7 and loads 2.27.5 from /opt/nccl/libnccl.so.2",
         hosts=("host-a",),
+        measured={"loaded": "2.27.5", "compiled": "2.29.7"},
+        severity=Severity.WARN,
     ),
 )
 HEALTHY = (ranks(torch("2.29.7"), torch("2.29.7")), one_host(torch("2.29.7")))

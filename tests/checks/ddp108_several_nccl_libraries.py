@@ -13,9 +13,10 @@ SICK = (
                 found=(OWN, NcclLibrary(path="/opt/hpcx/libnccl.so.2", version="2.21.5", via="LD_LIBRARY_PATH"))
             )
         ),
-        says="host-a has 2 NCCL libraries in reach: 2.29.7 (/venv/nvidia/nccl/lib/libnccl.so.2, loaded by torch), "
+        says="host-a has 2 NCCL libraries that a process can load: 2.29.7 (/venv/nvidia/nccl/lib/libnccl.so.2, loaded by torch), "
         "2.21.5 (/opt/hpcx/libnccl.so.2, LD_LIBRARY_PATH)",
         hosts=("host-a",),
+        measured={"paths": ["/venv/nvidia/nccl/lib/libnccl.so.2", "/opt/hpcx/libnccl.so.2"]},
     ),
 )
 HEALTHY = (

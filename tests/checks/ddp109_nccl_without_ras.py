@@ -17,6 +17,7 @@ SICK = (
         evidence=one_host(torch("2.20.5")),
         says="NCCL 2.20.5 on host-a is older than 2.24 and has no RAS service",
         hosts=("host-a",),
+        measured={"loaded": "2.20.5"},
     ),
 )
 HEALTHY = (one_host(torch("2.24.3")), one_host(torch("2.29.7")))

@@ -16,6 +16,7 @@ SICK = (
         says="the kernel is 6.8.0-45 on ranks 0-1, 5.15.0-91 on rank 2",
         ranks=(2,),
         hosts=("host-c",),
+        measured={"values": {"6.8.0-45": [0, 1], "5.15.0-91": [2]}},
     ),
 )
 HEALTHY = (ranks(host("6.8.0-45"), host("6.8.0-45")),)

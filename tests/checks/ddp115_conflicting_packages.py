@@ -14,12 +14,13 @@ def python(**packages: str) -> PythonInstall:
 SICK = (
     Sick(
         evidence=one_host(python(pynvml="11.5.0", nvidia_ml_py="12.560.30")),
-        says="host-a has pynvml 11.5.0 and nvidia-ml-py 12.560.30: both bring the module pynvml",
+        says="host-a has pynvml 11.5.0 and nvidia-ml-py 12.560.30: both provide the module pynvml",
         hosts=("host-a",),
     ),
     Sick(
         evidence=one_host(python(nvidia_nccl_cu12="2.27.5", nvidia_nccl_cu13="2.29.7")),
-        says="host-a has nvidia-nccl-cu12 2.27.5 and nvidia-nccl-cu13 2.29.7: both bring nvidia/nccl/lib/libnccl.so.2",
+        says="host-a has nvidia-nccl-cu12 2.27.5 and nvidia-nccl-cu13 2.29.7: both provide nvidia/nccl/lib/libnccl.so.2",
+        hosts=("host-a",),
     ),
 )
 HEALTHY = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.evidence.host import Environment
+from ddpdoctor.model import Severity
 from tests.checks import Sick, ranks
 
 
@@ -15,11 +16,14 @@ SICK = (
         evidence=ranks(environment(), environment(NCCL_NET="Socket"), environment()),
         says="NCCL_NET is unset on ranks 0,2, Socket on rank 1",
         ranks=(1,),
+        measured={"variable": "NCCL_NET", "values": {"unset": [0, 2], "Socket": [1]}},
     ),
     Sick(
         evidence=ranks(environment(OMP_NUM_THREADS="1"), environment(OMP_NUM_THREADS="8")),
-        says="OMP_NUM_THREADS is 1 on rank 0, 8 on rank 1; no majority tells which is right",
+        says="OMP_NUM_THREADS is 1 on rank 0, 8 on rank 1; no majority: either side may be at fault",
         ranks=(0, 1),
+        measured={"variable": "OMP_NUM_THREADS", "values": {"1": [0], "8": [1]}},
+        severity=Severity.WARN,
     ),
 )
 HEALTHY = (

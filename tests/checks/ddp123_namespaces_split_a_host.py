@@ -13,8 +13,10 @@ def host(ipc: str, boot_id: str = "06058ed6") -> Host:
 SICK = (
     Sick(
         evidence=ranks(host("ipc:[1]"), host("ipc:[2]"), per_host=2),
-        says="ranks 0-1 share a machine but not its IPC namespace: rank 0 apart from rank 1",
+        says="ranks 0-1 share a machine but are in different IPC namespaces: rank 0 and rank 1",
         ranks=(0, 1),
+        hosts=("host-a",),
+        measured={"namespaces": {"ipc:[1]": [0], "ipc:[2]": [1]}},
     ),
 )
 HEALTHY = (ranks(host("ipc:[1]"), host("ipc:[1]"), per_host=2),)

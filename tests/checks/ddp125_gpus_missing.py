@@ -19,10 +19,13 @@ SICK = (
         evidence=one_host(gpus(Gpu(index=0), Gpu(index=1, unread={"handle": "GPU is lost"}))),
         says="GPU 1 of host-a does not answer: GPU is lost",
         hosts=("host-a",),
+        measured={"usable": 1},
     ),
     Sick(
         evidence=one_host(gpus(Gpu(index=0)), Host(nvidia_devices=("/dev/nvidia0", "/dev/nvidia1")), TORCH),
         says="NVML on host-a sees 1 of the 2 GPUs that have a device file",
+        hosts=("host-a",),
+        measured={"usable": 1},
     ),
     Sick(
         evidence=ranks(
@@ -39,6 +42,8 @@ SICK = (
         ),
         says="host-a has 2 of the 4 GPUs that its ranks need",
         ranks=(0, 1, 2, 3),
+        hosts=("host-a",),
+        measured={"usable": 2},
     ),
 )
 SLURM = Environment(variables={"SLURM_JOB_ID": "77"})

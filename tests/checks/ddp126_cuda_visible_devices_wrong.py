@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ddpdoctor.evidence.gpus import Gpu, Gpus
 from ddpdoctor.evidence.host import Environment
+from ddpdoctor.model import Severity
 from tests.checks import Sick, one_host
 
 
@@ -21,10 +22,22 @@ def visible(value: str) -> Environment:
 SICK = (
     Sick(
         evidence=one_host(FOUR, visible("0,1,7")),
-        says="CUDA_VISIBLE_DEVICES=0,1,7 on host-a names 7, but the host shows GPUs 0-3",
+        says="CUDA_VISIBLE_DEVICES=0,1,7 on host-a lists 7, but the host has GPUs 0-3",
         hosts=("host-a",),
+        measured={"value": "0,1,7"},
     ),
-    Sick(evidence=one_host(FOUR, visible("0,0")), says="CUDA_VISIBLE_DEVICES=0,0 on host-a names GPU 0 twice"),
-    Sick(evidence=one_host(FOUR, visible("")), says="CUDA_VISIBLE_DEVICES= on host-a hides all 4 GPUs"),
+    Sick(
+        evidence=one_host(FOUR, visible("0,0")),
+        says="CUDA_VISIBLE_DEVICES=0,0 on host-a lists GPU 0 twice",
+        hosts=("host-a",),
+        measured={"value": "0,0"},
+    ),
+    Sick(
+        evidence=one_host(FOUR, visible("")),
+        says="CUDA_VISIBLE_DEVICES= on host-a hides all 4 GPUs",
+        hosts=("host-a",),
+        measured={"value": ""},
+        severity=Severity.WARN,
+    ),
 )
 HEALTHY = (one_host(FOUR, visible("3,1")), one_host(FOUR, visible("GPU-2a1b")))

@@ -15,6 +15,7 @@ SICK = (
         evidence=one_host(gpus(Gpu(index=0, ecc_uncorrected=0), Gpu(index=5, ecc_uncorrected=2))),
         says="GPU 5 of host-a has 2 uncorrected ECC errors since the driver was loaded",
         hosts=("host-a",),
+        measured={"gpu": 5, "errors": 2},
     ),
 )
 HEALTHY = (one_host(gpus(Gpu(index=0, ecc_uncorrected=0), Gpu(index=1, unread={"ecc_uncorrected": "Not Supported"}))),)

@@ -17,12 +17,15 @@ def rows(*, pending: bool = False, failed: bool = False) -> RemappedRows:
 SICK = (
     Sick(
         evidence=one_host(gpus(Gpu(index=3, remapped_rows=rows(pending=True)))),
-        says="GPU 3 of host-a must be reset to remap a broken memory row (1 correctable and 2 uncorrectable so far)",
+        says="GPU 3 of host-a needs a reset to remap a broken memory row (1 correctable and 2 uncorrectable so far)",
         hosts=("host-a",),
+        measured={"gpu": 3, "pending": True, "failed": False},
     ),
     Sick(
         evidence=one_host(gpus(Gpu(index=3, remapped_rows=rows(failed=True)))),
         says="GPU 3 of host-a could not remap a broken memory row (1 correctable and 2 uncorrectable so far)",
+        hosts=("host-a",),
+        measured={"gpu": 3, "pending": False, "failed": True},
     ),
 )
 HEALTHY = (one_host(gpus(Gpu(index=3, remapped_rows=rows()))),)

@@ -13,8 +13,9 @@ def gpus(*each: Gpu) -> Gpus:
 SICK = (
     Sick(
         evidence=one_host(gpus(Gpu(index=0, recovery_action=0), Gpu(index=1, recovery_action=2))),
-        says="GPU 1 of host-a asks for a reboot of the host",
+        says="GPU 1 of host-a: the driver requests a host reboot",
         hosts=("host-a",),
+        measured={"gpu": 1, "action": 2},
     ),
 )
 HEALTHY = (one_host(gpus(Gpu(index=0, recovery_action=0))),)

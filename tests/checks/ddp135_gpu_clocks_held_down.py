@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.evidence.gpus import Gpu, Gpus
+from ddpdoctor.model import Severity
 from tests.checks import Sick, one_host
 
 
@@ -13,12 +14,16 @@ def gpus(*each: Gpu) -> Gpus:
 SICK = (
     Sick(
         evidence=one_host(gpus(Gpu(index=2, clock_reasons=0x48, temperature_celsius=91))),
-        says="the clocks of GPU 2 of host-a are held down at 91 C: hardware thermal slowdown, hardware slowdown",
+        says="GPU 2 of host-a runs at reduced clocks at 91 C: hardware thermal slowdown, hardware slowdown",
         hosts=("host-a",),
+        measured={"gpu": 2, "reasons": 72},
     ),
     Sick(
         evidence=one_host(gpus(Gpu(index=2, clock_reasons=0x2))),
-        says="the clocks of GPU 2 of host-a are held down: application clocks",
+        says="GPU 2 of host-a runs at reduced clocks: application clocks",
+        hosts=("host-a",),
+        measured={"gpu": 2, "reasons": 2},
+        severity=Severity.WARN,
     ),
 )
 HEALTHY = (

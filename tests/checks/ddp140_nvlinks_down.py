@@ -19,6 +19,7 @@ SICK = (
         evidence=one_host(gpus(h100(0, 18), h100(1, 15))),
         says="15 of 18 NVLinks of GPU 1 (NVIDIA H100 80GB HBM3) of host-a are up",
         hosts=("host-a",),
+        measured={"gpu": 1, "active": 15, "links": 18, "down": [15, 16, 17]},
     ),
 )
 HEALTHY = (

@@ -15,6 +15,7 @@ SICK = (
         evidence=one_host(gpus(Gpu(index=0, mig=False), Gpu(index=1, mig=True))),
         says="GPU 1 of host-a is in MIG mode",
         hosts=("host-a",),
+        measured={"gpu": 1},
     ),
 )
 HEALTHY = (one_host(gpus(Gpu(index=0, mig=False), Gpu(index=1, unread={"mig": "Not Supported"}))),)

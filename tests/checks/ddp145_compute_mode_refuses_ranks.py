@@ -15,6 +15,7 @@ SICK = (
         evidence=one_host(gpus(Gpu(index=0, compute_mode="prohibited"))),
         says="GPU 0 of host-a is in compute mode prohibited",
         hosts=("host-a",),
+        measured={"gpu": 0, "mode": "prohibited"},
     ),
 )
 HEALTHY = (

@@ -15,6 +15,7 @@ SICK = (
         evidence=one_host(gpus(Gpu(index=0, persistence=False), Gpu(index=1, persistence=False))),
         says="persistence mode is off on 2 of 2 GPUs of host-a",
         hosts=("host-a",),
+        measured={"gpus": [0, 1]},
     ),
 )
 HEALTHY = (one_host(gpus(Gpu(index=0, persistence=True))),)

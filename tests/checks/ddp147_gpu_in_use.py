@@ -21,6 +21,7 @@ SICK = (
         says="GPU 0 of host-a is in use by pid 4711 (python train.py) with 3.0 GiB",
         hosts=("host-a",),
         also=("DDP148",),
+        measured={"gpu": 0, "pids": [4711]},
     ),
 )
 HEALTHY = (one_host(gpus(Gpu(index=0, processes=(), memory_used_bytes=0))),)

@@ -9,8 +9,9 @@ AWAY = Master(addr="10.0.0.2", port=29500, addresses=("10.0.0.2",), source="10.0
 SICK = (
     Sick(
         evidence=one_host(network(1, SECOND), AWAY, variables(GLOO_SOCKET_IFNAME="ib0")),
-        says="host-a reaches MASTER_ADDR=10.0.0.2 through eth0 (10.0.0.1), but GLOO_SOCKET_IFNAME=ib0 is chosen",
+        says="host-a reaches MASTER_ADDR=10.0.0.2 through eth0 (10.0.0.1), but GLOO_SOCKET_IFNAME=ib0 selects another interface",
         hosts=("host-a",),
+        measured={"route": "eth0", "chosen": ["ib0"]},
     ),
 )
 HEALTHY = (one_host(network(1, SECOND), AWAY, variables(GLOO_SOCKET_IFNAME="eth0")),)

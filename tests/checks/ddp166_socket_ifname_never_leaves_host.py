@@ -9,18 +9,20 @@ SICK = (
         evidence=ranks(
             (network(1), variables(GLOO_SOCKET_IFNAME="eth0")), (network(2), variables(GLOO_SOCKET_IFNAME="lo"))
         ),
-        says="GLOO_SOCKET_IFNAME=lo on host-b chooses lo, which leads to no other host",
+        says="GLOO_SOCKET_IFNAME=lo on host-b selects lo, which does not reach other hosts",
         ranks=(1,),
         hosts=("host-b",),
+        measured={"variable": "GLOO_SOCKET_IFNAME", "value": "lo"},
     ),
     Sick(
         evidence=ranks(
             (network(1, DOCKER), variables(NCCL_SOCKET_IFNAME="eth0")),
             (network(2, OTHER_DOCKER), variables(NCCL_SOCKET_IFNAME="docker")),
         ),
-        says="NCCL_SOCKET_IFNAME=docker on host-b chooses docker0, which leads to no other host",
+        says="NCCL_SOCKET_IFNAME=docker on host-b selects docker0, which does not reach other hosts",
         ranks=(1,),
         hosts=("host-b",),
+        measured={"variable": "NCCL_SOCKET_IFNAME", "value": "docker"},
     ),
 )
 HEALTHY = (

@@ -6,8 +6,9 @@ SECOND = eth("ib0", "10.1.0.1/24")
 SICK = (
     Sick(
         evidence=one_host(network(1, SECOND), variables(GLOO_SOCKET_IFNAME="eth0", NCCL_SOCKET_IFNAME="ib")),
-        says="on host-a gloo goes through eth0 (GLOO_SOCKET_IFNAME=eth0) and NCCL through ib0 (NCCL_SOCKET_IFNAME=ib)",
+        says="on host-a gloo uses eth0 (GLOO_SOCKET_IFNAME=eth0) and NCCL uses ib0 (NCCL_SOCKET_IFNAME=ib)",
         hosts=("host-a",),
+        measured={"gloo": ["eth0"], "nccl": ["ib0"]},
     ),
 )
 HEALTHY = (one_host(network(1, SECOND), variables(GLOO_SOCKET_IFNAME="eth0", NCCL_SOCKET_IFNAME="eth,ib")),)

@@ -11,6 +11,7 @@ SICK = (
         says="host-a, host-b all have 172.18.0.1 on br-1a2b, and NCCL would use it",
         hosts=("host-a", "host-b"),
         severity=Severity.WARN,
+        measured={"address": "172.18.0.1"},
     ),
     Sick(
         evidence=ranks(
@@ -21,6 +22,7 @@ SICK = (
         says="host-a, host-b all have 172.17.0.1 on docker0, and gloo would use it",
         hosts=("host-a", "host-b"),
         severity=Severity.FAIL,
+        measured={"address": "172.17.0.1"},
     ),
 )
 OFF = variables(NCCL_SOCKET_IFNAME="^docker,lo,br-")

@@ -13,6 +13,7 @@ SICK = (
         evidence=one_host(host(4321)),
         says="eth0 of host-a counted 4321 errors in 1000000 packets",
         hosts=("host-a",),
+        measured={"errors": 4321, "packets": 1000000},
     ),
 )
 HEALTHY = (one_host(host(0)), one_host(host(7)), one_host(host(3, packets=50)))

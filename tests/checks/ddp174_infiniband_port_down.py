@@ -17,20 +17,23 @@ def adapters(*ports: InfinibandPort) -> Infiniband:
 SICK = (
     Sick(
         evidence=one_host(adapters(port(0), port(1, "DOWN", "Polling")), variables(NCCL_IB_HCA="mlx5_0,mlx5_1")),
-        says="mlx5_1:1 of host-a is DOWN (Polling) and NCCL_IB_HCA=mlx5_0,mlx5_1 chooses it",
+        says="mlx5_1:1 of host-a is DOWN (Polling) and NCCL_IB_HCA=mlx5_0,mlx5_1 selects it",
         hosts=("host-a",),
         severity=Severity.FAIL,
+        measured={"state": "DOWN"},
     ),
     Sick(
         evidence=one_host(adapters(port(0), port(1, "INIT"))),
         says="mlx5_1:1 of host-a is INIT (LinkUp)",
         hosts=("host-a",),
         severity=Severity.WARN,
+        measured={"state": "INIT"},
     ),
     Sick(
         evidence=ranks(adapters(port(0)), adapters(port(0)), adapters(port(0, rate="100 Gb/sec (4X EDR)"))),
         says="mlx5_0:1 of host-c runs at 100 Gb/sec (4X EDR); most ports run at 400 Gb/sec (4X NDR)",
         hosts=("host-c",),
+        measured={"rate": "100 Gb/sec (4X EDR)", "usual": "400 Gb/sec (4X NDR)"},
     ),
 )
 HEALTHY = (

@@ -15,13 +15,15 @@ def shm(files: int, mebibytes: int) -> SharedMemory:
 SICK = (
     Sick(
         evidence=one_host(shm(101, 3)),
-        says="101 files of processes that are gone hold 3 of 8192 MiB of /dev/shm on host-a",
+        says="101 files of dead processes occupy 3 of 8192 MiB of /dev/shm on host-a",
         hosts=("host-a",),
+        measured={"files": 101, "bytes": 3145728},
     ),
     Sick(
         evidence=one_host(shm(2, 1024)),
-        says="2 files of processes that are gone hold 1024 of 8192 MiB of /dev/shm on host-a",
+        says="2 files of dead processes occupy 1024 of 8192 MiB of /dev/shm on host-a",
         hosts=("host-a",),
+        measured={"files": 2, "bytes": 1073741824},
     ),
 )
 HEALTHY = (one_host(shm(0, 0)), one_host(shm(100, 10)))

@@ -5,8 +5,9 @@ from tests.checks import Sick, one_host
 SICK = (
     Sick(
         evidence=one_host(Limits(stack_bytes="unlimited"), TorchBuild(nccl_loaded="2.27.5")),
-        says="the stack is unlimited on host-a: NCCL 2.27.5 then gives its threads 2 MiB each",
+        says="the stack limit of host-a is unlimited: NCCL 2.27.5 then starts its threads with a stack of 2 MiB",
         hosts=("host-a",),
+        measured={"nccl": "2.27.5"},
     ),
 )
 HEALTHY = (

@@ -7,7 +7,8 @@ GONE = variables(NCCL_TREE_THRESHOLD="0")
 SICK = (
     Sick(
         evidence=one_host(GONE, KnownNames(read=("libnccl.so.2",))),
-        says="NCCL_TREE_THRESHOLD is set and has no effect: removed in NCCL 2.5; NCCL_ALGO replaced it",
+        says="NCCL_TREE_THRESHOLD is set but has no effect: removed in NCCL 2.5; NCCL_ALGO replaced it",
+        measured={"variable": "NCCL_TREE_THRESHOLD"},
     ),
 )
 HEALTHY = (

@@ -14,14 +14,17 @@ KNOWN = NameLookup(name="NCCL_DEBUG", known=True)
 SICK = (
     Sick(
         evidence=one_host(names(TYPO, KNOWN)),
-        says="TORCH_NCCL_ASYN_ERROR_HANDLING is set, which no installed library knows; TORCH_NCCL_ASYNC_ERROR_HANDLING it knows",
+        says="TORCH_NCCL_ASYN_ERROR_HANDLING is set, but no installed library reads it; did you mean "
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING?",
         severity=Severity.WARN,
+        measured={"variable": "TORCH_NCCL_ASYN_ERROR_HANDLING", "nearest": "TORCH_NCCL_ASYNC_ERROR_HANDLING"},
     ),
     Sick(
         evidence=ranks(names(KNOWN), names(STRANGE)),
-        says="NCCL_MAKE_IT_FAST is set (rank 1), which no installed library knows (2 searched)",
+        says="NCCL_MAKE_IT_FAST is set (rank 1), but no installed library reads it (2 searched)",
         ranks=(1,),
         severity=Severity.INFO,
+        measured={"variable": "NCCL_MAKE_IT_FAST"},
     ),
 )
 HEALTHY = (one_host(names(KNOWN)), one_host(KnownNames(read=(), unjudged={"NCCL_DEBUG": "there is no libnccl"})))

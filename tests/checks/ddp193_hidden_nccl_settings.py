@@ -14,12 +14,14 @@ SICK = (
         says="/etc/nccl.conf on host-a sets NCCL_SOCKET_IFNAME=eth1",
         hosts=("host-a",),
         severity=Severity.INFO,
+        measured={"settings": {"NCCL_SOCKET_IFNAME": "eth1"}},
     ),
     Sick(
         evidence=one_host(conf(NCCL_DEBUG="WARN"), variables(NCCL_DEBUG="INFO")),
-        says="/etc/nccl.conf on host-a sets NCCL_DEBUG=WARN; the environment has NCCL_DEBUG=INFO, which holds",
+        says="/etc/nccl.conf on host-a sets NCCL_DEBUG=WARN; the environment sets NCCL_DEBUG=INFO, which takes precedence",
         hosts=("host-a",),
         severity=Severity.WARN,
+        measured={"settings": {"NCCL_DEBUG": "WARN"}},
     ),
     Sick(
         evidence=ranks((conf(NCCL_DEBUG="WARN"), variables()), (conf(NCCL_DEBUG="INFO"), variables())),

@@ -16,15 +16,17 @@ MIXED = gpus("NVIDIA T4", "NVIDIA A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB")
 SICK = (
     Sick(
         evidence=one_host(MIXED, variables()),
-        says="host-a holds 1 NVIDIA T4 and 2 NVIDIA A100-PCIE-40GB, and CUDA_DEVICE_ORDER is not set: "
-        "CUDA counts the fastest first, nvidia-smi by PCI bus",
+        says="host-a has 1 NVIDIA T4 and 2 NVIDIA A100-PCIE-40GB, and CUDA_DEVICE_ORDER is not set: "
+        "CUDA numbers the fastest GPU first, nvidia-smi numbers by PCI bus",
         hosts=("host-a",),
+        measured={"models": {"NVIDIA T4": 1, "NVIDIA A100-PCIE-40GB": 2}},
     ),
     Sick(
         evidence=one_host(MIXED, variables(CUDA_DEVICE_ORDER="FASTEST_FIRST", CUDA_VISIBLE_DEVICES="0,1")),
-        says="host-a holds 1 NVIDIA T4 and 2 NVIDIA A100-PCIE-40GB, and CUDA_DEVICE_ORDER is FASTEST_FIRST: "
-        "CUDA counts the fastest first, nvidia-smi by PCI bus",
+        says="host-a has 1 NVIDIA T4 and 2 NVIDIA A100-PCIE-40GB, and CUDA_DEVICE_ORDER is FASTEST_FIRST: "
+        "CUDA numbers the fastest GPU first, nvidia-smi numbers by PCI bus",
         hosts=("host-a",),
+        measured={"models": {"NVIDIA T4": 1, "NVIDIA A100-PCIE-40GB": 2}},
     ),
 )
 HEALTHY = (

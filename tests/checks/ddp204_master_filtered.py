@@ -6,6 +6,7 @@ SICK = (
         evidence=ranks(probe(), probe("filtered")),
         says="10.0.0.1 port 29500 does not answer when rank 1 connects",
         ranks=(1,),
+        measured={"addr": "10.0.0.1", "port": 29500, "tried_seconds": 0.0},
     ),
     Sick(
         evidence=ranks(
@@ -13,6 +14,7 @@ SICK = (
         ),
         says="10.0.0.1 port 29500 is unreachable (no route to host) when ranks 1-2 connect",
         ranks=(1, 2),
+        measured={"addr": "10.0.0.1", "port": 29500, "tried_seconds": 0.0},
     ),
 )
 HEALTHY = (ranks(probe(), probe()),)

@@ -21,8 +21,9 @@ def met(*claims: tuple[int, int, int], world_size: int) -> Evidence:
 SICK = (
     Sick(
         evidence=met((0, 4, 10), (1, 4, 11), (3, 4, 13), world_size=4),
-        says="rank 2 of 4 did not come within 60 s; 3 came",
+        says="rank 2 of 4 did not join within 60 s; 3 joined",
         ranks=(2,),
+        measured={"came": 3, "deadline_seconds": 60.0},
     ),
 )
 HEALTHY = (met((1, 2, 11), (0, 2, 10), world_size=2),)

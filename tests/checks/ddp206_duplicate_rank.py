@@ -16,6 +16,7 @@ SICK = (
         ranks=(1,),
         hosts=("host-b", "host-c"),
         also=("DDP205",),
+        measured={"processes": 2},
     ),
 )
 HEALTHY = (job(came((0, "host-a"), (1, "host-b"), (2, "host-c"), (3, "host-d"))),)

@@ -22,53 +22,60 @@ GPUS = TorchBuild(cuda_devices=8)
 SICK = (
     Sick(
         evidence=ranks(HEALTHY_HIGH[0], high(2, "127.0.1.1"), HEALTHY_HIGH[1]),
-        says="host-b resolves to 127.0.1.1, which gloo gives to its peers: they cannot reach that",
+        says="host-b resolves to 127.0.1.1, which gloo advertises to its peers: they cannot reach it",
         ranks=(1,),
         hosts=("host-b",),
         severity=Severity.FAIL,
+        measured={"address": "127.0.1.1"},
     ),
     Sick(
         evidence=ranks(HEALTHY_HIGH[0], high(2), HEALTHY_HIGH[1]),
-        says="host-b resolves to nothing: that leaves 127.0.0.1, which gloo gives to its peers: they cannot reach that",
+        says="host-b resolves to nothing; gloo falls back to 127.0.0.1, which gloo advertises to its peers: they cannot reach it",
         ranks=(1,),
         hosts=("host-b",),
         severity=Severity.FAIL,
+        measured={"address": "127.0.0.1"},
     ),
     Sick(
         evidence=ranks(HEALTHY_HIGH[0], high(2, "192.168.0.77"), HEALTHY_HIGH[1]),
-        says="host-b resolves to 192.168.0.77, which the host does not have: that leaves 127.0.0.1, which gloo gives to its "
-        "peers: they cannot reach that",
+        says="host-b resolves to 192.168.0.77, which the host does not have; gloo falls back to 127.0.0.1, which gloo "
+        "advertises to its peers: they cannot reach it",
         ranks=(1,),
         hosts=("host-b",),
         severity=Severity.FAIL,
+        measured={"address": "127.0.0.1"},
     ),
     Sick(
         evidence=ranks((HEALTHY_HIGH[0], GPUS), (high(2, "127.0.1.1"), GPUS), (HEALTHY_HIGH[1], GPUS)),
-        says="host-b resolves to 127.0.1.1, which gloo gives to its peers: they cannot reach that; NCCL does without it, a "
-        "gloo group beside it fails",
+        says="host-b resolves to 127.0.1.1, which gloo advertises to its peers: they cannot reach it; NCCL does not "
+        "need it, but a gloo group fails",
         ranks=(1,),
         hosts=("host-b",),
         severity=Severity.WARN,
+        measured={"address": "127.0.1.1"},
     ),
     Sick(
         evidence=ranks(network(1), network(2, resolves_to="127.0.1.1"), network(3)),
-        says="host-b resolves to 127.0.1.1, which gloo gives to its peers: they are dialled by it, as their addresses are "
-        "lower; a peer with a higher one cannot reach it",
+        says="host-b resolves to 127.0.1.1, which gloo advertises to its peers: this host connects to its peers, whose "
+        "addresses are lower; a peer with a higher address cannot reach it",
         ranks=(1,),
         hosts=("host-b",),
         severity=Severity.WARN,
+        measured={"address": "127.0.1.1"},
     ),
     Sick(
         evidence=one_host(network(1, resolves_to="127.0.1.1")),
-        says="host-a resolves to 127.0.1.1, which gloo gives to its peers: harmless on one host, fatal on several",
+        says="host-a resolves to 127.0.1.1, which gloo advertises to its peers: harmless on one host, fatal on several",
         hosts=("host-a",),
         severity=Severity.WARN,
+        measured={"address": "127.0.1.1"},
     ),
     Sick(
         evidence=ranks(network(1, resolves_to="127.0.0.1"), network(1, resolves_to="127.0.0.1"), per_host=2),
-        says="host-a resolves to 127.0.0.1, which gloo gives to its peers: harmless on one host, fatal on several",
+        says="host-a resolves to 127.0.0.1, which gloo advertises to its peers: harmless on one host, fatal on several",
         hosts=("host-a",),
         severity=Severity.INFO,
+        measured={"address": "127.0.0.1"},
     ),
 )
 HEALTHY = (

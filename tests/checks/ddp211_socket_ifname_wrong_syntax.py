@@ -9,8 +9,9 @@ def gloo(value: str):
 SICK = tuple(
     Sick(
         evidence=gloo(value),
-        says=f"GLOO_SOCKET_IFNAME={value} on host-a is NCCL's syntax; gloo takes exact names only",
+        says=f"GLOO_SOCKET_IFNAME={value} on host-a uses NCCL's syntax; gloo accepts exact names only",
         hosts=("host-a",),
+        measured={"value": value, "meant": ["eth0"]},
     )
     for value in ("eth", "=eth0", "^lo", "^docker,lo")
 )

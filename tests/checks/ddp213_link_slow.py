@@ -26,40 +26,50 @@ def bench(busbw: float) -> CollectiveBench:
 SICK = (
     Sick(
         evidence=slow(3, lambda a, b: 1 in (a, b), bench(TENTH)),
-        says="host-1 has 1000 Mbit/s, 10% of the job's median of 10000",
+        says="host-1 has 1000 Mbit/s, 10% of the job's median of 10000 Mbit/s",
         ranks=(1,),
         hosts=("host-1",),
+        measured={"figure": "bytes_per_second", "value": 125000000.0, "median": 1250000000.0},
     ),
     Sick(  # four of the six directions of three nodes are slow: the median of all of them would be slow too
         evidence=slow(3, lambda a, b: 1 in (a, b)),
-        says="host-1 has 1000 Mbit/s, 10% of the job's median of 10000",
+        says="host-1 has 1000 Mbit/s, 10% of the job's median of 10000 Mbit/s",
         ranks=(1,),
+        hosts=("host-1",),
+        measured={"figure": "bytes_per_second", "value": 125000000.0, "median": 1250000000.0},
     ),
     Sick(
         evidence=job(matrix(4, latency=lambda a, b: 5e-3 if 3 in (a, b) else 50e-6)),
-        says="host-3 has 5 ms latency, 100 times the job's median of 0.05",
+        says="host-3 has 5 ms latency, 100 times the job's median of 0.05 ms",
         ranks=(3,),
         hosts=("host-3",),
+        measured={"figure": "latency_seconds", "value": 0.005, "median": 5e-05},
     ),
     Sick(
         evidence=slow(5, lambda a, b: 2 in (a, b)),
-        says="host-2 has 1000 Mbit/s, 10% of the job's median of 10000",
+        says="host-2 has 1000 Mbit/s, 10% of the job's median of 10000 Mbit/s",
         ranks=(2,),
         hosts=("host-2",),
+        measured={"figure": "bytes_per_second", "value": 125000000.0, "median": 1250000000.0},
     ),
     Sick(
         evidence=slow(5, lambda a, b: a == 2),
-        says="host-2 has outbound 1000 Mbit/s, 10% of the job's median of 10000",
+        says="host-2 has outbound 1000 Mbit/s, 10% of the job's median of 10000 Mbit/s",
         ranks=(2,),
+        hosts=("host-2",),
+        measured={"figure": "bytes_per_second", "value": 125000000.0, "median": 1250000000.0},
     ),
     Sick(
         evidence=slow(5, lambda a, b: {a, b} == {0, 4}),
-        says="host-0 and host-4 have 1000 Mbit/s, 10% of the job's median of 10000",
+        says="host-0 and host-4 have 1000 Mbit/s, 10% of the job's median of 10000 Mbit/s",
         ranks=(0, 4),
+        hosts=("host-0", "host-4"),
+        measured={"figure": "bytes_per_second", "value": 125000000.0, "median": 1250000000.0},
     ),
     Sick(
         evidence=job(matrix(3, speed=lambda a, b: TENTH, speed_mbit=10_000)),
-        says="the median stream has 1000 Mbit/s, and the interfaces state 10000",
+        says="the median TCP stream reaches 1000 Mbit/s, but the interfaces report 10000 Mbit/s",
+        measured={"median_bytes_per_second": 125000000.0, "stated_mbit": 10000},
     ),
 )
 HEALTHY = (

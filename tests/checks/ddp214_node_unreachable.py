@@ -7,11 +7,13 @@ SICK = (
         says="host-3 (10.0.0.4): 8 of 8 directions to and from it fail (unreachable)",
         ranks=(3,),
         hosts=("host-3",),
+        measured={"failed": 8, "tried": 8},
     ),
     Sick(
         evidence=job(matrix(3, lost=(1,))),
-        says="host-1 joined and then fell silent in the middle of the rounds",
+        says="host-1 joined, then stopped responding during the test rounds",
         ranks=(1,),
+        hosts=("host-1",),
     ),
 )
 HEALTHY = (job(matrix(3)),)

@@ -7,20 +7,19 @@ SLURM = Claim(launcher="Slurm", rank=0, world_size=2, local_rank=0, local_world_
 SICK = (
     Sick(
         evidence=ranks(torchrun(0, 2, agent_rank=1, claims=(SLURM,))),
-        says="rank 0: torchrun gave RANK=1 WORLD_SIZE=2, and the environment now has RANK=0 WORLD_SIZE=2, "
-        "which is what Slurm says",
+        says="rank 0: torchrun set RANK=1 WORLD_SIZE=2, but the environment now has RANK=0 WORLD_SIZE=2, the values of Slurm",
         ranks=(0,),
     ),
     Sick(
         evidence=ranks(*[torchrun(rank, 16, local=8, tasks=16, tasks_by="srun") for rank in range(2)], per_host=8),
-        says="ranks 0-1: srun started 16 processes, each of them a torchrun that counts 2 nodes",
+        says="ranks 0-1: srun started 16 processes, each of them a torchrun that expects 2 nodes",
         ranks=(0, 1),
     ),
     Sick(
         evidence=ranks(
             *[Launch(launcher="torch", rank=rank, world_size=8, tasks=4, tasks_by="mpirun") for rank in range(4)]
         ),
-        says="ranks 0-3: WORLD_SIZE=8 is set, and mpirun started 4 processes",
+        says="ranks 0-3: WORLD_SIZE=8 is set, but mpirun started 4 processes",
         ranks=(0, 1, 2, 3),
     ),
 )

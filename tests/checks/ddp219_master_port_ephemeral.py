@@ -14,6 +14,7 @@ SICK = (
         evidence=one_host(master(40000), network(**RANGE)),
         says="MASTER_PORT=40000 lies in the ephemeral range 32768-60999 of host-a",
         hosts=("host-a",),
+        measured={"port": 40000, "low": 32768, "high": 60999},
     ),
 )
 HEALTHY = (

@@ -37,10 +37,11 @@ SICK = (
                 wrong=(WrongValues(count=255, rank=1, elements=1, received=255, index=12, expected="43", got="47"),),
             )
         ),
-        says="all_reduce of float32 (sum) gives wrong values on rank 1 at 1 of 5 counts, first 47 instead of 43 in element "
+        says="all_reduce of float32 (sum) returns wrong values on rank 1 at 1 of 5 counts, first 47 instead of 43 in element "
         "12 of 255",
         ranks=(1,),
         hosts=("host-b",),
+        measured={"elements": 1, "counts": [255], "checked": 5},
     ),
 )
 HEALTHY = (job(EXACT),)

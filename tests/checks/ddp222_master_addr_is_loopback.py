@@ -13,8 +13,9 @@ THERE = master("host-a", "10.0.0.1")
 SICK = (
     Sick(
         evidence=ranks((HERE, torchrun(0, 2)), (HERE, torchrun(1, 2))),
-        says="MASTER_ADDR=localhost is loopback on ranks 0-1, and the job has several nodes",
+        says="MASTER_ADDR=localhost is loopback on ranks 0-1, but the job has several nodes",
         ranks=(0, 1),
+        measured={"addr": "localhost"},
     ),
 )
 HEALTHY = (ranks((THERE, torchrun(0, 2)), (THERE, torchrun(1, 2))),)

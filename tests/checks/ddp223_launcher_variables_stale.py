@@ -19,16 +19,20 @@ def met(evidence: Evidence, *came: int) -> Evidence:
 SICK = (
     Sick(
         evidence=met(ranks(shell(0)), 0),
-        says="the shell on host-a makes this rank 0 of 2 by RANK and WORLD_SIZE; "
-        "no launcher started it, and no other rank came",
+        says="RANK and WORLD_SIZE in the shell on host-a make this process rank 0 of 2, but no launcher started it and "
+        "no other rank joined",
         ranks=(0,),
         also=("DDP205",),
+        hosts=("host-a",),
+        measured={"world_size": 2},
     ),
     Sick(
         evidence=one_host(shell(1, launcher="Slurm")),
-        says="the shell on host-a makes this rank 1 of 2 by the variables of Slurm; "
-        "no launcher started it, and no other rank came",
+        says="the variables of Slurm in the shell on host-a make this process rank 1 of 2, but no launcher started it "
+        "and no other rank joined",
         ranks=(1,),
+        hosts=("host-a",),
+        measured={"world_size": 2},
     ),
 )
 HEALTHY = (

@@ -21,9 +21,10 @@ STEP = {"SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}
 SICK = (
     Sick(
         evidence=ranks((MACHINE, BLIND, variables(**STEP))),
-        says="step 0 of Slurm has no GPU on host-a, which has 2: SLURM_STEP_GPUS is not set",
+        says="Slurm step 0 has no GPU on host-a, which has 2: SLURM_STEP_GPUS is not set",
         ranks=(0,),
         hosts=("host-a",),
+        measured={"devices": 2},
     ),
 )
 HEALTHY = (

@@ -29,11 +29,14 @@ SICK = (
         says="LOCAL_WORLD_SIZE=4 on host-b, which runs 2 of the 6 ranks: ranks 4-5",
         ranks=(4, 5),
         hosts=("host-b",),
+        measured={"local_world_size": 4, "held": 2},
     ),
     Sick(
         evidence=ranks(Launch(launcher="torch", rank=0, world_size=2, local_world_size=8)),
         says="LOCAL_WORLD_SIZE=8 on host-a is more than WORLD_SIZE=2",
         ranks=(0,),
+        hosts=("host-a",),
+        measured={"local_world_size": 8, "held": 1},
     ),
 )
 HEALTHY = (

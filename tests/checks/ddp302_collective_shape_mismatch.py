@@ -5,8 +5,8 @@ from dataclasses import replace
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.checks import Sick
-from tests.endings import LOST_PEER, WRONG_SIZE, ended, gave_up, raised
-from tests.flights import STEP, Did, flights, record, waits
+from tests.flight_records import STEP, Did, flights, record, waits
+from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended, gave_up, raised
 
 LONG = Did("all_reduce", sizes=((20,),))
 WIDE = Did("all_reduce", sizes=((2, 6),))
@@ -45,43 +45,68 @@ SICK = (
         evidence=flights([STEP, waits(STEP)], [STEP, waits(LONG)], [STEP, waits(STEP)]),
         says="rank 1 gave all_reduce #2 a tensor of shape [20], ranks 0,2 [10]",
         ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "shapes": {"0": "[10]", "1": "[20]", "2": "[10]"}, "more": 0},
     ),
     Sick(
         evidence=flights([WIDE, STEP], [TALL, STEP], backend="gloo"),
-        says="rank 0 gave all_reduce #1 a tensor of shape [2, 6], rank 1 [3, 4], and nothing complained",
+        says="rank 0 gave all_reduce #1 a tensor of shape [2, 6], rank 1 [3, 4], without an error",
         ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:61 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 1, "group": "default", "shapes": {"0": "[2, 6]", "1": "[3, 4]"}, "more": 0},
     ),
     Sick(
         evidence=flights(gathers(4, (4, 4)), gathers(6, (6, 6))),
         says="rank 0 gave all_gather #1 a tensor of shape [4], rank 1 [6]",
         ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:61 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 1, "group": "default", "shapes": {"0": "[4]", "1": "[6]"}, "more": 0},
     ),
     Sick(
         evidence=flights(stacked(6, world=2), gathered_by_the_killed(4, world=2)),
         says="rank 0 gave all_gather #1 a tensor of shape [6], rank 1 [4]",
         ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:61 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 1, "group": "default", "shapes": {"0": "[6]", "1": "[4]"}, "more": 0},
     ),
     Sick(
         evidence=flights(gathers(6, (6, 6, 6)), gathered_by_the_killed(4), gathers(4, (4, 4, 4))),
         says="rank 0 gave all_gather #1 a tensor of shape [6], ranks 1-2 [4]",
         ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 1, "group": "default", "shapes": {"0": "[6]", "1": "[4]", "2": "[4]"}, "more": 0},
     ),
     Sick(
         evidence=ended(RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER),
         says="rank 0 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
         "differ between ranks",
+        measured={"received_bytes": 180, "expected_bytes": 68},
     ),
     Sick(
         evidence=ended(refused(0, 2, PRINTS), refused(1, 2, PRINTS), refused(2, 0, PRINTS)),
         says="rank 2 was about to give all_reduce #4 a tensor of shape [2, 3] where ranks 0-1 were about to give all_reduce #4 a "
         "tensor of shape [2], and PyTorch refused",
         ranks=(2,),
+        where=(
+            "rank 0 /home/me/job/train.py:48 train",
+            "rank 1 /home/me/job/train.py:48 train",
+            "rank 2 /home/me/job/train.py:48 train",
+        ),
     ),
     Sick(
         evidence=ended(gave_up(0), gave_up(1, numel=500), gave_up(2)),
         says="rank 1 gave all_reduce #41 500 elements, ranks 0,2 1000, as their watchdogs say",
         ranks=(1,),
         also=("DDP408",),
+        measured={"elements": {"0": 1000, "1": 500, "2": 1000}},
     ),
 )
 HEALTHY = (

@@ -22,11 +22,20 @@ SICK = (
         evidence=ranks(saw(SUM), saw(SUM), saw(MAX), saw(SUM)),
         says="all_reduce #7 was called with different ops: rank 2 op MAX and ranks 0-1,3 op SUM",
         ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:70 log",
+            "rank 0 /home/me/job/train.py:70 log",
+            "rank 1 /home/me/job/train.py:70 log",
+            "rank 3 /home/me/job/train.py:70 log",
+        ),
+        measured={"argument": "reduce_op", "seq": 7, "passed": {"0": "SUM", "1": "SUM", "2": "MAX", "3": "SUM"}},
     ),
     Sick(
         evidence=ranks(saw(SUM, FROM_0), saw(SUM, FROM_2)),
         says="broadcast #8 was called with different roots: rank 0 root 0 and rank 1 root 2",
         ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:70 log", "rank 1 /home/me/job/train.py:70 log"),
+        measured={"argument": "root", "seq": 8, "passed": {"0": "0", "1": "2"}},
     ),
 )
 HEALTHY = (ranks(saw(SUM, FROM_0), saw(SUM, FROM_0)),)

@@ -5,16 +5,20 @@ from dataclasses import replace
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 from tests.checks import Sick
-from tests.endings import LOST_PEER
-from tests.flights import STEP, TRAIN, Did, flights, waits
-from tests.standstills import IN_BACKWARD, SCRIPT, TORCH, rank, stack, standstill
+from tests.flight_records import STEP, TRAIN, Did, flights, waits
+from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
+from tests.rank_ends import LOST_PEER
 
-LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
-ONLY_RANK_0 = Condition(line=85, last_line=88, test="rank == 0", branch=0)
+LOOP = Loop(line=55, head="for images, labels in loader")
+ONLY_RANK_0 = Condition(line=85, test="rank == 0", branch=0)
 CODE = (
     CodePlace(file=TRAIN, line=61, function="train_step", loops=(LOOP,)),
     CodePlace(file=TRAIN, line=88, function="train_step", loops=(LOOP,), conditions=(ONLY_RANK_0,)),
     CodePlace(file=TRAIN, line=95, function="train_step"),
+)
+AT_THE_END = (
+    *CODE,
+    CodePlace(file=TRAIN, line=97, function="train_step", conditions=(Condition(line=96, test="rank == 0", branch=0),)),
 )
 EXTRA = waits(Did("broadcast", line=88))
 EVALUATED = Did("all_gather", line=95)
@@ -33,15 +37,45 @@ def in_step(*seq: int) -> CollectiveCalls:
 
 
 SICK = (
+    Sick(  # at the end of the program, of two ranks: the test above the call tells whose it is
+        evidence=flights(
+            [STEP, waits(Did("barrier", line=97))], [STEP], code=AT_THE_END, facts={1: (RankExit(exit_code=0),)}
+        ),
+        says="rank 0 called barrier #2 that rank 1 never calls: it ended with exit code 0",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:97 train_step",),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 1}},
+    ),
+    Sick(  # so it does where all but one make the call
+        evidence=flights(
+            *([STEP, waits(Did("barrier", line=97))] for _ in range(3)),
+            [STEP],
+            code=AT_THE_END,
+            facts={3: (RankExit(exit_code=0),)},
+        ),
+        says="rank 3 never called barrier #2 that ranks 0-2 call: it ended with exit code 0",
+        ranks=(3,),
+        where=tuple(f"rank {number} /home/me/job/train.py:97 train_step" for number in range(3)),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "2": 2, "3": 1}},
+    ),
     Sick(
         evidence=flights([STEP, EXTRA], [STEP, LAST], [STEP, LAST], [STEP, LAST], code=CODE),
         says="rank 0 called broadcast #2 that ranks 1-3 never call",
         ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:88 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 3 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "2": 2, "3": 2}},
     ),
     Sick(
         evidence=flights([STEP, LAST], [STEP, EXTRA], code=CODE),
-        says="rank 1 called broadcast #2 that rank 0 never calls; of two sides neither can be told right",
+        says="rank 1 called broadcast #2 that rank 0 never calls; no majority: either side may be at fault",
         ranks=(0, 1),
+        where=("rank 1 /home/me/job/train.py:88 train_step", "rank 0 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 2, "group": "default", "calls": {"1": 2, "0": 2}},
     ),
     Sick(  # rank 0 came to it after two steps, as in the epoch before
         evidence=flights(
@@ -49,23 +83,44 @@ SICK = (
             [EVALUATED, STEP, STEP, EVALUATED, STEP, STEP, LAST],
             code=CODE,
         ),
-        says="rank 0 called all_gather #7 that rank 1 never calls; of two sides neither can be told right",
+        says="rank 0 called all_gather #7 that rank 1 never calls; no majority: either side may be at fault",
         ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:95 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 7, "group": "default", "calls": {"0": 7, "1": 7}},
     ),
     Sick(
         evidence=flights([STEP, EXTRA], [STEP, EXTRA], [STEP, LAST], code=CODE),
         says="rank 2 never called broadcast #2 that ranks 0-1 call: the next that it called was all_reduce #2",
         ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:88 train_step",
+            "rank 1 /home/me/job/train.py:88 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"2": 2, "0": 2, "1": 2}},
     ),
     Sick(
         evidence=flights([STEP, END], [STEP, END], [STEP, LAST], [STEP, END], code=CODE),
         says="rank 2 called all_reduce #2 that ranks 0-1,3 never call",
         ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:95 train_step",
+            "rank 1 /home/me/job/train.py:95 train_step",
+            "rank 3 /home/me/job/train.py:95 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"2": 2, "0": 2, "1": 2, "3": 2}},
     ),
     Sick(
         evidence=flights([STEP, SLIPPED, STEP, LAST], [STEP, STEP, STEP, END], [STEP, STEP, STEP, END], backend="gloo"),
-        says="rank 0 called all_reduce #2 that ranks 1-2 never call: wrong calls were paired until all_reduce #4 met barrier #4",
+        says="rank 0 issued 1 extra call (all_reduce #2); later calls were mispaired until all_reduce #4 met barrier #4",
         ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:88 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"0": 4, "1": 4, "2": 4}},
     ),
     Sick(
         evidence=flights(
@@ -73,6 +128,8 @@ SICK = (
         ),
         says="rank 0 called barrier #2 that ranks 1-3 never call: they ended with exit code 0",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:95 train_step",),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 1, "2": 1, "3": 1}},
     ),
     Sick(  # it had called so before, which put its iterations out of step
         evidence=flights(
@@ -85,6 +142,12 @@ SICK = (
         says="rank 0 called broadcast #4 that ranks 1-2 never call",
         ranks=(0,),
         also=("DDP316",),
+        where=(
+            "rank 0 /home/me/job/train.py:88 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 4, "group": "default", "calls": {"0": 4, "1": 4, "2": 4}},
     ),
     Sick(  # once more round an evaluation that comes behind the loop of each epoch
         evidence=flights(
@@ -92,6 +155,12 @@ SICK = (
         ),
         says="rank 0 called all_gather #3 that ranks 1-2 never call",
         ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:95 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 3, "group": "default", "calls": {"0": 3, "1": 3, "2": 3}},
     ),
     Sick(
         evidence=flights(
@@ -102,16 +171,24 @@ SICK = (
         ),
         says="rank 0 called broadcast #2 that ranks 1-2 never call: they ended with exit code 0",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:88 train_step",),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 1, "2": 1}},
     ),
     Sick(  # nobody prepared the job: its stacks are all there is, and a step has several collectives
-        evidence=standstill(rank(IN_BACKWARD), rank(IN_FORWARD), rank(IN_BROADCAST), facts=(SEEN,), seconds=None),
+        evidence=hang(rank(IN_BACKWARD), rank(IN_FORWARD), rank(IN_BROADCAST), facts=(SEEN,), seconds=None),
         says="rank 2 waits in broadcast while ranks 0-1 wait in backward or forward",
         ranks=(2,),
+        where=(
+            "rank 2 /job/train.py:88 train_step",
+            "rank 0 /job/train.py:61 train_step",
+            "rank 1 /job/train.py:60 train_step",
+        ),
     ),
     Sick(
-        evidence=standstill(rank(IN_BROADCAST), rank(IN_BACKWARD), facts=(SEEN,), seconds=None),
-        says="rank 0 waits in broadcast while rank 1 waits in backward; of two sides neither can be told right",
+        evidence=hang(rank(IN_BROADCAST), rank(IN_BACKWARD), facts=(SEEN,), seconds=None),
+        says="rank 0 waits in broadcast while rank 1 waits in backward; no majority: either side may be at fault",
         ranks=(0, 1),
+        where=("rank 0 /job/train.py:88 train_step", "rank 1 /job/train.py:61 train_step"),
     ),
 )
 HEALTHY = (

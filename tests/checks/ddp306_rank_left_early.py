@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankExit, StepCount
 from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from tests.checks import Sick
-from tests.endings import LOST_PEER
-from tests.flights import STEP, TRAIN, Did, flights, waits
-from tests.standstills import SCRIPT, TORCH, rank, stack, standstill
+from tests.flight_records import STEP, TRAIN, Did, flights, waits
+from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+from tests.rank_ends import LOST_PEER
 
-LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
+LOOP = Loop(line=55, head="for images, labels in loader")
 CODE = (
     CodePlace(file=TRAIN, line=61, function="train_step", loops=(LOOP,)),
     CodePlace(file=TRAIN, line=95, function="train_step"),
@@ -22,10 +23,28 @@ SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in CODE))
 IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(95, "train_step"))
 
 SICK = (
+    Sick(  # one rank left in a helper, and both had made as many steps
+        evidence=flights(
+            [STEP],
+            [STEP, END],
+            facts={
+                0: (
+                    RankExit(exit_code=0, left_by=(Frame(file=TRAIN, line=12, function="stop_if_done"),)),
+                    StepCount(steps=1),
+                ),
+                1: (StepCount(steps=1),),
+            },
+        ),
+        says="rank 0 ended with exit code 0 after 1 step while rank 1 waits in barrier #2, which has made 1 step",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:12 stop_if_done", "rank 1 /home/me/job/train.py:95 train_step"),
+        measured={"seq": 2, "group": "default", "calls": {"0": 1, "1": 2}, "steps": {"0": 1, "1": 1}},
+    ),
     Sick(  # nobody prepared the job: its stacks are all there is
-        evidence=standstill(rank(), rank(IN_BARRIER), facts=(SEEN,), seconds=None),
+        evidence=hang(rank(), rank(IN_BARRIER), facts=(SEEN,), seconds=None),
         says="rank 1 left its loop and waits in barrier while rank 0 waits in backward",
         ranks=(1,),
+        where=("rank 1 /job/train.py:95 train_step", "rank 0 /job/train.py:61 train_step"),
     ),
     Sick(
         evidence=flights(
@@ -39,11 +58,25 @@ SICK = (
         says="rank 1 left its loop after 3 steps and waits in barrier #2 while ranks 0,2-3 wait in all_reduce #2, "
         "which have made 4 steps",
         ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:95 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 3 /home/me/job/train.py:61 train_step",
+        ),
+        measured={
+            "seq": 2,
+            "group": "default",
+            "calls": {"1": 2, "0": 2, "2": 2, "3": 2},
+            "steps": {"0": 4, "1": 3, "2": 4, "3": 4},
+        },
     ),
     Sick(
         evidence=flights([STEP, END], [STEP, NEXT], code=CODE),
         says="rank 0 left its loop and waits in barrier #2 while rank 1 waits in all_reduce #2",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:95 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2}, "steps": {}},
     ),
     Sick(  # after one step, and after two in the epoch before
         evidence=flights(
@@ -53,6 +86,8 @@ SICK = (
         ),
         says="rank 0 left its loop and waits in all_gather #6 while rank 1 waits in all_reduce #6",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:95 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 6, "group": "default", "calls": {"0": 6, "1": 6}, "steps": {}},
     ),
     Sick(
         evidence=flights(
@@ -62,11 +97,19 @@ SICK = (
         ),
         says="rank 1 left its loop and waits in barrier #2 while ranks 0,2 wait in all_reduce #2",
         ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:101 main",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"1": 2, "0": 2, "2": 2}, "steps": {}},
     ),
     Sick(
         evidence=flights([STEP, NEXT], None, [STEP, NEXT], facts={1: (RankExit(exit_code=0),)}),
         says="rank 1 ended with exit code 0 while ranks 0,2 wait in all_reduce #2",
         ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:61 train_step", "rank 2 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 2, "group": "default", "calls": {"1": 0, "0": 2, "2": 2}, "steps": {}},
     ),
     Sick(  # two ranks died of it, and their recorders with them: that only one is left to wait makes it no culprit
         evidence=flights(
@@ -74,6 +117,8 @@ SICK = (
         ),
         says="rank 2 ended with exit code 0 while rank 0 waits in all_reduce #2",
         ranks=(2,),
+        where=("rank 0 /home/me/job/train.py:61 train_step",),
+        measured={"seq": 2, "group": "default", "calls": {"2": 1, "0": 2}, "steps": {}},
     ),
     Sick(  # one rank alone lost it before the launcher ended the others
         evidence=flights(
@@ -85,6 +130,8 @@ SICK = (
         ),
         says="rank 0 ended with exit code 0, and rank 1 lost it in the middle of a collective",
         ranks=(0,),
+        where=("rank 1 /home/me/job/train.py:48 train",),
+        measured={"steps": {}},
     ),
 )
 HEALTHY = (

@@ -1,13 +1,13 @@
 """One rank sleeps, waits for a lock, a file, a server or a subprocess, or computes; healthy: all wait, or all compute."""
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.joblog import JobLog
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
-from tests.flights import STEP, Did, flights, waits
-from tests.standstills import STDLIB, rank, stack, standstill
+from tests.flight_records import STEP, Did, flights, waits
+from tests.hangs import STDLIB, hang, rank, stack
 
 OWN_LINE = stack(user=(88, "validate"))
 READS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("os.read",)),))
@@ -41,70 +41,112 @@ SICK = (
         evidence=flights([STEP, waits(STEP)], [STEP, waits(STEP)], [STEP]),
         says="rank 2 did not come to all_reduce #2, in which ranks 0-1 wait; the last that it called was all_reduce #1",
         ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"waiting": [0, 1]},
     ),
     Sick(  # on NCCL the others have queued what comes behind it
         evidence=flights(QUEUED, [STEP], QUEUED, [STEP, waits(STEP)]),
         says="rank 1 did not come to all_reduce #2, in which ranks 0,2-3 wait; the last that it called was all_reduce #1",
         ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 3 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"waiting": [0, 2, 3]},
     ),
     Sick(  # what others wait for in a second group is the same absence
         evidence=flights([STEP, waits(PAIR)], [STEP], [STEP, STEP, waits(OTHERS)], [STEP, STEP, waits(OTHERS)]),
         says="rank 1 did not come to all_reduce #1 of group 1, in which rank 0 waits",
         ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:61 train_step",),
+        measured={"waiting": [0, 2, 3]},
     ),
     Sick(
-        evidence=standstill(rank(), rank(), rank(OWN_LINE, system_call="clock_nanosleep"), rank()),
+        evidence=hang(rank(), rank(), rank(OWN_LINE, system_call="clock_nanosleep"), rank()),
         says="rank 2 in validate (train.py:88) sleeps; ranks 0-1,3 wait for it in backward for 6.1 s",
         ranks=(2,),
+        where=(
+            "rank 2 /job/train.py:88 validate",
+            "rank 0 /job/train.py:61 train_step",
+            "rank 1 /job/train.py:61 train_step",
+            "rank 3 /job/train.py:61 train_step",
+        ),
+        measured={"activity": "sleeps", "waiting": [0, 1, 3], "seconds": 6.1, "moves": False},
     ),
     Sick(
-        evidence=standstill(rank(OWN_LINE, system_call="read", waits_on="/mnt/data/part-7"), rank()),
+        evidence=hang(rank(OWN_LINE, system_call="read", waits_on="/mnt/data/part-7"), rank()),
         says="rank 0 in validate (train.py:88) waits for a file (read of /mnt/data/part-7); rank 1 waits for it in backward "
         "for 6.1 s",
         ranks=(0,),
+        where=("rank 0 /job/train.py:88 validate", "rank 1 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a file", "waiting": [1], "seconds": 6.1, "moves": False},
     ),
     Sick(
-        evidence=standstill(rank(OWN_LINE, system_call="read", waits_on="a pipe"), rank(), facts=(READS,)),
+        evidence=hang(rank(OWN_LINE, system_call="read", waits_on="a pipe"), rank(), facts=(READS,)),
         says="rank 0 in validate (train.py:88) waits for a pipe (read); rank 1 waits for it in backward for 6.1 s",
         ranks=(0,),
+        where=("rank 0 /job/train.py:88 validate", "rank 1 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a file", "waiting": [1], "seconds": 6.1, "moves": False},
     ),
     Sick(  # a thread of it died; the job hung until it was ended
-        evidence=standstill(
-            (*rank(), ENDED), (*rank(EVENT), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)
-        ),
+        evidence=hang((*rank(), ENDED), (*rank(EVENT), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)),
         says="rank 1 in save (train.py:70) waits for another thread or process; rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
+        where=("rank 1 /job/train.py:70 save", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for another thread or process", "waiting": [0], "seconds": 6.1, "moves": False},
     ),
     Sick(
-        evidence=standstill(rank(), rank(stack((f"{STDLIB}/threading.py", 271, "__enter__"), user=(70, "save")))),
+        evidence=hang(rank(), rank(stack((f"{STDLIB}/threading.py", 271, "__enter__"), user=(70, "save")))),
         says="rank 1 in save (train.py:70) waits for a lock; rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
+        where=("rank 1 /job/train.py:70 save", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a lock", "waiting": [0], "seconds": 6.1, "moves": False},
     ),
     Sick(
-        evidence=standstill(rank(), rank(LOOP, others=(LOGGER, EXECUTOR), system_call="epoll_wait")),
+        evidence=hang(rank(), rank(LOOP, others=(LOGGER, EXECUTOR), system_call="epoll_wait")),
         says="rank 1 in step (train.py:20) waits for another thread or process; rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
+        where=("rank 1 /job/train.py:20 step", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for another thread or process", "waiting": [0], "seconds": 6.1, "moves": False},
     ),
     Sick(
-        evidence=standstill(rank(), rank(SUBPROCESS, system_call="wait4"), seconds=None),
+        evidence=hang(rank(), rank(SUBPROCESS, system_call="wait4"), seconds=None),
         says="rank 1 in save (train.py:70) waits for a subprocess; rank 0 waits for it in backward",
         ranks=(1,),
+        where=("rank 1 /job/train.py:70 save", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a subprocess", "waiting": [0], "seconds": None, "moves": False},
     ),
     Sick(
-        evidence=standstill(rank(EVENT), rank(EVENT), rank()),
+        evidence=hang(rank(EVENT), rank(EVENT), rank()),
         says="ranks 0-1 in save (train.py:70): waits for another thread or process; rank 2 waits for them in backward for 6.1 s",
         ranks=(0, 1),
+        where=("rank 0 /job/train.py:70 save", "rank 1 /job/train.py:70 save", "rank 2 /job/train.py:61 train_step"),
+        measured={"activity": "waits for another thread or process", "waiting": [2], "seconds": 6.1, "moves": False},
     ),
     Sick(
-        evidence=standstill(rank(), rank(), rank(OWN_LINE, active=True, moved=True, cpu_share=0.97)),
+        evidence=hang(rank(), rank(), rank(OWN_LINE, active=True, moved=True, cpu_share=0.97)),
         says="rank 2 in validate (train.py:88) computes; ranks 0-1 wait for it in backward for 6.1 s",
         ranks=(2,),
+        where=(
+            "rank 2 /job/train.py:88 validate",
+            "rank 0 /job/train.py:61 train_step",
+            "rank 1 /job/train.py:61 train_step",
+        ),
+        measured={"activity": "computes", "waiting": [0, 1], "seconds": 6.1, "moves": True},
     ),
     Sick(
-        evidence=standstill(rank(), rank(OWN_LINE, system_call="connect", waits_on="a connection to 10.0.0.7:443")),
+        evidence=hang(rank(), rank(OWN_LINE, system_call="connect", waits_on="a connection to 10.0.0.7:443")),
         says="rank 1 in validate (train.py:88) waits for a connection (connect of a connection to 10.0.0.7:443); "
         "rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a connection", "waiting": [0], "seconds": 6.1, "moves": False},
     ),
 )
-HEALTHY = (standstill(rank(), rank()),)
+HEALTHY = (hang(rank(), rank()),)

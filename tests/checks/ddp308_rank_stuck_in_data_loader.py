@@ -2,7 +2,7 @@
 
 from ddpdoctor.evidence.process import ChildProcess
 from tests.checks import Sick
-from tests.standstills import STDLIB, TORCH, rank, stack, standstill
+from tests.hangs import STDLIB, TORCH, hang, rank, stack
 
 NEXT = stack(
     (f"{STDLIB}/multiprocessing/connection.py", 948, "wait"),
@@ -23,14 +23,22 @@ WORKER = ChildProcess(
 
 SICK = (
     Sick(
-        evidence=standstill(rank(), rank(NEXT, system_call="poll", children=(WORKER,))),
+        evidence=hang(rank(), rank(NEXT, system_call="poll", children=(WORKER,))),
         says="rank 1 in train (train.py:34) waits for its data loader; rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
+        where=("rank 1 /job/train.py:34 train", "rank 0 /job/train.py:61 train_step"),
+        measured={"workers": [{"pid": 4711, "state": "S"}], "seconds": 6.1},
     ),
     Sick(
-        evidence=standstill(rank(NEXT), rank(), rank(), seconds=None),
+        evidence=hang(rank(NEXT), rank(), rank(), seconds=None),
         says="rank 0 in train (train.py:34) waits for its data loader; ranks 1-2 wait for it in backward",
         ranks=(0,),
+        where=(
+            "rank 0 /job/train.py:34 train",
+            "rank 1 /job/train.py:61 train_step",
+            "rank 2 /job/train.py:61 train_step",
+        ),
+        measured={"workers": [], "seconds": None},
     ),
 )
-HEALTHY = (standstill(rank(), rank()),)
+HEALTHY = (hang(rank(), rank()),)

@@ -1,20 +1,29 @@
 """Stopped by a signal, and held by a tracer; healthy: all ranks wait for each other."""
 
 from tests.checks import Sick
-from tests.standstills import IN_BACKWARD, rank, stack, standstill
+from tests.hangs import IN_BACKWARD, hang, rank, stack
 
 SICK = (
     Sick(
-        evidence=standstill(rank(), rank(), rank(), rank(stack(), pid=4711, state="T")),
+        evidence=hang(rank(), rank(), rank(), rank(stack(), pid=4711, state="T")),
         says="rank 3 in train_step (train.py:61) is stopped by a signal such as SIGSTOP (process 4711, state T); "
         "ranks 0-2 wait for it in backward for 6.1 s",
         ranks=(3,),
+        where=(
+            "rank 3 /job/train.py:61 train_step",
+            "rank 0 /job/train.py:61 train_step",
+            "rank 1 /job/train.py:61 train_step",
+            "rank 2 /job/train.py:61 train_step",
+        ),
+        measured={"pid": 4711, "state": "T", "seconds": 6.1},
     ),
     Sick(
-        evidence=standstill(rank(IN_BACKWARD, pid=4711, state="t"), rank(), seconds=None),
+        evidence=hang(rank(IN_BACKWARD, pid=4711, state="t"), rank(), seconds=None),
         says="rank 0 in train_step (train.py:61) is stopped by a tracer such as gdb (process 4711, state t); "
         "rank 1 waits for it in backward",
         ranks=(0,),
+        where=("rank 0 /job/train.py:61 train_step", "rank 1 /job/train.py:61 train_step"),
+        measured={"pid": 4711, "state": "t", "seconds": None},
     ),
 )
-HEALTHY = (standstill(rank(), rank()),)
+HEALTHY = (hang(rank(), rank()),)

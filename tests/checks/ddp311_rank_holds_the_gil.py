@@ -1,23 +1,29 @@
 """A C function that keeps the GIL, with and without its name; healthy: a rank whose interpreter ends."""
 
 from tests.checks import Sick
-from tests.standstills import rank, stack, standstill
+from tests.hangs import hang, rank, stack
 
 OWN = stack(user=(70, "checksum"))
 
 SICK = (
     Sick(
-        evidence=standstill(
-            rank(), rank(OWN, holds_gil=True, gil_never_free=True, native=("sleep (libc.so.6)",)), rank()
-        ),
+        evidence=hang(rank(), rank(OWN, holds_gil=True, gil_never_free=True, native=("sleep (libc.so.6)",)), rank()),
         says="rank 1 in checksum (train.py:70) holds the GIL in sleep (libc.so.6); ranks 0,2 wait for it in backward for 6.1 s",
         ranks=(1,),
+        where=(
+            "rank 1 /job/train.py:70 checksum",
+            "rank 0 /job/train.py:61 train_step",
+            "rank 2 /job/train.py:61 train_step",
+        ),
+        measured={"native": "sleep (libc.so.6)", "seconds": 6.1},
     ),
     Sick(
-        evidence=standstill(rank(OWN, holds_gil=True, gil_never_free=True), rank()),
+        evidence=hang(rank(OWN, holds_gil=True, gil_never_free=True), rank()),
         says="rank 0 in checksum (train.py:70) holds the GIL in a C function; rank 1 waits for it in backward for 6.1 s",
         ranks=(0,),
+        where=("rank 0 /job/train.py:70 checksum", "rank 1 /job/train.py:61 train_step"),
+        measured={"native": None, "seconds": 6.1},
     ),
 )
 ENDS = rank((), holds_gil=True, gil_never_free=True, native=("gc_collect_main (libpython3.11.so.1.0)",))
-HEALTHY = (standstill(rank(), rank()), standstill(rank(), ENDS))
+HEALTHY = (hang(rank(), rank()), hang(rank(), ENDS))

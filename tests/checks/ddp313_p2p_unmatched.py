@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from tests.checks import Sick, ranks
-from tests.flights import STEP, Did, flights, record, waits
+from tests.flight_records import STEP, Did, flights, record, waits
 
 SEND = Did("send", line=80, peers=(0, 1))
 RECV = Did("recv", line=82, peers=(0, 1))
@@ -24,6 +24,8 @@ SICK = (
         evidence=flights([STEP, SEND, waits(STEP)], [STEP, RECV, waits(RECV)]),
         says="rank 1 waits in recv from rank 0, which did not send; rank 0 waits in all_reduce #2",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:61 train_step", "rank 1 /home/me/job/train.py:82 train_step"),
+        measured={"waiting": [1], "kind": "recv"},
     ),
     Sick(  # rings that wrapped hold one more send than receives, and the last receive has no send nevertheless
         evidence=flights(
@@ -31,11 +33,15 @@ SICK = (
         ),
         says="rank 1 waits in recv from rank 0, which did not send; rank 0 waits in all_reduce #1",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:61 train_step", "rank 1 /home/me/job/train.py:82 train_step"),
+        measured={"waiting": [1], "kind": "recv"},
     ),
     Sick(
         evidence=ranks(CollectiveCalls(), CollectiveCalls(calls=(RECEIVES,))),
         says="rank 1 waits in recv from rank 0, which did not send",
         ranks=(0,),
+        where=("rank 1 /home/me/job/train.py:9 f",),
+        measured={"waiting": [1], "kind": "recv"},
     ),
     Sick(  # a pipeline: the ranks behind wait for one that waits itself
         evidence=ranks(
@@ -47,9 +53,11 @@ SICK = (
         says="rank 0 waits in send to rank 1 with tag 6, which does not receive; rank 1 waits in recv from rank 0 with tag 5, "
         "which did not send",
         ranks=(0, 1),
+        where=("rank 1 /home/me/job/train.py:9 f",),
+        measured={"waiting": [0, 1], "kind": "send"},
     ),
 )
 HEALTHY = (
-    flights([SEND, waits(SEND)], [RECV, waits(RECV)]),
+    flights(record([SEND, waits(SEND)], world=2, waited=0.3), record([RECV, waits(RECV)], world=2, waited=0.3)),
     ranks(CollectiveCalls(calls=(SENDS,)), CollectiveCalls(calls=(replace(RECEIVES, returned=True),))),
 )

@@ -7,10 +7,10 @@ from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, R
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import CodePlace, Loop
 from tests.checks import Sick, ranks
-from tests.endings import LOST_PEER, WRONG_SIZE, ended
-from tests.flights import STEP, TRAIN, Did, flights, waits
+from tests.flight_records import STEP, TRAIN, Did, flights, waits
+from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
 
-LOOP = Loop(line=55, last_line=90, head="for images, labels in loader")
+LOOP = Loop(line=55, head="for images, labels in loader")
 CODE = (
     CodePlace(file=TRAIN, line=61, function="train_step", loops=(LOOP,)),
     CodePlace(file=TRAIN, line=95, function="train_step"),
@@ -49,8 +49,9 @@ ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
 SICK = (
     Sick(
         evidence=ranks(marks(0, 2, 4, 6), marks(0, 2, 2, 4), marks(0, 2, 4, 6)),
-        says="iteration 2 did not begin after equally many collectives: rank 1 after 2 and ranks 0,2 after 4",
+        says="collective counts differ at the start of iteration 2: rank 1 issued 2 and ranks 0,2 issued 4",
         ranks=(1,),
+        measured={"iteration": 2, "collectives": {"0": 4, "1": 2, "2": 4}},
     ),
     Sick(  # it accumulates over fewer batches, and is a call behind in the end
         evidence=flights(
@@ -60,8 +61,14 @@ SICK = (
             code=CODE,
             facts={0: (marks(0, 1, 1, 2),), 1: (marks(0, 1, 2, 3),), 2: (marks(0, 1, 1, 2),)},
         ),
-        says="iteration 2 did not begin after equally many collectives: rank 1 after 2 and ranks 0,2 after 1",
+        says="collective counts differ at the start of iteration 2: rank 1 issued 2 and ranks 0,2 issued 1",
         ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:95 train_step",
+            "rank 2 /home/me/job/train.py:95 train_step",
+        ),
+        measured={"iteration": 2, "collectives": {"0": 1, "1": 2, "2": 1}},
     ),
     Sick(  # it left out a call in its last iteration, which its peers have not finished; gloo ended one of these
         evidence=ended(
@@ -72,6 +79,7 @@ SICK = (
         says="rank 1 began iteration 3 where ranks 0,2 called all_reduce #6",
         ranks=(1,),
         also=("DDP302",),
+        measured={"iteration": 3, "collectives": {"0": 6, "1": 5, "2": 6}},
     ),
     Sick(  # it left out a sum of the metric in one step
         evidence=ranks(
@@ -81,6 +89,8 @@ SICK = (
         ),
         says="rank 1 began iteration 2 without all_reduce #4 that ranks 0,2 called before it",
         ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:72 log", "rank 2 /home/me/job/train.py:72 log"),
+        measured={"iteration": 2, "collectives": {"0": 4, "1": 3, "2": 4}},
     ),
     Sick(  # the same, and one of its peers did not get out of that sum
         evidence=ranks(
@@ -90,15 +100,23 @@ SICK = (
         ),
         says="rank 1 began iteration 2 without all_reduce #4 that ranks 0,2 called before it",
         ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:72 log", "rank 2 /home/me/job/train.py:72 log"),
+        measured={"iteration": 2, "collectives": {"0": 4, "1": 3, "2": 4}},
     ),
     Sick(  # two models in turns, one of them left out once; gloo ended the rank that could have shown its calls
         evidence=ended(
             *((forwards(*lines), one) for lines, one in zip(((25, 25), (25, 31), (25, 31)), ENDS, strict=True))
         ),
-        says="forward 2 was not the same on every rank: rank 0 in train (train.py:25) and ranks 1-2 in train (train.py:31); "
-        "then gradients met that do not belong together",
+        says="forward 2 was not the same on every rank: rank 0 in train (train.py:25) and ranks 1-2 in train "
+        "(train.py:31); gradients of different computations were reduced together",
         ranks=(0,),
         also=("DDP302",),
+        where=(
+            "rank 0 /home/me/job/train.py:25 train",
+            "rank 1 /home/me/job/train.py:31 train",
+            "rank 2 /home/me/job/train.py:31 train",
+        ),
+        measured={"forward": 2},
     ),
     Sick(  # a loop without a data loader, whose own variable counts
         evidence=flights(
@@ -112,6 +130,12 @@ SICK = (
         "since then gradients are averaged with those of other steps",
         ranks=(1,),
         also=("DDP306",),
+        where=(
+            "rank 1 /home/me/job/train.py:95 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"forward": 2, "turns": {"0": 1, "1": 2, "2": 1}},
     ),
 )
 WITH_JOIN = FlightRecord(

@@ -4,7 +4,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
-from tests.standstills import STDLIB, TORCH, rank, stack, standstill
+from tests.hangs import STDLIB, TORCH, hang, rank, stack
 
 SHUTDOWN = (Frame(file=f"{STDLIB}/threading.py", line=1590, function="_shutdown"),)
 UPLOADER = Thread(name="uploader", frames=stack(user=(8, "upload")), os_id=101)
@@ -15,25 +15,29 @@ FAILED = RankExit(
 
 SICK = (
     Sick(
-        evidence=standstill(rank(SHUTDOWN, others=(UPLOADER,), system_call="futex")),
+        evidence=hang(rank(SHUTDOWN, others=(UPLOADER,), system_call="futex")),
         says="rank 0 does not exit for 6.1 s: the main thread is in _shutdown, kept alive by upload (train.py:8)",
         ranks=(0,),
+        where=("rank 0 /job/train.py:8 upload",),
+        measured={"seconds": 6.1, "after_an_error": []},
     ),
     Sick(  # its peers end by themselves, only slowly
-        evidence=standstill(rank(()), rank(SHUTDOWN, others=(UPLOADER,), system_call="futex"), rank(())),
+        evidence=hang(rank(()), rank(SHUTDOWN, others=(UPLOADER,), system_call="futex"), rank(())),
         says="rank 1 does not exit for 6.1 s: the main thread is in _shutdown, kept alive by upload (train.py:8)",
         ranks=(1,),
+        where=("rank 1 /job/train.py:8 upload",),
+        measured={"seconds": 6.1, "after_an_error": []},
     ),
     Sick(
-        evidence=standstill((*rank(TEARDOWN), FAILED), (*rank(TEARDOWN), FAILED), seconds=None),
+        evidence=hang((*rank(TEARDOWN), FAILED), (*rank(TEARDOWN), FAILED), seconds=None),
         says="ranks 0-1 do not exit after an error: the main thread is in destroy_process_group, kept alive by main "
         "(train.py:99)",
         ranks=(0, 1),
+        where=("rank 0 /job/train.py:99 main", "rank 1 /job/train.py:99 main"),
+        measured={"seconds": None, "after_an_error": [0, 1]},
     ),
 )
 HEALTHY = (
-    standstill(rank(TEARDOWN), rank(stack(), active=True, moved=True, cpu_share=0.9)),
-    standstill(
-        rank((), active=True, cpu_share=0.9), rank((), active=True, cpu_share=0.9)
-    ),  # a busy machine, a slow end
+    hang(rank(TEARDOWN), rank(stack(), active=True, moved=True, cpu_share=0.9)),
+    hang(rank((), active=True, cpu_share=0.9), rank((), active=True, cpu_share=0.9)),  # a busy machine, a slow end
 )

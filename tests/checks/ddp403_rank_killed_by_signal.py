@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from ddpdoctor.evidence.joblog import JobLog
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import RankExit
 from tests.checks import Sick
-from tests.endings import FINE, LOST_PEER, ended, raised
+from tests.rank_ends import FINE, LOST_PEER, ended, raised
 
 TIME_LIMIT = "slurmstepd: error: *** STEP 42.0 ON node1 CANCELLED AT 2026-11-21T04:45:53 DUE TO TIME LIMIT ***"
 
@@ -17,11 +17,14 @@ SICK = (
         evidence=ended(LOST_PEER, LOST_PEER, RankExit(exit_code=-11)),
         says="rank 2 died of SIGSEGV",
         ranks=(2,),
+        measured={"signal": "SIGSEGV", "exit_code": -11},
     ),
     Sick(
         evidence=ended(INTERRUPTED, LOST_PEER, ENDED),
         says="rank 0 died of SIGINT",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:48 train",),
+        measured={"signal": "SIGINT", "exit_code": 1},
     ),
     Sick(
         evidence=ended(
@@ -29,6 +32,7 @@ SICK = (
         ),
         says=f"ranks 0-1 died of SIGTERM: {TIME_LIMIT}",
         ranks=(0, 1),
+        measured={"signal": "SIGTERM", "exit_code": -15},
     ),
 )
 HEALTHY = (

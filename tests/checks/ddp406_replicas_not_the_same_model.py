@@ -1,7 +1,7 @@
 """Another number of parameters and another shape, on a middle rank and on rank 0."""
 
 from tests.checks import Sick
-from tests.endings import FINE, LOST_PEER, ended, raised
+from tests.rank_ends import FINE, LOST_PEER, ended, raised
 
 
 def counts(one: int, has: int, other: int, differs: int) -> str:
@@ -20,16 +20,26 @@ SICK = (
         evidence=ended(raised(counts(0, 10, 1, 12)), raised(counts(1, 12, 0, 10)), raised(counts(2, 10, 1, 12))),
         says="the model of rank 1 has 12 parameters, that of ranks 0,2 10",
         ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:48 train",
+            "rank 0 /home/me/job/train.py:48 train",
+            "rank 2 /home/me/job/train.py:48 train",
+        ),
+        measured={"parameters": {"0": 10, "1": 12, "2": 10}},
     ),
     Sick(
         evidence=ended(LOST_PEER, raised(shape(1)), LOST_PEER),
         says="parameter 3 has shape [16, 8] on rank 1, and another one on rank 0",
         ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:48 train",),
+        measured={"index": 3},
     ),
     Sick(
         evidence=ended(LOST_PEER, raised(shape(1)), raised(shape(2))),
         says="parameter 3 has shape [16, 8] on ranks 1-2, and another one on rank 0",
         ranks=(0,),
+        where=("rank 1 /home/me/job/train.py:48 train", "rank 2 /home/me/job/train.py:48 train"),
+        measured={"index": 3},
     ),
 )
 HEALTHY = (ended(FINE, FINE),)

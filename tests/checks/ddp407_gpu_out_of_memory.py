@@ -1,7 +1,7 @@
 """CUDA's own words about memory."""
 
 from tests.checks import Sick
-from tests.endings import FINE, LOST_PEER, ended, raised
+from tests.rank_ends import FINE, LOST_PEER, ended, raised
 
 OUT = (
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 79.15 GiB of which 1.06 GiB is free. "
@@ -13,6 +13,8 @@ SICK = (
         evidence=ended(LOST_PEER, raised(OUT, "OutOfMemoryError")),
         says="rank 1 ran out of GPU memory asking for 2.00 GiB: 1.06 GiB of 79.15 GiB was free on GPU 1",
         ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:48 train",),
+        measured={"requested": "2.00 GiB", "free": "1.06 GiB", "total": "79.15 GiB"},
     ),
 )
 HEALTHY = (ended(FINE, FINE),)

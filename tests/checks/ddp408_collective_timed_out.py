@@ -2,9 +2,10 @@
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.model import Severity
 from tests.checks import Sick, ranks
-from tests.endings import FINE, ended, gave_up, raised, stood_still
-from tests.flights import STEP, flights, waits
+from tests.flight_records import STEP, flights, waits
+from tests.rank_ends import FINE, ended, gave_up, raised, stood_still
 
 GLOO = RankError(
     type="RuntimeError",
@@ -24,40 +25,60 @@ SICK = (
     Sick(
         evidence=ranks(RankExit(exit_code=1, error=GLOO), RankExit(exit_code=1, error=GLOO), RankExit(exit_code=None)),
         says="ranks 0-1 gave up waiting in a collective after 1800 s",
+        where=("rank 0 /job/train.py:61 train_step", "rank 1 /job/train.py:61 train_step"),
+        measured={"timed_out": [0, 1], "timeout_seconds": 1800.0},
+        severity=Severity.WARN,
     ),
     Sick(
         evidence=ranks(RankExit(exit_code=-6, tail=(NCCL,)), RankExit(exit_code=None)),
-        says="rank 0 gave up waiting in a collective after 600 s",
+        says="rank 0 gave up waiting in all_reduce #41 after 600 s",
+        measured={"timed_out": [0], "timeout_seconds": 600.0},
+        severity=Severity.WARN,
     ),
     Sick(  # rank 1 had made three calls fewer than its peers
         evidence=ended(gave_up(0), gave_up(1, seq=38, last=39), gave_up(2), gave_up(3)),
         says="ranks 0-3 gave up waiting in a collective after 600 s; rank 1 never came",
         ranks=(1,),
+        measured={"timed_out": [0, 1, 2, 3], "timeout_seconds": 600.0},
     ),
     Sick(  # groups of their own count for themselves, and not all ranks give a gather as much
         evidence=ended(gave_up(0, group="3(tp)"), gave_up(1, "BROADCAST", group="4(tp)"), gave_up(2, group="3(tp)")),
         says="ranks 0-2 gave up waiting in a collective after 600 s",
+        measured={"timed_out": [0, 1, 2], "timeout_seconds": 600.0},
+        severity=Severity.WARN,
     ),
     Sick(
         evidence=ended(gave_up(0, "GATHER", numel=7), gave_up(1, "GATHER", numel=9)),
-        says="ranks 0-1 gave up waiting in a collective after 600 s",
+        says="ranks 0-1 gave up waiting in gather #41 after 600 s",
+        measured={"timed_out": [0, 1], "timeout_seconds": 600.0},
+        severity=Severity.WARN,
     ),
     Sick(  # rank 0 says for whom a monitored barrier waited
         evidence=ended(raised(LATE), raised(TOLD_BY_RANK_0)),
         says="rank 0 gave up waiting in a collective after 5 s; ranks 2-3 never came",
         ranks=(2, 3),
+        where=("rank 0 /home/me/job/train.py:48 train",),
+        measured={"timed_out": [0], "timeout_seconds": 5.0},
     ),
     Sick(  # the first rank of another group counts in that group's own numbers
         evidence=ended(None, raised(LATE)),
         says="rank 1 gave up waiting in a collective after 5 s",
+        where=("rank 1 /home/me/job/train.py:48 train",),
+        measured={"timed_out": [1], "timeout_seconds": 5.0},
+        severity=Severity.WARN,
     ),
     Sick(
         evidence=ended(FINE, stood_still(1)),
-        says="NCCL's monitor ended rank 1: its watchdog came no further",
+        says="NCCL's heartbeat monitor aborted rank 1: its watchdog thread was stuck",
+        measured={"stood_still": [1]},
+        severity=Severity.WARN,
     ),
     Sick(
         evidence=flights([STEP, waits(STEP)], None, [STEP, waits(STEP)]),
         says="ranks 0,2 wait in all_reduce #2, and rank 1 left no dump",
+        ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:61 train_step", "rank 2 /home/me/job/train.py:61 train_step"),
+        measured={"without_dump": [1], "waiting": [0, 2]},
     ),
 )
 HEALTHY = (ranks(FINE, FINE), flights([STEP], None, [STEP]))

@@ -3,7 +3,7 @@
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.limits import SharedMemory
 from tests.checks import Sick
-from tests.endings import FINE, ended, raised
+from tests.rank_ends import FINE, ended, raised
 
 FULL = "unable to allocate shared memory(shm) for file </torch_1234_5>: No space left on device (28)"
 
@@ -12,6 +12,8 @@ SICK = (
         evidence=ended(FINE, raised(FULL)),
         says=f"shared memory (/dev/shm) was full on rank 1: RuntimeError: {FULL}",
         ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:48 train",),
+        measured={"size_bytes": None},
     ),
     Sick(
         evidence=Evidence(
@@ -21,6 +23,8 @@ SICK = (
         ),
         says=f"shared memory (/dev/shm, 1e+03 GiB) was full on rank 0: RuntimeError: {FULL}",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:48 train",),
+        measured={"size_bytes": 1099511627776},
     ),
 )
 HEALTHY = (ended(FINE, FINE),)

@@ -11,6 +11,7 @@ SICK = (
         evidence=one_host(DETAIL, CPU),
         says="TORCH_DISTRIBUTED_DEBUG=DETAIL is set: DistributedDataParallel(...) on gloo dies of SIGSEGV in torch 2.13.0+cpu",
         also=("DDP191",),
+        measured={"torch": "2.13.0+cpu"},
     ),
     Sick(  # the script has set it itself
         evidence=ranks(RankExit(exit_code=-15, ended_by_launcher=True), RankExit(exit_code=-11, debug="DETAIL")),

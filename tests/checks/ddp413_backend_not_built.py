@@ -2,7 +2,7 @@
 
 from ddpdoctor.evidence.ranks import RankError
 from tests.checks import Sick
-from tests.endings import FINE, ended, logged, raised
+from tests.rank_ends import FINE, ended, logged, raised
 
 WORDS = "Distributed package doesn't have NCCL built in"
 
@@ -11,10 +11,13 @@ SICK = (
         evidence=ended(raised(WORDS), raised(WORDS)),
         says="torch was built without NCCL, which the job asked for on ranks 0-1",
         ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:48 train",),
+        measured={"backend": "NCCL"},
     ),
     Sick(
         evidence=logged(RankError(type="RuntimeError", message=WORDS)),
         says="torch was built without NCCL, which the job asked for",
+        measured={"backend": "NCCL"},
     ),
 )
 HEALTHY = (ended(FINE, FINE),)

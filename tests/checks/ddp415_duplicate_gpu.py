@@ -7,7 +7,7 @@ from ddpdoctor.evidence.gpus import Gpu, Gpus
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.launch import Launch
 from tests.checks import Sick, ranks
-from tests.endings import FINE, ended, raised
+from tests.rank_ends import FINE, ended, raised
 
 BOARD = Gpus(
     driver="580.65.06", gpus=tuple(Gpu(index=index, pci_bus_id=f"00000000:{index}B:00.0") for index in range(2))
@@ -35,12 +35,14 @@ SICK = (
         evidence=ended(raised(WORDS, "DistBackendError"), raised(WORDS, "DistBackendError")),
         says="ranks 0-1 use the same GPU, the one with PCI bus id 1000",
         ranks=(0, 1),
+        measured={"pci_bus_id": "1000"},
     ),
     Sick(
         evidence=two_ranks("0", "0"),
         says="ranks 0-1 on host-a would all use the GPU at 00000000:0B:00.0",
         ranks=(0, 1),
         hosts=("host-a",),
+        measured={"pci_bus_id": "00000000:0B:00.0"},
     ),
 )
 HEALTHY = (

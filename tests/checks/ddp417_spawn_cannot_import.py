@@ -2,7 +2,7 @@
 
 from ddpdoctor.evidence.ranks import RankError
 from tests.checks import Sick
-from tests.endings import FINE, ended, logged
+from tests.rank_ends import FINE, ended, logged
 
 SICK = (
     Sick(

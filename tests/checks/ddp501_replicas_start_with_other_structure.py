@@ -14,7 +14,7 @@ ORDER = StructureDifference(
     role="parameter",
     name="a.weight",
     aspect="order",
-    sides=(Side(ranks=(0, 2, 3), says="a.weight at place 0"), Side(ranks=(1,), says="b.weight at place 0")),
+    sides=(Side(ranks=(0, 2, 3), says="a.weight at position 0"), Side(ranks=(1,), says="b.weight at position 0")),
 )
 FROZEN = StructureDifference(
     role="parameter",
@@ -27,15 +27,18 @@ SWAPPED = ValueDifference(role="parameter", name="a.weight", sides=(Side(ranks=(
 SICK = (
     Sick(
         evidence=replicas(structure=(ORDER,), values=(SWAPPED,)),
-        says="parameters are registered in another order: a.weight at place 0 on ranks 0,2-3 and b.weight at place 0 on rank 1",
+        says="parameters are registered in a different order: a.weight at position 0 on ranks 0,2-3 and b.weight at "
+        "position 0 on rank 1",
         ranks=(1,),
         also=("DDP502",),
+        measured={"tensor": "a.weight", "aspect": "order", "tensors": ["a.weight"]},
     ),
     Sick(
         evidence=replicas(structure=(FROZEN, FROZEN)),
-        says="parameter a.weight has requires_grad True on ranks 0-1 and False on ranks 2-3; 2 tensors differ in kind; "
-        "it cannot be told which side is right",
+        says="parameter a.weight has requires_grad True on ranks 0-1 and False on ranks 2-3; 2 tensors differ in structure; "
+        "no majority: either side may be at fault",
         ranks=(0, 1, 2, 3),
+        measured={"tensor": "a.weight", "aspect": "requires_grad", "tensors": ["a.weight", "a.weight"]},
     ),
 )
 HEALTHY = (replicas(),)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.divergence import Divergence, Divergences
-from tests.checks import Sick, job
-
-
-def found(*each: Divergence, steps: int = 40):
-    return job(Divergences(steps=steps, audited=steps, world_size=4, found=each))
-
+from ddpdoctor.analysis.replicas.divergence import GradientsChanged
+from tests.checks import Sick
+from tests.checks.divergent import found
 
 SICK = (
     Sick(
-        evidence=found(Divergence(phase="changed after", step=5, ranks=(2,), tensors=("a", "b"), total=2)),
-        says="at step 5 of 40, rank 2 changed 2 of 2 gradients (a, b) between the reduction and the step",
+        evidence=found(GradientsChanged(step=5, ranks=(2,), tensors=("a", "b"), total=2)),
+        says="at step 5 of 40, rank 2 changed 2 of 2 gradients (a, b) between the all-reduce and the optimizer step",
         ranks=(2,),
+        measured={"step": 5, "tensors": ["a", "b"], "cause": ""},
     ),
     Sick(
-        evidence=found(Divergence(phase="changed after", step=5, ranks=(0, 1), tied=True, tensors=("a",), total=2)),
-        says="at step 5 of 40, ranks 0-1 changed 1 of 2 gradients (a) between the reduction and the step; "
-        "it cannot be told which side is right",
+        evidence=found(GradientsChanged(step=5, ranks=(0, 1), tied=True, tensors=("a",), total=2)),
+        says="at step 5 of 40, ranks 0-1 changed 1 of 2 gradients (a) between the all-reduce and the optimizer step; "
+        "no majority: either side may be at fault",
         ranks=(0, 1),
+        measured={"step": 5, "tensors": ["a"], "cause": ""},
     ),
 )
 HEALTHY = (found(),)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.divergence import Divergence, Divergences
+from ddpdoctor.analysis.replicas.divergence import SettingsDiffer
 from ddpdoctor.evidence.replicas import Side
-from tests.checks import Sick, job
-
-
-def found(*each: Divergence, steps: int = 40):
-    return job(Divergences(steps=steps, audited=steps, world_size=4, found=each))
-
+from tests.checks import Sick
+from tests.checks.divergent import found
 
 SICK = (
     Sick(
         evidence=found(
-            Divergence(
-                phase="settings",
+            SettingsDiffer(
                 step=5,
                 ranks=(2,),
-                tensors=("lr",),
                 sides=(Side(ranks=(0, 1, 3), says="0.1"), Side(ranks=(2,), says="0.01")),
+                names=("lr",),
             )
         ),
         says="at step 5 of 40, lr is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
         ranks=(2,),
+        measured={"step": 5, "tensors": ["lr"], "cause": ""},
     ),
 )
 HEALTHY = (found(),)

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.divergence import Divergence, Divergences
-from tests.checks import Sick, job
-
-
-def found(*each: Divergence, steps: int = 40):
-    return job(Divergences(steps=steps, audited=steps, world_size=4, found=each))
-
+from ddpdoctor.analysis.replicas.divergence import SameInputs, SameSamples
+from tests.checks import Sick
+from tests.checks.divergent import found
 
 SICK = (
     Sick(
-        evidence=found(
-            Divergence(
-                phase="same data", step=0, ranks=(0, 1, 2, 3), why="indices", numbers={"epoch": 0, "unique": 1024}
-            )
-        ),
+        evidence=found(SameSamples(step=0, ranks=(0, 1, 2, 3), epoch=0, drawn=4096, unique=1024)),
         says="in epoch 0, all 4 ranks draw the same 1024 samples in the same order",
         ranks=(0, 1, 2, 3),
+        measured={
+            "step": 0,
+            "tensors": [],
+            "cause": "indices",
+            "epoch": 0,
+            "drawn": 4096,
+            "unique": 1024,
+            "repeats": 3072,
+        },
     ),
     Sick(
-        evidence=found(Divergence(phase="same data", step=0, ranks=(0, 1, 2, 3), why="inputs", numbers={"steps": 40})),
-        says="the model gets the same input on all 4 ranks, in 40 of 40 steps seen",
+        evidence=found(SameInputs(step=0, ranks=(0, 1, 2, 3), steps=40)),
+        says="the model gets the same input on all 4 ranks, in 40 of 40 compared steps",
         ranks=(0, 1, 2, 3),
+        measured={"step": 0, "tensors": [], "cause": "inputs", "steps": 40},
     ),
 )
 HEALTHY = (found(),)

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.divergence import Divergence, Divergences
-from tests.checks import Sick, job
-
-
-def found(*each: Divergence, steps: int = 40):
-    return job(Divergences(steps=steps, audited=steps, world_size=4, found=each))
-
+from ddpdoctor.analysis.replicas.divergence import SamplesOverlap
+from tests.checks import Sick
+from tests.checks.divergent import found
 
 SICK = (
     Sick(
-        evidence=found(
-            Divergence(
-                phase="overlap",
-                step=0,
-                ranks=(0, 1),
-                numbers={"epoch": 0, "drawn": 104, "unique": 80, "repeats": 24, "missing": 23, "length": 103},
-            )
-        ),
-        says="in epoch 0, 104 draws of 103 samples hit 80: 24 drawn again, 23 never",
+        evidence=found(SamplesOverlap(step=0, ranks=(0, 1), epoch=0, drawn=104, unique=80, missing=23, length=103)),
+        says="in epoch 0, 104 draws covered 80 of 103 samples: 24 draws were repeats and 23 samples were never drawn",
         ranks=(0, 1),
+        measured={
+            "step": 0,
+            "tensors": [],
+            "cause": "",
+            "epoch": 0,
+            "drawn": 104,
+            "unique": 80,
+            "repeats": 24,
+            "missing": 23,
+            "length": 103,
+        },
     ),
     Sick(
         evidence=found(
-            Divergence(
-                phase="overlap",
-                step=0,
-                ranks=(0, 1),
-                why="strangers",
-                numbers={"epoch": 0, "drawn": 104, "unique": 52, "repeats": 52, "missing": 51, "length": 103},
+            SamplesOverlap(
+                step=0, ranks=(0, 1), epoch=0, drawn=104, unique=52, missing=51, length=103, without_them=True
             )
         ),
-        says="in epoch 0, 104 draws of 103 samples hit 52: 52 drawn again, 51 never; "
-        "without ranks 0-1 the parts would not overlap",
+        says="in epoch 0, 104 draws covered 52 of 103 samples: 52 draws were repeats and 51 samples were never drawn; "
+        "without ranks 0-1 the shards would not overlap",
         ranks=(0, 1),
+        measured={
+            "step": 0,
+            "tensors": [],
+            "cause": "strangers",
+            "epoch": 0,
+            "drawn": 104,
+            "unique": 52,
+            "repeats": 52,
+            "missing": 51,
+            "length": 103,
+        },
     ),
 )
 HEALTHY = (found(),)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.divergence import Divergence, Divergences
-from tests.checks import Sick, job
+from ddpdoctor.analysis.replicas.divergence import DrawnFor, SameDraws
+from tests.checks import Sick
+from tests.checks.divergent import found
 
 
-def found(*each: Divergence, steps: int = 40):
-    return job(Divergences(steps=steps, audited=steps, world_size=4, found=each))
-
-
-def drawn(why: str, generator: str) -> Divergence:
-    return Divergence(
-        phase="same draws", step=1, ranks=(0, 1, 2, 3), tensors=(generator,), why=why, numbers={"steps": 38}
-    )
+def drawn(drawn_for: DrawnFor, generator: str) -> SameDraws:
+    return SameDraws(step=1, ranks=(0, 1, 2, 3), generator=generator, drawn_for=drawn_for, steps=38)
 
 
 SICK = (
     Sick(
-        evidence=found(drawn("data", "numpy.random")),
-        says="in 38 steps, the generator numpy.random was in the same state on all ranks when they drew from it between two "
-        "steps, where data is loaded",
+        evidence=found(drawn(DrawnFor.DATA, "numpy.random")),
+        says="in 38 steps, the generator numpy.random was in the same state on all ranks when they drew from it between "
+        "two steps (data loading)",
         ranks=(0, 1, 2, 3),
+        measured={"step": 1, "tensors": ["numpy.random"], "cause": "data", "steps": 38},
     ),
     Sick(
-        evidence=found(drawn("model", "torch")),
+        evidence=found(drawn(DrawnFor.MODEL, "torch")),
         says="in 38 steps, the generator torch was in the same state on all ranks when they drew from it between the forward "
         "and the end of the step",
         ranks=(0, 1, 2, 3),
+        measured={"step": 1, "tensors": ["torch"], "cause": "model", "steps": 38},
     ),
 )
 HEALTHY = (found(),)

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.divergence import Divergence, Divergences
-from tests.checks import Sick, job
-
-
-def found(*each: Divergence, steps: int = 40):
-    return job(Divergences(steps=steps, audited=steps, world_size=4, found=each))
-
+from ddpdoctor.analysis.replicas.divergence import LocalNotFinite, NonFiniteCause
+from tests.checks import Sick
+from tests.checks.divergent import found
 
 SICK = (
     Sick(
-        evidence=found(Divergence(phase="local gradient", step=5, ranks=(1,), tensors=("a", "b"), total=8, why="loss")),
-        says="at step 5 of 40, a loss and 2 of 8 local gradients (a, b) on rank 1 only are not finite, before "
-        "anything is reduced",
+        evidence=found(LocalNotFinite(step=5, ranks=(1,), tensors=("a", "b"), total=8, cause=NonFiniteCause.LOSS)),
+        says="at step 5 of 40, a loss and 2 of 8 local gradients (a, b) are not finite on rank 1 only, before the all-reduce",
         ranks=(1,),
+        measured={"step": 5, "tensors": ["a", "b"], "cause": "loss"},
     ),
     Sick(
-        evidence=found(Divergence(phase="local gradient", step=5, ranks=(1,), total=8, why="loss")),
-        says="at step 5 of 40, a loss on rank 1 only is not finite, before anything is reduced",
+        evidence=found(LocalNotFinite(step=5, ranks=(1,), total=8, cause=NonFiniteCause.LOSS)),
+        says="at step 5 of 40, a loss is not finite on rank 1 only, before the all-reduce",
         ranks=(1,),
+        measured={"step": 5, "tensors": [], "cause": "loss"},
     ),
     Sick(
-        evidence=found(Divergence(phase="local gradient", step=5, ranks=(1,), tensors=("a",), total=8, why="input")),
-        says="at step 5 of 40, the model's input and 1 of 8 local gradients (a) on rank 1 only are not finite, before "
-        "anything is reduced",
+        evidence=found(LocalNotFinite(step=5, ranks=(1,), tensors=("a",), total=8, cause=NonFiniteCause.INPUT)),
+        says="at step 5 of 40, the model's input and 1 of 8 local gradients (a) are not finite on rank 1 only, before "
+        "the all-reduce",
         ranks=(1,),
+        measured={"step": 5, "tensors": ["a"], "cause": "input"},
     ),
 )
 HEALTHY = (found(),)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from ddpdoctor.evidence.divergence import Divergence, Divergences
-from tests.checks import Sick, job
-
-
-def found(*each: Divergence, steps: int = 40):
-    return job(Divergences(steps=steps, audited=steps, world_size=4, found=each))
-
+from ddpdoctor.analysis.replicas.divergence import ReadEarly
+from tests.checks import Sick
+from tests.checks.divergent import found
 
 SICK = (
     Sick(
-        evidence=found(Divergence(phase="read early", step=5, ranks=(0, 1), tensors=("all_reduce",))),
-        says="from step 5 of 40 on, ranks 0-1 throw the handle of all_reduce(async_op=True) away without waiting: its tensor "
-        "may be read before it is reduced",
+        evidence=found(ReadEarly(step=5, ranks=(0, 1), op="all_reduce", used_by="")),
+        says="from step 5 of 40 on, ranks 0-1 discard the handle of all_reduce(async_op=True) without calling wait(): "
+        "its tensor may be read before the collective completes",
         ranks=(0, 1),
+        measured={"step": 5, "tensors": ["all_reduce"], "cause": ""},
     ),
     Sick(
-        evidence=found(Divergence(phase="read early", step=5, ranks=(0, 1), tensors=("all_reduce",), why="step")),
-        says="from step 5 of 40 on, ranks 0-1 begin a step with the result of all_reduce(async_op=True) before it is there, "
-        "and have not waited for it",
+        evidence=found(ReadEarly(step=5, ranks=(0, 1), op="all_reduce", used_by="step")),
+        says="from step 5 of 40 on, ranks 0-1 use the result of all_reduce(async_op=True) in a step before calling wait()",
         ranks=(0, 1),
+        measured={"step": 5, "tensors": ["all_reduce"], "cause": "step"},
     ),
 )
 HEALTHY = (found(),)

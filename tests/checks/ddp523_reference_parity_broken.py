@@ -21,19 +21,22 @@ def run(gradient: float | None, bits: float, signature: str | None = None) -> Pa
 SICK = (
     Sick(
         evidence=job(run(0.75, 0, "divided-twice: the loss is divided by the number of ranks, which DDP does as well")),
-        says="4 ranks over gloo part from one process: plain: gradient of the first step: 7.5e-01, where 1e-12 is allowed",
+        says="4 gloo ranks diverge from the single-process run: plain: gradient of the first step: 7.5e-01 (allowed: 1e-12)",
         ranks=(0, 1, 2, 3),
+        measured={"failed": {"plain: gradient of the first step": 0.75}},
     ),
     Sick(
         evidence=job(run(None, 4)),
-        says="4 ranks over gloo part from one process: plain: gradient of the first step: not a finite number, where 1e-12 is "
-        "allowed, and 1 more of 2 comparisons fail",
+        says="4 gloo ranks diverge from the single-process run: plain: gradient of the first step: not a finite number "
+        "(allowed: 1e-12), and 1 more of 2 comparisons fail",
         ranks=(0, 1, 2, 3),
+        measured={"failed": {"plain: gradient of the first step": None, "resumed, same bits": 4}},
     ),
     Sick(
         evidence=job(run(2e-16, 4)),
-        says="4 ranks over gloo part from one process: resumed, same bits: 4 ranks differ",
+        says="4 gloo ranks diverge from the single-process run: resumed, same bits: 4 ranks differ",
         ranks=(0, 1, 2, 3),
+        measured={"failed": {"resumed, same bits": 4}},
     ),
 )
 HEALTHY = (job(run(2.3e-16, 0)), job(run(1e-12, 0)))

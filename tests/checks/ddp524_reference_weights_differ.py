@@ -34,7 +34,7 @@ SICK = (
     ),
     Sick(
         evidence=run("aa", "bb"),
-        says="the final weights have 2 digests: aa on rank 0, bb on rank 1; no majority, so either may be wrong",
+        says="the final weights have 2 digests: aa on rank 0, bb on rank 1; no majority: either side may be at fault",
         ranks=(0, 1),
     ),
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench
 from tests.checks import Sick, job
-from tests.paces import steps, usual
+from tests.step_times import majority, steps
 
 
 def bench(*seconds: Callable[[int], float], on_cpu: float = 1.0, device: str = "cpu", per_host: int = 2) -> Evidence:
@@ -32,50 +32,77 @@ def tenth(_: int) -> float:
 
 SICK = (
     Sick(
-        evidence=steps(usual, usual, lambda _: {"batch": 30}, usual),
-        says="rank 2 comes to 39 of 39 meetings 30 ms after the last of its peers, who spend 59 % of their time waiting for it; "
+        evidence=steps(majority, majority, lambda _: {"batch": 30}, majority),
+        says="rank 2 is last into 39 of 39 collectives, 30 ms behind; its peers wait 59 % of their time; "
         "it loses 30 ms between its batch and its forward",
         ranks=(2,),
+        where=("rank 2 /home/me/job/train.py:60 train_step",),
+        measured={
+            "seconds_late": 0.03,
+            "share": 0.588235,
+            "rounds": 39,
+            "last_in": 39,
+            "phase": "between its batch and its forward",
+        },
     ),
     Sick(
-        evidence=steps(lambda step: {"forward": 13 + step % 3}, usual),
-        says="rank 0 comes to 39 of 39 meetings 14 ms after the last of its peers, who spend 40 % of their time waiting for it; "
+        evidence=steps(lambda step: {"forward": 13 + step % 3}, majority),
+        says="rank 0 is last into 39 of 39 collectives, 14 ms behind; its peers wait 40 % of their time; "
         "it loses 14 ms in its forward and backward",
         ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:60 train_step",),
+        measured={
+            "seconds_late": 0.014,
+            "share": 0.4,
+            "rounds": 39,
+            "last_in": 39,
+            "phase": "in its forward and backward",
+        },
     ),
     Sick(
-        evidence=steps(usual, lambda _: {"input": 19}, usual),
-        says="rank 1 comes to 39 of 39 meetings 19 ms after the last of its peers, who spend 48 % of their time waiting for it; "
+        evidence=steps(majority, lambda _: {"input": 19}, majority),
+        says="rank 1 is last into 39 of 39 collectives, 19 ms behind; its peers wait 48 % of their time; "
         "it loses 19 ms while it waits for its batch",
         ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:60 train_step",),
+        measured={
+            "seconds_late": 0.019,
+            "share": 0.475,
+            "rounds": 39,
+            "last_in": 39,
+            "phase": "while it waits for its batch",
+        },
     ),
     Sick(
         evidence=bench(tenth, tenth, lambda _: 0.5, lambda number: 0.4 + 0.1 * (number % 2), tenth, tenth, on_cpu=0.2),
-        says="ranks 2-3 on node1: 4.8 times the median rank's time for the same work with nobody to wait for, in 6 of 6 "
-        "rounds; on a processor for 20% of that",
+        says="ranks 2-3 on node1: 4.8x the median for identical local compute in 6 of 6 rounds; scheduled on a CPU 20 % "
+        "of the time",
         ranks=(2, 3),
         hosts=("node1",),
+        measured={"times": 4.75, "rounds": 6, "slow_in": 6, "on_cpu": 0.2},
     ),
     Sick(
         evidence=bench(tenth, tenth, lambda number: 0.1 if number == 0 else 0.3, per_host=1),
-        says="rank 2 on node2: 3.0 times the median rank's time for the same work with nobody to wait for, in 5 of 6 rounds; "
-        "on a processor for 100% of that",
+        says="rank 2 on node2: 3.0x the median for identical local compute in 5 of 6 rounds; scheduled on a CPU 100 % "
+        "of the time",
         ranks=(2,),
         hosts=("node2",),
+        measured={"times": 3.0, "rounds": 6, "slow_in": 5, "on_cpu": 1.0},
     ),
     Sick(
         evidence=bench(tenth, tenth, tenth, lambda _: 0.4, device="NVIDIA H100", per_host=4),
-        says="rank 3 on node0: 4.0 times the median rank's time for the same work with nobody to wait for, in 6 of 6 rounds",
+        says="rank 3 on node0: 4.0x the median for identical local compute in 6 of 6 rounds",
         ranks=(3,),
         hosts=("node0",),
+        measured={"times": 4.0, "rounds": 6, "slow_in": 6, "on_cpu": None},
     ),
 )
 HEALTHY = (
     bench(tenth, tenth, lambda _: 0.2),  # its core is shared with one other program
     bench(*(lambda number, rank=rank: 0.1 if number % 3 != rank else 0.9 for rank in range(3))),  # a busy machine
-    steps(usual, usual),
+    steps(majority, majority),
     steps(*(lambda step, rank=rank: {"batch": 30 if step % 3 == rank else 0} for rank in range(3))),  # long samples
-    steps(lambda step: {"batch": 20_000 if step == 20 else 0}, usual, usual),  # one evaluation
-    steps(lambda _: {"forward": 1}, usual, usual),
-    steps(lambda _: {"forward": 9}, usual),  # for 0.4 s in all, as one of two that share a processor may be
+    steps(lambda step: {"batch": 20_000 if step == 20 else 0}, majority, majority),  # one evaluation
+    steps(lambda _: {"forward": 1}, majority, majority),
+    steps(lambda _: {"forward": 9}, majority),  # for 0.4 s in all, as one of two that share a processor may be
 )

@@ -2,6 +2,7 @@
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench, RankTiming, SizeTiming
+from ddpdoctor.model import Severity
 from tests.checks import Sick, job
 
 
@@ -40,12 +41,25 @@ SICK = (
         says="all_reduce over 8 x NVIDIA H100 80GB HBM3 reaches 230 GB/s busbw, 50% of the 460 GB/s published "
         f"({SOURCE})",
         hosts=("host-a",),
+        measured={
+            "busbw": 230000000000.0,
+            "published": 460000000000.0,
+            "share": 0.5,
+            "source": "Azure HPC node health checks, acceptance threshold",
+        },
     ),
     Sick(
         evidence=h100(400),
         says="all_reduce over 8 x NVIDIA H100 80GB HBM3 reaches 400 GB/s busbw, 87% of the 460 GB/s published "
         f"({SOURCE})",
         hosts=("host-a",),
+        measured={
+            "busbw": 400000000000.0,
+            "published": 460000000000.0,
+            "share": 0.869565,
+            "source": "Azure HPC node health checks, acceptance threshold",
+        },
+        severity=Severity.WARN,
     ),
 )
 HEALTHY = (h100(455), h100(478))

@@ -23,13 +23,17 @@ def measured(*weak: float, cores: int = 8, device: str = "cpu") -> ScalingRun:
 SICK = (
     Sick(
         evidence=job(measured(5000, 7000, 4400)),
-        says="4 ranks of digitnet over gloo train 4,400 samples/s together, one alone 5,000, with the same batch a rank",
+        says="4 ranks of digitnet over gloo train 4,400 samples/s together; one rank alone trains 5,000 samples/s with "
+        "the same batch size per rank",
         ranks=(0, 1, 2, 3),
+        measured={"together": 4400, "alone": 5000, "cores_of_others": 0.3},
     ),
     Sick(
         evidence=job(replace(measured(5000, 1200, cores=4, device="NVIDIA H200"), backend="nccl")),
-        says="2 ranks of digitnet over nccl train 1,200 samples/s together, one alone 5,000, with the same batch a rank",
+        says="2 ranks of digitnet over nccl train 1,200 samples/s together; one rank alone trains 5,000 samples/s with "
+        "the same batch size per rank",
         ranks=(0, 1),
+        measured={"together": 1200, "alone": 5000, "cores_of_others": 0.3},
     ),
 )
 HEALTHY = (

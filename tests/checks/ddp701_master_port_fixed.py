@@ -2,10 +2,10 @@
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
-from ddpdoctor.render.launch_scripts import Job, slurm, torchrun
+from ddpdoctor.templates.launch_scripts import ScriptJob, slurm, torchrun
 from tests.checks import Sick
 
-JOB = Job(command=("train.py",))
+JOB = ScriptJob(command=("train.py",))
 
 
 def script(text: str) -> Evidence:
@@ -26,11 +26,20 @@ SICK = (
     Sick(
         evidence=program('import os\n\nos.environ["MASTER_PORT"] = "29500"\n', slurm(JOB)),
         says="the program sets MASTER_PORT to 29500, and the nodes of job.sh may be shared",
+        where=("train.py:3",),
+        measured={"port": 29500},
     ),
-    Sick(evidence=script(FIXED), says="port 29500 is fixed in a script whose nodes may be shared"),
+    Sick(
+        evidence=script(FIXED),
+        says="port 29500 is fixed in a script whose nodes may be shared",
+        where=("job.sh:17",),
+        measured={"port": 29500},
+    ),
     Sick(
         evidence=script(slurm(JOB).replace('--master-port "$MASTER_PORT"', "--master-port=29400")),
         says="port 29400 is fixed in a script whose nodes may be shared",
+        where=("job.sh:41",),
+        measured={"port": 29400},
     ),
 )
 HEALTHY = (

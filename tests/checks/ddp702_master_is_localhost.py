@@ -2,10 +2,10 @@
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
-from ddpdoctor.render.launch_scripts import Job, slurm
+from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
 from tests.checks import Sick
 
-JOB = Job(command=("train.py",))
+JOB = ScriptJob(command=("train.py",))
 
 
 def script(text: str) -> Evidence:
@@ -24,19 +24,25 @@ MEANS_ITSELF = "import os\n\n\ndef setup():\n    os.environ.update(MASTER_ADDR='
 SICK = (
     Sick(
         evidence=program(MEANS_ITSELF, slurm(JOB)),
-        says="the program sets MASTER_ADDR to localhost, and job.sh starts it on 2 nodes: each of them looks for the others "
-        "in itself",
+        says="the program sets MASTER_ADDR to localhost, and job.sh starts it on 2 nodes, so every node tries to "
+        "rendezvous with itself",
+        where=("train.py:5",),
+        measured={"nodes": 2},
     ),
     Sick(
         evidence=script("MASTER_ADDR=localhost\ntorchrun --nnodes 2 \\\n  --nproc-per-node 8 train.py\n"),
-        says="MASTER_ADDR=localhost in a script for 2 nodes: each of them looks for the others in itself",
+        says="MASTER_ADDR=localhost in a script for 2 nodes, so every node tries to rendezvous with itself",
+        where=("job.sh:1",),
+        measured={"nodes": 2},
     ),
     Sick(
         evidence=script(
             "#!/bin/bash\n#SBATCH -N 4\n#SBATCH -c 32\nexport SRUN_CPUS_PER_TASK=32\n"
             "srun torchrun --standalone --nproc-per-node 8 train.py\n"
         ),
-        says="--standalone in a script for 4 nodes: each of them looks for the others in itself",
+        says="--standalone in a script for 4 nodes, so every node tries to rendezvous with itself",
+        where=("job.sh:5",),
+        measured={"nodes": 4},
     ),
 )
 HEALTHY = (

@@ -2,10 +2,10 @@
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
-from ddpdoctor.render.launch_scripts import Job, torchrun
+from ddpdoctor.templates.launch_scripts import ScriptJob, torchrun
 from tests.checks import Sick
 
-JOB = Job(command=("train.py",))
+JOB = ScriptJob(command=("train.py",))
 
 
 def script(text: str) -> Evidence:
@@ -15,7 +15,8 @@ def script(text: str) -> Evidence:
 SICK = (
     Sick(
         evidence=script("python -m torch.distributed.launch --nproc_per_node=8 train.py\n"),
-        says="torch.distributed.launch is deprecated, and gives the script a --local-rank option that it may not know",
+        says="torch.distributed.launch is deprecated, and passes the script a --local-rank option that it may not accept",
+        where=("job.sh:1",),
     ),
 )
 HEALTHY = (script(torchrun(JOB)), script("python -m torch.distributed.run --nproc-per-node 8 train.py\n"))

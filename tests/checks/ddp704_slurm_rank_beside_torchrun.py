@@ -2,10 +2,10 @@
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
-from ddpdoctor.render.launch_scripts import Job, slurm
+from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
 from tests.checks import Sick
 
-JOB = Job(command=("train.py",))
+JOB = ScriptJob(command=("train.py",))
 
 
 def script(text: str) -> Evidence:
@@ -25,12 +25,14 @@ TAKES_PROCID = 'import os\n\nos.environ["RANK"] = os.environ["SLURM_PROCID"]\n'
 SICK = (
     Sick(
         evidence=program(TAKES_PROCID, slurm(JOB)),
-        says="the program sets RANK to os.environ['SLURM_PROCID'], which counts the tasks of Slurm; torchrun in line "
+        says="the program sets RANK to os.environ['SLURM_PROCID'], which counts Slurm tasks, but torchrun in line "
         f"{TORCHRUN} of job.sh counts ranks",
+        where=("train.py:3",),
     ),
     Sick(
         evidence=script(slurm(JOB).replace("export OMP", "export RANK=$SLURM_PROCID\nexport OMP")),
-        says=f"RANK=$SLURM_PROCID counts the tasks of Slurm; torchrun in line {TORCHRUN + 1} counts ranks",
+        says=f"RANK=$SLURM_PROCID counts Slurm tasks, but torchrun in line {TORCHRUN + 1} counts ranks",
+        where=("job.sh:22",),
     ),
 )
 HEALTHY = (

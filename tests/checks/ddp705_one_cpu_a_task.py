@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
-from ddpdoctor.render.launch_scripts import Job, slurm
+from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
 from tests.checks import Sick
 
-JOB = Job(command=("train.py",))
+JOB = ScriptJob(command=("train.py",))
 
 
 def script(text: str) -> Evidence:
@@ -18,14 +18,17 @@ SICK = (
     Sick(
         evidence=script("#SBATCH --nodes=1\nsrun torchrun --standalone --nproc-per-node 8 train.py\n"),
         says="no --cpus-per-task: the task that starts torchrun gets one CPU for all its ranks",
+        where=("job.sh:2",),
     ),
     Sick(
         evidence=script(slurm(replace(JOB, cpus=1))),
         says="--cpus-per-task=1: the task that starts torchrun has one CPU for all its ranks",
+        where=("job.sh:6",),
     ),
     Sick(
         evidence=script("#SBATCH --cpus-per-task=32\nsrun torchrun --standalone --nproc-per-node 8 train.py\n"),
         says="--cpus-per-task=32 is not inherited by srun since Slurm 22.05: its task gets one CPU",
+        where=("job.sh:2",),
     ),
 )
 HEALTHY = (

@@ -11,7 +11,7 @@ def replicas(*, stepped: bool, **found) -> Evidence:
     return job(Replicas(ranks=(0, 1, 2, 3), tensors=18, bytes=72, method="xxh3", stepped=stepped, **found))
 
 
-def rank_1_is_odd(role: str, name: str, another: str) -> tuple[ValueDifference, ...]:
+def rank_1_differs(role: str, name: str, another: str) -> tuple[ValueDifference, ...]:
     """One element of `name`, and something in `another`."""
     return (
         ValueDifference(

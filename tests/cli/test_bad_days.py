@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.free_port import free_port
+
 pytestmark = pytest.mark.timeout(200)
 
 SLEEPER = """
@@ -25,7 +27,7 @@ dist.init_process_group("gloo")
 dist.barrier()
 time.sleep(600)
 """
-STARTING_RANKS = 5  # ddpdoctor, the warden, torchrun and two ranks
+STARTING_RANKS = 5  # ddpdoctor, the subreaper, torchrun and two ranks
 COMMANDS = {
     "net": (["net", "--nnodes", "2", "--node-rank", "0", "--master-addr", "127.0.0.1", "--master-port", "PORT"], 2),
     "env of one rank": (["env"], 4),
@@ -44,7 +46,7 @@ CHEAP = ("net", "env of one rank")
 @contextmanager
 def taken_port(*, listens: bool) -> Iterator[str]:
     with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
+        holder.bind(("127.0.0.1", free_port()))
         if listens:
             holder.listen()
         yield str(holder.getsockname()[1])
@@ -120,5 +122,5 @@ def test_a_port_that_is_taken_is_named(command: list[str], what: str) -> None:
         )  # fmt: skip
     assert ended.returncode == 3, ended.stderr
     assert (
-        f"{what} did not begin: another program holds port {port}; `ddpdoctor port {port}` says which" in ended.stdout
+        f"{what} could not start: another program uses port {port}; `ddpdoctor port {port}` shows which" in ended.stdout
     )

@@ -53,7 +53,10 @@ def test_a_pipe_is_refused_before_its_first_bytes_are_lost(tmp_path: Path, capsy
     os.close(writing)
     assert run(["diagnose", f"/dev/fd/{reading}"]) == 2
     os.close(reading)
-    assert f"/dev/fd/{reading} is neither a file nor a directory\n  write what a pipe" in capsys.readouterr().err
+    assert (
+        f"/dev/fd/{reading} is neither a file nor a directory\n  write the output of the pipe"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_judged(
@@ -69,5 +72,5 @@ def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_judged(
     (tmp_path / "private").mkdir()
     (tmp_path / "rank1.log").write_text("ValueError: boom\n")
     monkeypatch.setattr(Path, "iterdir", refused)
-    assert run(["diagnose", str(tmp_path)]) == 0
+    assert run(["diagnose", str(tmp_path)]) == 1
     assert f"not used: {tmp_path}/private" in capsys.readouterr().out

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from ddpdoctor import case
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.host import Host, PythonInstall
 from ddpdoctor.evidence.torch_build import TorchBuild
+from tests.free_port import free_port
 
 ENV = (sys.executable, "-m", "ddpdoctor", "env")
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
@@ -32,12 +32,6 @@ def env(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*ENV, *arguments], env=clean(**variables), capture_output=True, text=True, timeout=110, check=False
     )
-
-
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
 
 
 def codes(document: dict, severity: str = "") -> set[str]:
@@ -110,11 +104,11 @@ def test_a_torch_that_cannot_be_imported_is_the_finding(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def launched(tmp_path_factory: pytest.TempPathFactory):
     """Two ranks under torchrun, the second with a variable of its own."""
-    odd = '[ "$RANK" = 1 ] && export NCCL_IB_DISABLE=1; exec "$@"'
+    minority = '[ "$RANK" = 1 ] && export NCCL_IB_DISABLE=1; exec "$@"'
     saved = tmp_path_factory.mktemp("case") / "launch.json"
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python",
-        "bash", "-c", odd, "bash", *ENV, "--format", "json", "--case", str(saved), "--output", f"{saved}.report",
+        "bash", "-c", minority, "bash", *ENV, "--format", "json", "--case", str(saved), "--output", f"{saved}.report",
     ]  # fmt: skip
     ended = subprocess.run(command, env=clean(), capture_output=True, text=True, timeout=110, check=False)
     return ended, json.loads(Path(f"{saved}.report").read_text()), saved
@@ -143,17 +137,17 @@ def test_every_rank_is_in_the_case(launched) -> None:
 
 def test_a_rank_that_never_comes_is_named_and_leaves_the_report_undecided() -> None:
     ended = env(
-        "--format", "json", "--deadline", "4", RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port()
+        "--format", "json", "--deadline", "4", RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())
     )  # fmt: skip
     document = json.loads(ended.stdout)
     assert ended.returncode == 3
-    assert document["undecided"] == ["rank 1 of 2 did not come within 4 s"]
+    assert document["undecided"] == ["rank 1 of 2 did not join within 4 s"]
     (absent,) = [one for one in document["findings"] if one["code"] == "DDP205"]
     assert absent["ranks"] == [1]
 
 
 def test_two_processes_of_one_rank_are_named_and_the_absent_one_is_explained() -> None:
-    launch = clean(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+    launch = clean(RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     command = [*ENV, "--format", "json", "--deadline", "10", "--ignore", "DDP6"]
     both = [subprocess.Popen(command, env=launch, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=100)[0] for process in both]
@@ -236,7 +230,7 @@ def test_a_shell_with_the_variables_of_an_earlier_job_is_told_so_without_waiting
 
 def test_a_rank_outside_the_world_says_so_itself() -> None:
     ended = env(
-        "--format", "json", "--deadline", "1", RANK="2", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port()
+        "--format", "json", "--deadline", "1", RANK="2", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())
     )  # fmt: skip
     document = json.loads(ended.stdout)
     (outside,) = [one for one in document["findings"] if one["code"] == "DDP208"]

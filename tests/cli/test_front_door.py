@@ -63,7 +63,7 @@ def test_a_mistake_gets_a_sentence_and_exit_code_2(arguments: list[str], said: s
     [
         (["train", "--nproc", "2", "--deadline", "-1"], "Invalid value for '--deadline'"),
         (["train", "--nproc", "2", "--inject", "DDP305", "--culprit", "-1"], "Invalid value for '--culprit'"),
-        (["train", "--nproc", "2", "--parity", "--scaling", "1,2"], "--parity and --scaling are different runs"),
+        (["train", "--nproc", "2", "--parity", "--scaling", "1,2"], "--parity and --scaling cannot be combined"),
         (["verify-sync", "--nproc", "2", "--deadline", "nan"], "Invalid value for '--deadline'"),
         (["verify-sync", "--nproc", "2", "--stall-after", "0", "train.py"], "Invalid value for '--stall-after'"),
         (["port"], "MASTER_PORT='abc' is not a port"),
@@ -130,7 +130,7 @@ def test_an_output_that_is_full_is_no_bug_of_ours() -> None:
         )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (
         4,
-        "ddpdoctor: cannot write the output: No space left on device\n  free some space where it goes\n",
+        "ddpdoctor: cannot write the output: No space left on device\n  free disk space there\n",
     )
 
 

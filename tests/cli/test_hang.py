@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.cli import run
-from ddpdoctor.collect import live, stacks
+from ddpdoctor.ranks import snapshot, stacks
 
 HANG = (sys.executable, "-m", "ddpdoctor", "hang")
 RANK = """
@@ -45,8 +45,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
     script.write_text(RANK)
     (tmp_path / "torch" / "distributed").mkdir(parents=True)
     (tmp_path / "torch" / "distributed" / "distributed_c10d.py").write_text(COLLECTIVE)
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):  # pytest makes them for the owner alone
-        folder.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents):  # pytest makes them for the owner alone
+        if folder.stat().st_mode & 0o777 == 0o700:
+            folder.chmod(0o755)
     running: list[subprocess.Popen[str]] = []
 
     def two_ranks(*under: str, port: int = 29411) -> list[int]:
@@ -100,10 +101,10 @@ def test_another_user_is_told_whose_the_ranks_are(start: Start) -> None:
     ended = hang(str(pids[0]), under=nobody)
     assert ended.returncode == 3
     wanted = f"process {pids[0]} belongs to user root: run ddpdoctor as that user, or as root"
-    assert ended.stderr == f"ddpdoctor: nothing can be learnt of this job: {wanted}\n"
+    assert ended.stderr == f"ddpdoctor: this job cannot be inspected: {wanted}\n"
     found = hang(under=nobody)
     assert found.returncode == 3
-    assert "no rank of a PyTorch job runs on this host that you may look at: process" in found.stderr
+    assert "no rank of a PyTorch job on this host can be inspected: process" in found.stderr
     assert "belongs to user" in found.stderr
 
 
@@ -134,15 +135,15 @@ def test_without_py_spy_the_answer_is_how_to_get_it(
         (
             "1",
             1000,
-            "is 1, so only a parent or a process with CAP_SYS_PTRACE may look: run ddpdoctor as root, or `sudo",
+            "is 1, so only a parent or a process with CAP_SYS_PTRACE can trace it: run ddpdoctor as root, or `sudo",
         ),
-        ("2", 1000, "is 2, so only a process with CAP_SYS_PTRACE may look: run ddpdoctor as root, or `sudo sysctl"),
+        ("2", 1000, "is 2, so only a process with CAP_SYS_PTRACE can trace it: run ddpdoctor as root, or `sudo sysctl"),
         (
             "2",
             0,
-            "is 2, so only a process with CAP_SYS_PTRACE may look: start the container with `--cap-add=SYS_PTRACE`",
+            "is 2, so only a process with CAP_SYS_PTRACE can trace it: start the container with `--cap-add=SYS_PTRACE`",
         ),
-        ("3", 1000, "is 3, so nobody may look into a process, root neither, until this host is booted"),
+        ("3", 1000, "is 3, so no process can be traced, not even by root, until this host is rebooted"),
     ],
 )
 def test_yamas_ptrace_scope_is_named_with_what_it_still_allows(
@@ -165,17 +166,17 @@ def test_a_rank_that_dies_while_it_is_looked_at_is_said_to_have(
     start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pids = start()
-    look = live._stacks
+    look = snapshot._stacks
 
-    def dying(target: live.Target, *, stopped: bool) -> object:
+    def dying(target: snapshot.Target, *, stopped: bool) -> object:
         if target.rank == 1:
             os.kill(target.pid, signal.SIGKILL)
         return look(target, stopped=stopped)
 
-    monkeypatch.setattr(live, "_stacks", dying)
+    monkeypatch.setattr(snapshot, "_stacks", dying)
     run(["hang", str(pids[0])])
     said = capsys.readouterr().out
-    assert f"note: rank 1 has ended while it was looked at: process {pids[1]} has ended" in said
+    assert f"note: rank 1 ended during the inspection: process {pids[1]} has ended" in said
     assert "note: rank 0: waits in a collective (all_reduce)" in said
 
 

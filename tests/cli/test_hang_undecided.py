@@ -5,19 +5,21 @@ from __future__ import annotations
 import pytest
 
 from ddpdoctor.cli import run
-from ddpdoctor.collect import hanging, jobs
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.host import running_jobs
+from ddpdoctor.workflows import hang
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST
-from tests.standstills import rank, standstill
+from tests.hangs import hang as hang_of
+from tests.hangs import rank
 
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """One job, whose ranks wait in different collectives, and no source to tell how they came there."""
-    job = jobs.Job(name="job", world_size=2, targets=(), command="train.py", environ={})
-    evidence: Evidence = standstill(rank(IN_BROADCAST), rank(), seconds=None)
-    monkeypatch.setattr(jobs, "find_jobs", lambda: jobs.Found(jobs=(job,), forbidden=()))
-    monkeypatch.setattr(hanging, "look", lambda _job: evidence)
+    job = running_jobs.RunningJob(name="job", world_size=2, targets=(), command="train.py", environ={})
+    evidence: Evidence = hang_of(rank(IN_BROADCAST), rank(), seconds=None)
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(hang, "look", lambda _job: evidence)
 
 
 @pytest.mark.usefixtures("seen")

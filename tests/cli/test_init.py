@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor import cli
-from ddpdoctor.render.launch_scripts import CHOOSE_INTERFACE
+from ddpdoctor.templates.launch_scripts import CHOOSE_INTERFACE
 
 
 def written(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -101,7 +101,7 @@ def test_a_file_is_executable_and_never_overwritten(tmp_path: Path, capfd: pytes
     before = file.read_text()
     assert cli.run(["init", "slurm", "--output", str(file)]) == 2
     assert file.read_text() == before
-    assert "exists already" in capfd.readouterr().err
+    assert "already exists" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_a_file_is_executable_and_never_overwritten(tmp_path: Path, capfd: pytes
     [
         (["condor"], "'condor' is not one of"),
         (["slurm", "--nodes", "0"], "--nodes"),
-        (["slurm", "--name", "a b; rm"], "--name 'a b; rm' is not a name"),
+        (["slurm", "--name", "a b; rm"], "--name 'a b; rm' is not a valid job name"),
         (["slurm", "--interface", "$(id)"], "--interface '$(id)' is not the name of an interface"),
         (["k8s"], "--image is missing"),
-        (["k8s", "--image", "a b"], "--image 'a b' is not an image"),
+        (["k8s", "--image", "a b"], "--image 'a b' is not an image name"),
         (["slurm", "--", "train.py", "a\nb"], "line break"),
     ],
 )

@@ -56,9 +56,9 @@ def test_what_is_no_script_is_refused(
     assert says in capfd.readouterr().err
 
 
-def test_a_directory_without_scripts_is_bad_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["lint", str(tmp_path)]) == 2
-    assert f"no launch script in {tmp_path}" in capfd.readouterr().err
+def test_a_directory_without_anything_to_read_is_undecided(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["lint", str(tmp_path)]) == 3
+    assert f"{tmp_path}: no launch script and no Python that could be read" in capfd.readouterr().out
 
 
 def test_the_program_that_a_script_starts_is_judged_with_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,18 +14,22 @@ from collections.abc import Iterator
 import pytest
 
 from ddpdoctor import cli
+from tests.free_port import free_port
 
-# each holds a port, prints it, and stays until its stdin closes
-LISTENER = "s = socket.create_server(('127.0.0.1', 0)); port = s.getsockname()[1]"
+# each holds `port` until its stdin closes
+LISTENER = "s = socket.create_server(('127.0.0.1', port))"
 IPV6_ONLY = """
 s = socket.socket(socket.AF_INET6)
 s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-s.bind(('::', 0)); s.listen(); port = s.getsockname()[1]
+s.bind(('::', port)); s.listen()
 """
-CLIENT = "s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname()); port = c.getsockname()[1]"
-UDP = "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 0)); port = s.getsockname()[1]"
+CLIENT = """
+s = socket.create_server(('127.0.0.1', 0))
+c = socket.create_connection(s.getsockname(), source_address=('127.0.0.1', port))
+"""
+UDP = "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', port))"
 TIME_WAIT = """
-s = socket.create_server(('127.0.0.1', 0)); port = s.getsockname()[1]
+s = socket.create_server(('127.0.0.1', port))
 c = socket.create_connection(('127.0.0.1', port)); a = s.accept()[0]
 a.close(); c.close(); s.close()
 """
@@ -34,12 +38,14 @@ a.close(); c.close(); s.close()
 @contextlib.contextmanager
 def program(holds: str) -> Iterator[tuple[int, int]]:
     """A process that holds a port; its pid and the port."""
-    code = f"import socket, sys\n{holds}\nprint(port, flush=True); sys.stdin.read()"
+    port = free_port()
+    code = f"import socket, sys\nport = {port}\n{holds}\nprint(flush=True); sys.stdin.read()"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdin is not None
         assert holder.stdout is not None
-        yield holder.pid, int(holder.stdout.readline())
+        assert holder.stdout.readline() == "\n", "the port was taken meanwhile"
+        yield holder.pid, port
         holder.stdin.close()
 
 

@@ -39,9 +39,9 @@ WRONG = {
     ("rank0.pt",): "is one checkpoint: there is nothing to compare it with",
     ("rank0.pt", "rank7.pt"): "rank7.pt does not exist",
     ("rank0.pt", "train.py"): "train.py is not a checkpoint",
-    ("rank0.pt", "rank1.pt", "--tolerance", "1e-6"): "options come first",
+    ("rank0.pt", "rank1.pt", "--tolerance", "1e-6"): "put options first",
     ("--tolerance", "-1", "rank0.pt", "rank1.pt"): "--tolerance",
-    ("--tolerance", "1e-6", "--nproc", "2", "train.py"): "without checkpoints",
+    ("--tolerance", "1e-6", "--nproc", "2", "train.py"): "works on checkpoints only",
     ("train.py", "rank0.pt", "rank1.pt"): "to compare checkpoints, leave the script out",
 }
 

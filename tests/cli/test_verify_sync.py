@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ddpdoctor.launch.faults import find_fault
 from ddpdoctor.launch.ranks import our_file
+from ddpdoctor.launch.sick_jobs import find_fault
 
 pytestmark = pytest.mark.timeout(600)
 Answer = tuple[int, dict[str, Any], str]
@@ -122,7 +122,9 @@ def test_a_replay_finds_the_step_that_a_window_hides_the_line_that_wrote_and_the
     assert place["rank"] == 1
     assert "# sick" in fault.read_text().splitlines()[place["line"] - 1]
     if looks == ("--every", "4"):
-        assert any("the first run left steps 4 to 7 open" in note for note in report["notes"]), report["notes"]
+        assert any("the first run narrowed it down to steps 4 to 7" in note for note in report["notes"]), report[
+            "notes"
+        ]
         (differs,) = (one["measured"] for one in report["findings"] if one["code"] == "DDP503")
         assert (differs["index"], differs["extent"]) == ([3, 5], "1 of 1,280 elements")
 

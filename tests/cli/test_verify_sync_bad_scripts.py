@@ -53,7 +53,7 @@ def test_a_script_that_raises_keeps_its_traceback_and_its_exit_code(tmp_path: Pa
     assert report["findings"] == []
     assert "ValueError: no data" in stderr
     assert any(
-        "train.py ended with exit code 1; judged is what its ranks did before" in note for note in report["notes"]
+        "train.py exited with code 1; this report covers the steps before that" in note for note in report["notes"]
     )
 
 
@@ -67,7 +67,7 @@ def test_a_fault_before_the_script_raises_is_still_found(tmp_path: Path) -> None
 def test_os_exit_leaves_no_last_words_and_that_is_said(tmp_path: Path) -> None:
     code, report, stderr = verify(tmp_path, f"{BEGIN}train(3)\ndist.barrier()\nos._exit(0)\n")
     assert (code, report["findings"]) == (0, []), stderr
-    assert any("2 of 2 ranks ended without last words" in note for note in report["notes"])
+    assert any("2 of 2 ranks ended without a final record" in note for note in report["notes"])
 
 
 def test_a_script_without_ddp_and_without_steps_is_undecided(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_model_that_is_wrapped_twice_is_followed_and_said(tmp_path: Path) -> N
     assert report["findings"] == [], report["findings"]
     assert code == 0, stderr
     assert any(
-        "train.py:16 in <module> puts a model under DistributedDataParallel that" in note for note in report["notes"]
+        "train.py:16 in <module> wraps a model in DistributedDataParallel that" in note for note in report["notes"]
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.launch.faults import find_fault
+from ddpdoctor.launch.sick_jobs import find_fault
 from tests.two_nodes import two_nodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from ddpdoctor.launch.faults import find_fault
+from ddpdoctor.launch.sick_jobs import find_fault
 from tests.cli.test_verify_sync import verify
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(600)]

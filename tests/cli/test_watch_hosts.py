@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests import faulty_job
-from tests.links.namespaces import PORT, Hosts, Said, said_by, why_not
+from tests.net.namespaces import PORT, Hosts, Said, said_by, why_not
 
 pytestmark = [
     pytest.mark.root,
@@ -104,7 +104,7 @@ def test_a_host_that_goes_down_is_said_to_be_missing_by_the_one_that_is_left(
     job = run(hosts, tmp_path, "takes-its-node-along", culprit)
     left, gone = (1, "ranks 0-1") if culprit == 0 else (0, "ranks 2-3")
     said = job.report(left)["undecided"][-1]  # after the standstill, where it lasted for long enough to be one
-    assert f"lost a peer, and nothing is known here of {gone} of 4" in said, job.said[left].stderr
+    assert f"lost a peer, and there is no evidence of {gone} of 4" in said, job.said[left].stderr
     assert job.report(left)["findings"] == []
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+from tests.free_port import free_port
 
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch", "--stall-after", "2")
 SECONDS = 100.0
@@ -69,11 +70,6 @@ def script(folder: Path, how: str) -> Path:
     return path
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return str(server.getsockname()[1])
-
-
 def run(*command: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
@@ -87,7 +83,7 @@ def run(*command: str, **environ: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_ranks_of_mp_spawn_are_watched(tmp_path: Path) -> None:
     job = script(tmp_path, SPAWNED)
-    ended = run(*WATCH, "--kill-on-hang", "--", sys.executable, str(job), free_port())
+    ended = run(*WATCH, "--kill-on-hang", "--", sys.executable, str(job), str(free_port()))
     assert ended.returncode == 1
     assert (
         f"DDP307 rank-stuck-outside-collective: rank 1 in fetch (train.py:{line_of('# the line')}) sleeps"
@@ -107,7 +103,7 @@ def test_the_ranks_of_accelerate_launch_are_watched(tmp_path: Path) -> None:
         "--dynamo_backend",
         "no",
         "--main_process_port",
-        free_port(),
+        str(free_port()),
     )
     job = script(tmp_path, ACCELERATED)
     ended = run(*WATCH, "--kill-on-hang", "--", *launch, *where, str(job), ACCELERATE_USE_CPU="true")
@@ -120,7 +116,7 @@ def test_the_ranks_of_accelerate_launch_are_watched(tmp_path: Path) -> None:
 
 def two_nodes(folder: Path, fault: str, *options: str) -> list[subprocess.CompletedProcess[str]]:
     """A job of two nodes with one rank each, of which rank 1 is at fault; both write their case into one directory."""
-    job, port = script(folder, LAUNCHED), free_port()
+    job, port = script(folder, LAUNCHED), str(free_port())
 
     def node(number: int) -> subprocess.CompletedProcess[str]:
         torchrun = (sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1")

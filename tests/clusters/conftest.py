@@ -17,7 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ddpdoctor.launch.program import end, start_guarded
+from ddpdoctor.launch.guarded_process import end, start_guarded
+from tests.free_port import free_port
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")
@@ -147,17 +148,16 @@ def until(condition, complaint: str) -> None:
 
 
 def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    ports: set[int] = set()
+    while len(ports) < number:
+        ports.add(free_port())
+    return sorted(ports)
 
 
 def take_down(daemons: list[subprocess.Popen[str]], env: dict[str, str]) -> None:
     """Cancel what still runs, then end the daemons, the last started first, with all that they started.
 
-    Their warden does the second even where this process is killed.
+    Their subreaper does the second even where this process is killed.
     """
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(["scancel", "--me"], env=env, capture_output=True, timeout=30, check=False)

@@ -84,7 +84,7 @@ def test_procid_as_rank_inside_torchrun_is_named(slurm: Slurm) -> None:
     command = f'TMPDIR=$(mktemp -d); {wrapper} {TORCHRUN} --master-port 29519 "$TMPDIR/wrong_rank.py"; rm -r "$TMPDIR"'
     ended = slurm.run("srun", "-N2", "bash", "-c", command, PROGRAM=program)
     assert "DDP217" in ended.stdout
-    assert "which is what Slurm says" in ended.stdout
+    assert "the values of Slurm" in ended.stdout
 
 
 @pytest.mark.skipif(own_address() == "127.0.0.1", reason="this machine has no address beside loopback (DDP222)")

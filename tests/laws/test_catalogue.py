@@ -12,7 +12,8 @@ import pytest
 from ddpdoctor.case import redact
 from ddpdoctor.engine import all_checks, all_rules, diagnose
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.model import Crashed, Ran, Severity, Skipped
+from ddpdoctor.model import Crashed, Ran, Severity, Skipped, Writer
+from tests.checks import as_json, close_to, place_text
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "findings"
@@ -61,6 +62,13 @@ def test_rule_is_well_worded(check) -> None:
         assert re.fullmatch(r"DDP[1-7]\d\d", code)
 
 
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_facts_about_a_host_are_background_and_steps_are_named(rule) -> None:
+    """A rule of the first family that is not background would outrank what a running job shows."""
+    assert rule.background == (rule.code.startswith("DDP1") or rule.code == "DDP603")
+    assert rule.writer is Writer.NOT_SOUGHT or rule.about_step
+
+
 def test_no_two_rules_explain_each_other() -> None:
     explains = {rule.code: set(rule.explains) for rule in all_rules()}
 
@@ -97,10 +105,10 @@ def test_sick_evidence_gives_this_code_and_no_other(stem: str) -> None:
         assert first.code == stem[:6].upper(), [(finding.code, finding.message) for finding in report.findings]
         assert first.message == case.says
         assert first.ranks == case.ranks
-        if case.hosts:
-            assert first.hosts == case.hosts
-        if case.severity is not None:
-            assert first.severity is case.severity
+        assert first.hosts == case.hosts
+        assert tuple(map(place_text, first.where)) == case.where
+        assert as_json(first.measured) == close_to(as_json(case.measured))
+        assert first.severity is (case.severity or first.rule.severity)
         strangers = [finding for finding in others if finding.code != first.code]
         assert sorted({finding.code for finding in strangers}) == sorted(case.also), [f.message for f in strangers]
         assert all(finding.explained_by for finding in strangers)

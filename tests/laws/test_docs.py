@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -15,7 +16,7 @@ from ddpdoctor import cli
 from ddpdoctor.engine import all_rules
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HELP = re.compile(r"^\$ (ddpdoctor[^\n]*--help)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = [(page, *match) for page in PAGES for match in HELP.findall(page.read_text())]
 
@@ -53,11 +54,44 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_in_links_exist(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        assert anchor in anchors(page.parent / target if target else page), f"{page.name}: {target}#{anchor}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_codes_named_in_pages_exist(page: Path) -> None:
-    known = {rule.code for rule in all_rules()}
-    named = set(re.findall(r"\bDDP[1-7]\d\d\b", page.read_text()))
+    text = page.read_text()
+    known = {rule.code for rule in all_rules()} | set(re.findall(r'code="(DDP\d+)"', text))  # an example names its own
+    named = set(re.findall(r"\bDDP[1-7]\d\d\b", text))
     assert named <= known, f"{page.name} names {sorted(named - known)}"
+
+
+@pytest.fixture(scope="module")
+def texts_of_the_code() -> str:
+    files = [path for top in ("ddpdoctor", "reference_train") for path in (ROOT / top).rglob("*.py")]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
+    return "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_findings_that_a_page_shows_have_the_names_and_remedies_of_today(page: Path, texts_of_the_code: str) -> None:
+    """The beginning of a remedy stands in the code as it is; its end may hold what the evidence said."""
+    rules = {rule.code: rule for rule in all_rules()}
+    shown = re.findall(
+        r"^ *(DDP\d{3}) ([a-z0-9-]+): (.*?)(?=^ *```|^\s*$|^ *DDP)", page.read_text(), re.MULTILINE | re.DOTALL
+    )
+    for code, name, text in shown:
+        assert name == rules[code].name
+        for remedy in re.findall(r"what to do: (.{,30})", text):
+            assert remedy in texts_of_the_code, f"{page.name}: {code} advises otherwise now: {rules[code].remedy}"
 
 
 def test_every_command_has_its_guide() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LAZY = ("torch", "numpy", "pynvml")
+IN_A_RANK = {"torch"}
+IN_A_RANK_WHERE_INSTALLED = {"fingerprint.py": {"numpy", "xxhash"}, "triton_row_hash.py": {"triton"}}
 
 
 def test_import_contracts_hold() -> None:
@@ -38,4 +41,27 @@ def test_import_does_not_pay_for_torch(module: str) -> None:
 def test_checks_never_import_each_other() -> None:
     files = [*(ROOT / "ddpdoctor" / "checks").glob("ddp*.py")]
     offenders = [path.name for path in files if "from ddpdoctor.checks.ddp" in path.read_text()]
+    assert not offenders
+
+
+def imported_by(file: Path) -> set[str]:
+    """The packages outside the standard library that a file imports anywhere; relative imports count as none."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+    return {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names)
+
+
+def test_what_runs_in_a_users_rank_needs_torch_and_nothing_else() -> None:
+    agent = ROOT / "ddpdoctor" / "agent"
+    files = [*(agent / "inside").rglob("*.py"), *(agent / "on_path").rglob("*.py")]
+    assert len(files) > 20
+    offenders = {
+        file.name: more
+        for file in files
+        if (more := imported_by(file) - IN_A_RANK - IN_A_RANK_WHERE_INSTALLED.get(file.name, set()))
+    }
     assert not offenders

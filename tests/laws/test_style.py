@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +34,22 @@ def test_no_file_is_called_utils() -> None:
 
 def test_torch_is_pinned_for_development_only() -> None:
     assert "torch==2.13.0" in (ROOT / "constraints.txt").read_text()
+
+
+DOCUMENTED = ("ddpdoctor/model.py", *(f"ddpdoctor/{folder}" for folder in ("evidence", "agent/inside/schema")))
+
+
+def test_every_field_of_what_parts_exchange_has_its_own_docstring() -> None:
+    """Evidence, findings and what a rank writes are read by people who did not write them."""
+    files = [file for name in DOCUMENTED for file in sorted((ROOT / name).rglob("*.py")) or [ROOT / name]]
+    assert len(files) > 25
+    bare = []
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+                continue
+            for field, after in zip(node.body, [*node.body[1:], None], strict=True):
+                text = after.value if isinstance(after, ast.Expr) else None
+                if isinstance(field, ast.AnnAssign) and not isinstance(text, ast.Constant):
+                    bare.append(f"{file.relative_to(ROOT)}: {node.name}.{ast.unparse(field.target)}")
+    assert not bare, "\n".join(bare)

@@ -123,7 +123,7 @@ def test_a_lost_gpu_is_kept_with_the_reason(gpus: Gpus) -> None:
 
 def test_a_host_without_driver_says_so(tmp_path: Path) -> None:
     source = STAND_IN + "\n\ndef nvmlInit():\n    raise NVMLError(NVML_ERROR_DRIVER_NOT_LOADED)\n"
-    assert answered(tmp_path, source) == {"missing": {"Gpus": "no NVIDIA GPU: the driver is not loaded"}}
+    assert answered(tmp_path, source) == {"missing": {"Gpus": "no NVIDIA GPU (the driver is not loaded)"}}
 
 
 def test_a_pynvml_that_lacks_a_name_costs_one_answer_and_not_all(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Measure what the known-good job reaches, seed by seed: the figures in ddpdoctor/analysis/accuracy_bands.py.
+"""Measure what the reference job reaches, seed by seed: the figures in ddpdoctor/analysis/performance/reference_accuracy.py.
 
     python -m tests.reference_train.accuracy train.py --epochs 3 [--seeds 1 2 3 4 5] [--ranks 1] [OPTION OF THE JOB...]
 

@@ -5,17 +5,30 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import resource
 import signal
-import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from tests.free_port import free_port
+
 ROOT = Path(__file__).parents[2]
 # What takes seconds to import; none of it starts a thread, which a fork would not survive.
 SLOW_IMPORTS = ["torch.nn.parallel", "torch._dynamo", "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook"]
+
+
+@dataclass(frozen=True, slots=True)
+class LittleSpace:
+    """No file of this process may become larger than `limit` bytes."""
+
+    limit: int
+
+    def prepare(self) -> None:
+        """Let it be so for this process."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.limit, self.limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +70,17 @@ def die() -> None:
 
 
 def fork_ranks(
-    program: str, *arguments: str, ranks: int, death: Death | None = None, said: Path | None = None
+    program: str, *arguments: str, ranks: int, fate: Death | LittleSpace | None = None, said: Path | None = None
 ) -> list[BaseProcess]:
     """The ranks of `program`, a module of reference_train, in order.
 
-    Rank 0 may be told where to die. What rank N says goes to the file N in the directory `said`.
+    Rank 0 may be told where to die, or to have little space. What rank N says goes to the file N in the directory `said`.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(SLOW_IMPORTS)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     jobs = [
-        context.Process(target=run_rank, args=(program, arguments, rank, ranks, port, None if rank else death, said))
+        context.Process(target=run_rank, args=(program, arguments, rank, ranks, port, None if rank else fate, said))
         for rank in range(ranks)
     ]
     for job in jobs:
@@ -97,7 +108,7 @@ def run_rank(
     rank: int,
     ranks: int,
     port: int,
-    death: Death | None,
+    fate: Death | LittleSpace | None,
     said: Path | None,
 ) -> None:
     """Be a rank."""
@@ -111,6 +122,6 @@ def run_rank(
     import torch
 
     torch.set_num_threads(1)
-    if death is not None:
-        death.prepare()
+    if fate is not None:
+        fate.prepare()
     importlib.import_module(program).main(arguments)

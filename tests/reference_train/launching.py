@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.free_port import free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,9 +17,7 @@ def start_ranks(
     program: str, *arguments: str, ranks: int, prepare: Callable[[], None] | None = None
 ) -> list[subprocess.Popen[str]]:
     """The ranks of reference_train/PROGRAM, in order; `prepare` runs in each before it begins."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     return [
         subprocess.Popen(
             [sys.executable, str(ROOT / "reference_train" / program), *arguments],

@@ -1,4 +1,4 @@
-"""N ranks reach what one process reaches: the bands of ddpdoctor/analysis/accuracy_bands.py."""
+"""N ranks reach what one process reaches: the bands of ddpdoctor/analysis/performance/reference_accuracy.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.analysis.accuracy_bands import least_accuracy
+from ddpdoctor.analysis.performance.reference_accuracy import least_accuracy
 from tests.reference_train.forked import exit_code, fork_ranks, kill
 
 DATA = Path(os.environ.get("DDPDOCTOR_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))

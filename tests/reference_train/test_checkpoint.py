@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from checkpoint import clear_leftovers, read, save
 from train import BadInput
 
-from tests.reference_train.launching import ended, start_ranks
+from tests.reference_train.forked import LittleSpace, exit_code, fork_ranks, kill
 
 JOB = {"model": "digitnet", "world_size": 2}
 
@@ -67,24 +66,17 @@ def test_what_a_killed_job_left_is_cleared(tmp_path: Path) -> None:
 
 
 def test_no_space_for_a_checkpoint_ends_all_ranks_with_one_clear_error(tmp_path: Path) -> None:
-    def little_space() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))  # a checkpoint has 1.7 MB
-
     log = tmp_path / "log.jsonl"
-    options = (
-        "--max-steps",
-        "3",
-        "--batch-size",
-        "8",
-        "--checkpoint-dir",
-        str(tmp_path / "kept"),
-        "--json-lines",
-        str(log),
-    )
-    first, second = ended(start_ranks("recipe.py", *options, ranks=2, prepare=little_space), seconds=100)
+    options = ("--max-steps", "3", "--batch-size", "8", "--checkpoint-dir", str(tmp_path / "kept"))
+    little = LittleSpace(500_000)  # a checkpoint has 1.7 MB, and rank 0 writes it
+    started = fork_ranks("recipe", *options, "--json-lines", str(log), ranks=2, fate=little, said=tmp_path)
+    try:
+        codes = [exit_code(rank) for rank in started]
+    finally:
+        kill(started)
 
-    assert (first[0], second[0]) == (2, 2)
+    assert codes == [2, 2]
     refused = next(event for line in log.read_text().splitlines() if (event := json.loads(line))["event"] == "refused")
     assert refused["reason"] == f"cannot write the checkpoint {tmp_path / 'kept'}/best.pt: [Errno 27] File too large"
-    assert "Traceback" not in first[2] + second[2]
+    assert not any("Traceback" in (tmp_path / str(rank)).read_text() for rank in range(2))
     assert list((tmp_path / "kept").iterdir()) == []

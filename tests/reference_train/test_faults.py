@@ -9,7 +9,7 @@ import pytest
 
 from ddpdoctor.engine import all_rules
 from ddpdoctor.errors import UsageError
-from ddpdoctor.launch.faults import faults, find_fault
+from ddpdoctor.launch.sick_jobs import faults, find_fault
 
 FAULTS = faults()
 

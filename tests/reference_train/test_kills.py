@@ -72,7 +72,7 @@ def finished_before(moment: str, dice: random.Random, folder: Path, log: Path) -
 def started(folder: Path, log: Path, death: Death | None = None) -> Iterator[list[BaseProcess]]:
     """The ranks of the job; those that are left at the end are killed."""
     ranks = fork_ranks(
-        "recipe", *OPTIONS, "--checkpoint-dir", str(folder), "--json-lines", str(log), ranks=2, death=death
+        "recipe", *OPTIONS, "--checkpoint-dir", str(folder), "--json-lines", str(log), ranks=2, fate=death
     )
     try:
         yield ranks

@@ -15,6 +15,7 @@ from recipe_options import MISTAKES
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import Gate, ParityRun
+from ddpdoctor.model import Severity
 from tests.reference_train.forked import exit_code, fork_ranks, kill
 
 AN_EPOCH = "26"  # the last step of the first epoch is the uneven one
@@ -49,18 +50,6 @@ def test_two_ranks_compute_what_one_process_computes(tmp_path: Path) -> None:
     assert report["measured"]["parity"]["signature"] is None
 
 
-def test_the_smallest_mistake_fails_and_is_named(tmp_path: Path) -> None:
-    code, report = parity(2, tmp_path, "--mistake", "uneven-batches")
-
-    assert code == 1
-    (finding,) = report["findings"]
-    assert finding["code"] == "DDP523"
-    assert finding["message"].startswith(
-        "2 ranks over gloo part from one process: plain: gradient of the uneven step: "
-    )
-    assert finding["details"][0].startswith("it looks like uneven-batches: each rank averages over its own batch")
-
-
 def proof(ranks: int, tmp_path: Path, *arguments: str) -> ParityRun:
     """What ranks of parity.py find."""
     log = tmp_path / "log.jsonl"
@@ -76,6 +65,19 @@ def proof(ranks: int, tmp_path: Path, *arguments: str) -> ParityRun:
 
 def fields(event: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in event.items() if name != "event"}
+
+
+def test_the_smallest_mistake_fails_and_is_named(tmp_path: Path) -> None:
+    found = proof(2, tmp_path, "--steps", AN_EPOCH, "--mistake", "uneven-batches")
+
+    report = diagnose(Evidence(job=(found,)))
+    assert report.exit_code(Severity.FAIL) == 1
+    (finding,) = report.findings
+    assert finding.code == "DDP523"
+    assert finding.message.startswith(
+        "2 gloo ranks diverge from the single-process run: plain: gradient of the uneven step: "
+    )
+    assert finding.details[0].startswith("it looks like uneven-batches: each rank averages over its own batch")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The known-good job: right with any number of ranks, the same twice, and clear about input that it cannot use."""
+"""The reference job: right with any number of ranks, the same twice, and clear about input that it cannot use."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import gzip
 import json
 import shutil
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +13,18 @@ import pytest
 import train
 from train import DIGITS, BadInput, load, name_of, read_idx
 
-ROOT = Path(__file__).parents[2]
-SECONDS = 110
+from tests.reference_train.forked import exit_code, fork_ranks, kill
 
 
-def torchrun(ranks: int, *arguments: str, log: Path | None = None) -> subprocess.CompletedProcess[str]:
-    more = ["--json-lines", str(log)] if log else []
-    program = str(ROOT / "reference_train" / "train.py")
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            f"--nproc-per-node={ranks}",
-            program,
-            *arguments,
-            *more,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
+def run(log: Path, *arguments: str) -> dict[str, Any]:
+    """The end of a run on three ranks, which 1,000 test digits do not divide by."""
+    started = fork_ranks("train", *arguments, "--json-lines", str(log), ranks=3, said=log.parent)
+    try:
+        codes = [exit_code(rank) for rank in started]
+    finally:
+        kill(started)
+    assert codes == [0, 0, 0], (log.parent / "0").read_text()
+    return end_of(log)
 
 
 def end_of(log: Path) -> dict[str, Any]:
@@ -47,14 +33,9 @@ def end_of(log: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def two_runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """The ends of two runs of one epoch on three ranks, which 1,000 test digits do not divide by."""
+    """The ends of two runs of one epoch with the same seed."""
     folder = tmp_path_factory.mktemp("runs")
-    ends = []
-    for name in ("first.jsonl", "second.jsonl"):
-        ended = torchrun(3, "--epochs", "1", log=folder / name)
-        assert ended.returncode == 0, ended.stderr
-        ends.append(end_of(folder / name))
-    return ends
+    return [run(folder / name, "--epochs", "1") for name in ("first.jsonl", "second.jsonl")]
 
 
 def test_two_runs_with_one_seed_end_with_the_same_bits(two_runs: list[dict[str, Any]]) -> None:

@@ -38,8 +38,8 @@ FINDING = CALLED_BY_SOME.finding(
 SYMPTOM = replace(TIMED_OUT.finding("3 ranks timed out\nafter 600 s", ranks=(1, 2, 3)), explained_by="DDP305")
 REPORT = Report(
     outcomes=(
-        Skipped(NO_GPU, "no Gpus: this host has no NVIDIA driver"),
-        Skipped(NOT_OURS, "no FlightRecord: this evidence was not collected", tried=False),
+        Skipped(NO_GPU, "no GPU data: this host has no NVIDIA driver"),
+        Skipped(NOT_OURS, "no flight-recorder dump in the evidence", tried=False),
         Crashed(BROKEN, "ZeroDivisionError: <division> & zero\x00 (limits.py:3)"),
         Ran(CALLED_BY_SOME, (FINDING,)),
         Ran(TIMED_OUT, (SYMPTOM,)),

@@ -21,7 +21,7 @@ def test_the_whole_screen() -> None:
         "undecided: rank 7 never answered",
         "note: rank 2's stderr was cut",
         "DDP184 too-few-files crashed: ZeroDivisionError: <division> & zero (limits.py:3)",
-        "skipped DDP127: no Gpus: this host has no NVIDIA driver",
+        "skipped DDP127: no GPU data: this host has no NVIDIA driver",
         "1 fail, 1 warn (2 checks ran, 1 skipped, 1 crashed)",
     ]
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from tests.ward import scoreboard
-from tests.ward.cases import CASES, Case, strangers
+from tests.ward.cases import CASES, STYLES, Case, strangers
 from tests.ward.jobs import is_root
 from tests.ward.repeats import repeat
 
@@ -22,7 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.repeat:
         return repeat(cases, options.repeat, options.nproc, side_by_side=options.jobs)
     culprits = [options.nproc - 2] if options.culprit is None else options.culprit
-    return scoreboard.run(cases, options.nproc, culprits, others=not options.only_ours, jobs=options.jobs)
+    others = not options.only_ours
+    return scoreboard.run(cases, options.nproc, culprits, styles=options.style, others=others, jobs=options.jobs)
 
 
 def _chosen(names: Sequence[str], *, with_strangers: bool) -> list[Case]:
@@ -41,6 +42,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("cases", nargs="*", help="such as DDP305 (all of that code) or DDP307-lock; all by default")
     parser.add_argument("--nproc", type=int, default=4)
     parser.add_argument("--culprit", type=int, nargs="+", help="default: the last rank but one")
+    parser.add_argument("--style", nargs="+", choices=STYLES, default=STYLES, help="both by default")
     parser.add_argument("--strangers", action="store_true", help="the jobs of tests/ward/strangers too")
     parser.add_argument("--only-ours", action="store_true", help="leave plain torchrun and torchfrtrace out")
     parser.add_argument("--jobs", type=int, default=1, help="how many jobs side by side")

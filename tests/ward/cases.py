@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ddpdoctor.launch.faults import faults
+from ddpdoctor.launch.sick_jobs import faults
 
 FAULTS = faults()
+STYLES = ("gloo", "gpu")  # ranks that sleep in a collective, and ranks that spin behind it, by the stand-in for GPUs
 PATIENT = next(iter(FAULTS.values())).with_name("patient.py")
 STRANGERS = Path(__file__).with_name("strangers")
 HEALTHY = Path(__file__).with_name("healthy")
@@ -43,6 +44,11 @@ class Case:
         if self.program.parent == STRANGERS:
             return self.program.stem
         return f"{self.code}-{self.how}" if self.how else self.code
+
+    @property
+    def styles(self) -> tuple[str, ...]:
+        """In which styles of ranks the job can be run: crashes look alike in both."""
+        return STYLES if self.code.startswith("DDP3") and self.program.parent != STRANGERS else STYLES[:1]
 
     def arguments(self, culprit: int) -> list[str]:
         """The command line of the program."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ddpdoctor.launch.program import Ended, run
+from ddpdoctor.launch.guarded_process import ProgramEnd, run
+from tests import standin
 
 DUMPS_AT_STALL = Path(__file__).with_name("dumps_at_stall")
-STALL_SECONDS = 5.0
+STALL_SECONDS = 15.0  # four ranks that share two cores with other tests may take longer than ten for their first step
 DEADLINE_SECONDS = 180.0  # of one job; on a free machine the longest takes 35
 
 
@@ -23,7 +24,7 @@ DEADLINE_SECONDS = 180.0  # of one job; on a free machine the longest takes 35
 class Watched:
     """How `ddpdoctor watch` ended, and the report that it wrote (without findings where it wrote none)."""
 
-    ended: Ended
+    ended: ProgramEnd
     report: Mapping[str, Any]
 
     @property
@@ -38,37 +39,43 @@ def torchrun(program: Path, nproc: int, arguments: Sequence[str] = ()) -> list[s
     return [*launcher, str(program), *arguments]
 
 
-def environment(culprit: int) -> dict[str, str]:
+def environment(culprit: int, style: str = "gloo") -> dict[str, str]:
     """What a job of the ward finds in its environment."""
-    return {"OMP_NUM_THREADS": "1", "CULPRIT": str(culprit)}
+    return {"OMP_NUM_THREADS": "1", "CULPRIT": str(culprit), **(standin.environment() if style == "gpu" else {})}
 
 
-def plain(command: Sequence[str], *, culprit: int = 1, dumps: Path, still_after: float) -> Ended:
+def plain(
+    command: Sequence[str], *, culprit: int = 1, dumps: Path, still_after: float, style: str = "gloo"
+) -> ProgramEnd:
     """The job as it runs today, ended when it has stood still so long; each rank's flight recorder is left in `dumps`."""
-    leaving = {"PYTHONPATH": str(DUMPS_AT_STALL), "WARD_DUMPS": str(dumps)}
+    env = environment(culprit, style)
+    env |= {"PYTHONPATH": os.pathsep.join(filter(None, (env.get("PYTHONPATH"), str(DUMPS_AT_STALL))))}
+    env |= {"WARD_DUMPS": str(dumps)}
 
     def stands_still() -> bool:
         changed = [dump.stat().st_mtime for dump in dumps.glob("rank_*")]
         return bool(changed) and time.time() - max(changed) > still_after
 
-    return run(command, deadline_seconds=DEADLINE_SECONDS, env={**environment(culprit), **leaving}, poll=stands_still)
+    return run(command, deadline_seconds=DEADLINE_SECONDS, env=env, poll=stands_still)
 
 
 def watch(
     command: Sequence[str],
     *,
     culprit: int = 1,
-    stall_after: float = STALL_SECONDS,
+    stall_after: float | None = None,
     deadline: float = DEADLINE_SECONDS,
+    style: str = "gloo",
 ) -> Watched:
     """The job under `ddpdoctor watch`, which ends it when it hangs."""
     with tempfile.TemporaryDirectory(prefix="ward-") as folder:
         output = Path(folder) / "report.json"
-        options = ["--stall-after", str(stall_after), "--kill-on-hang", "--format", "json", "--output", str(output)]
+        patience = STALL_SECONDS if stall_after is None else stall_after
+        options = ["--stall-after", str(patience), "--kill-on-hang", "--format", "json", "--output", str(output)]
         ended = run(
             [sys.executable, "-m", "ddpdoctor", "watch", *options, "--", *command],
             deadline_seconds=deadline,
-            env=environment(culprit),
+            env=environment(culprit, style),
         )
         report = json.loads(output.read_text()) if output.exists() else {"findings": []}
     return Watched(ended=ended, report=report)

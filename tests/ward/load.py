@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from ddpdoctor.launch.program import end, start_guarded
+from ddpdoctor.launch.guarded_process import end, start_guarded
 
 
 @contextlib.contextmanager

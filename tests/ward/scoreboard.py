@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpdoctor.launch import program
-from ddpdoctor.launch.program import Ended
+from ddpdoctor.launch import guarded_process
+from ddpdoctor.launch.guarded_process import ProgramEnd
 from tests.ward.cases import Case
 from tests.ward.jobs import plain, torchrun, watch
 
@@ -27,6 +28,7 @@ class Row:
     """One sick job, as the three see it. `wrongs` is empty where ddpdoctor is right."""
 
     case: Case
+    style: str
     culprit: int
     nproc: int
     torchrun: str
@@ -37,40 +39,60 @@ class Row:
     def markdown(self) -> str:
         """The row of the table."""
         verdict = "right" if not self.wrongs else "wrong: " + "; ".join(self.wrongs)
-        cells = (self.case.name, str(self.culprit), self.torchrun, self.torchfrtrace, self.ddpdoctor, verdict)
+        cells = (
+            self.case.name,
+            self.style,
+            str(self.culprit),
+            self.torchrun,
+            self.torchfrtrace,
+            self.ddpdoctor,
+            verdict,
+        )
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
-def run(cases: Sequence[Case], nproc: int, culprits: Sequence[int], *, others: bool, jobs: int) -> int:
-    """Print the table and the count; 1 where ddpdoctor was wrong."""
-    print("| job | culprit | torchrun | torchfrtrace | ddpdoctor | |\n|---|---|---|---|---|---|")
-    wrong = total = 0
+def run(
+    cases: Sequence[Case], nproc: int, culprits: Sequence[int], *, styles: Sequence[str], others: bool, jobs: int
+) -> int:
+    """Print the table and the count of each style; 1 where ddpdoctor was wrong."""
+    print("| job | style | culprit | torchrun | torchfrtrace | ddpdoctor | |\n|---|---|---|---|---|---|---|")
+    right: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     with ThreadPoolExecutor(jobs) as pool:
-        asked = [pool.submit(row, case, culprit, nproc, others=others) for case in cases for culprit in culprits]
+        asked = [
+            pool.submit(row, case, culprit, nproc, style=style, others=others)
+            for case in cases
+            for style in styles
+            if style in case.styles
+            for culprit in culprits
+        ]
         for future in asked:
             line = future.result()
             print(line.markdown(), flush=True)
-            wrong += bool(line.wrongs)
-            total += 1
-    print(f"\n{total - wrong} of {total} right, {nproc} ranks")
-    return int(wrong > 0)
+            right[line.style] += not line.wrongs
+            total[line.style] += 1
+    print()
+    for style in total:
+        print(f"{style}: {right[style]} of {total[style]} right, {nproc} ranks")
+    return int(right.total() < total.total())
 
 
-def row(case: Case, culprit: int, nproc: int, *, others: bool) -> Row:
+def row(case: Case, culprit: int, nproc: int, *, style: str, others: bool) -> Row:
     """One job, three times: as it is, leaving dumps for torchfrtrace, and watched."""
     command = torchrun(case.program, nproc, case.arguments(culprit))
     today = trace = ""
     if others:
         with tempfile.TemporaryDirectory(prefix="ward-") as dumps:
-            ended = plain(command, culprit=culprit, dumps=Path(dumps), still_after=STILL_SECONDS)
+            ended = plain(command, culprit=culprit, dumps=Path(dumps), still_after=STILL_SECONDS, style=style)
             today = told_by_torchrun(ended)
             trace = told_by_torchfrtrace(Path(dumps))
-    watched = watch(command, culprit=culprit)
+    watched = watch(command, culprit=culprit, style=style)
     wrongs = case.wrongs(watched.report, culprit, nproc)
     first = next(iter(watched.report["findings"]), None)
     ours = f"{first['code']} {first['message']}" if first else f"nothing (exit code {watched.ended.code})"
     return Row(
         case=case,
+        style=style,
         culprit=culprit,
         nproc=nproc,
         torchrun=today,
@@ -80,7 +102,7 @@ def row(case: Case, culprit: int, nproc: int, *, others: bool) -> Row:
     )
 
 
-def told_by_torchrun(ended: Ended) -> str:
+def told_by_torchrun(ended: ProgramEnd) -> str:
     """What stood on the screen: each rank's last error, and whom torchrun calls the root cause."""
     text = ended.stdout + ended.stderr
     errors = dict.fromkeys(re.findall(r"^(\[rank\d+\]: \w*(?:Error|Exception|Interrupt)\b.*)$", text, re.MULTILINE))
@@ -102,7 +124,7 @@ def told_by_torchfrtrace(dumps: Path) -> str:
     if not list(dumps.glob("rank_*")):
         return "no dumps"
     command = [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", str(dumps), "--prefix", "rank_"]
-    ended = program.run(command, deadline_seconds=60)
+    ended = guarded_process.run(command, deadline_seconds=60)
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     if ended.code:
         return f"crashes: {_short(lines[-1])}" if lines else f"crashes with exit code {ended.code}"

@@ -23,15 +23,23 @@ QUICK = {  # one of each kind of evidence; every rank of four and both of two ha
     "DDP315-only": (4, 0),
     "DDP318": (2, 0),
 }
-WITHOUT_RANKS_OF_A_CPU = {"DDP407", "DDP408", "DDP415", "DDP418"}  # GPUs, or a timeout that no better cause explains
+WITHOUT_RANKS_OF_A_CPU = {  # they need GPUs, are a timeout that no better cause explains, or are told by a log alone
+    "DDP319", "DDP407", "DDP408", "DDP415", "DDP418", "DDP419", "DDP420", "DDP421", "DDP422", "DDP423", "DDP424", "DDP425",
+    "DDP426",
+}  # fmt: skip
+QUICK_ON_GPUS = {
+    "DDP307-sleep": (2, 1)
+}  # by the stand-in; what a rank on a GPU shows differs from gloo in every fault alike
 MATRIX = [
     pytest.param(
         case,
         nproc,
         culprit,
-        id=f"{case.name}-rank-{culprit}-of-{nproc}",
+        style,
+        id=f"{case.name}-rank-{culprit}-of-{nproc}" + ("" if style == "gloo" else f"-{style}"),
     )
     for case in CASES
+    for style in case.styles
     for nproc, culprits in ((4, (0, middle(4), 3)), (2, (0, 1)))
     for culprit in culprits
 ]
@@ -48,8 +56,8 @@ def round_of_the_ward(request: pytest.FixtureRequest) -> Iterator[dict[str, Futu
         pool.shutdown(cancel_futures=True)
 
 
-def examine(case: Case, nproc: int, culprit: int) -> Watched:
-    return watch(torchrun(case.program, nproc, case.arguments(culprit)), culprit=culprit)
+def examine(case: Case, nproc: int, culprit: int, style: str = "gloo") -> Watched:
+    return watch(torchrun(case.program, nproc, case.arguments(culprit)), culprit=culprit, style=style)
 
 
 def judge(case: Case, nproc: int, culprit: int, watched: Watched) -> None:
@@ -63,13 +71,20 @@ def test_the_fault_is_named(case: Case, round_of_the_ward: dict[str, Future[Watc
     judge(case, *QUICK[case.name], round_of_the_ward[case.name].result())
 
 
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in QUICK_ON_GPUS], ids=lambda case: case.name)
+def test_the_fault_is_named_where_ranks_spin(case: Case) -> None:
+    nproc, culprit = QUICK_ON_GPUS[case.name]
+    judge(case, nproc, culprit, examine(case, nproc, culprit, "gpu"))
+
+
 @pytest.mark.matrix
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("case", "nproc", "culprit"), MATRIX)
-def test_the_fault_is_named_whoever_has_it(case: Case, nproc: int, culprit: int) -> None:
+@pytest.mark.parametrize(("case", "nproc", "culprit", "style"), MATRIX)
+def test_the_fault_is_named_whoever_has_it(case: Case, nproc: int, culprit: int, style: str) -> None:
     if case.needs_root and not is_root():
         pytest.skip("this fault needs root")
-    judge(case, nproc, culprit, examine(case, nproc, culprit))
+    judge(case, nproc, culprit, examine(case, nproc, culprit, style))
 
 
 def test_every_hang_and_crash_that_a_cpu_can_show_has_its_fault() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ddpdoctor.launch.faults import faults
+from ddpdoctor.launch.sick_jobs import faults
 from tests.ward.jobs import torchrun, watch
 
 

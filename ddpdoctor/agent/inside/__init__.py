@@ -20,8 +20,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .imports import after_import
-from .rank import Rank
+from .post_import_hook import after_import
+from .rank_process import Rank
 
 C10D = "torch.distributed.distributed_c10d"
 
@@ -33,7 +33,7 @@ def start() -> None:
     features = []
     for name in names:
         with rank.giving_up(f"loading {name}"):
-            features.append(importlib.import_module(f"{__name__}.{name}"))
+            features.append(importlib.import_module(f"{__name__}.{name}_feature"))
     for feature in features:
         _tell(feature, "started", rank, rank)
     after_import(C10D, lambda module: _attach(module, features, rank), rank)
@@ -71,5 +71,5 @@ def _observed(c10d: ModuleType, features: list[ModuleType], rank: Rank) -> Calla
 def _tell(feature: ModuleType, event: str, rank: Rank, *arguments: object) -> None:
     function = getattr(feature, event, None)
     if function is not None:
-        with rank.giving_up(f"{feature.__name__.rpartition('.')[2]} ({event})"):
+        with rank.giving_up(f"{feature.__name__.rpartition('.')[2].removesuffix('_feature')} ({event})"):
             function(*arguments)

@@ -5,36 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .budget import Budget
-from .journal import Journal, user_line
-from .prints import Prints, tensors_in
+from .overhead_budget import Budget
+from .schema.training_trace import Evaluation
+from .tensor_digests import Digests, tensors_in
+from .trace_writer import TraceWriter, user_line
 
 SEEN_BATCHES = 8  # whose content tells whether ranks evaluate the same samples
 
 
-class Evaluation:
+class EvaluationLog:
     """The evaluation that is going on, if any. `collectives` counts those that the user's code has called so far."""
 
-    def __init__(self, journal: Journal, budget: Budget, prints: Prints, collectives: Callable[[], int]) -> None:
-        self._journal, self._budget, self._prints, self._collectives = journal, budget, prints, collectives
-        self._found: dict[str, Any] | None = None
+    def __init__(self, trace: TraceWriter, budget: Budget, digests: Digests, collectives: Callable[[], int]) -> None:
+        self._trace, self._budget, self._digests, self._collectives = trace, budget, digests, collectives
+        self._current: Evaluation | None = None  # its collectives are those before it, until it is over
 
     def forward(self, inputs: Any) -> None:  # noqa: ANN401
         """The model is about to evaluate a batch."""
-        if self._found is None:
-            self._found = {"batches": 0, "samples": 0, "input": "", "since": self._collectives(), "line": user_line()}
-        found = self._found
-        found["batches"] += 1
+        current = self._current
+        if current is None:
+            current = Evaluation(
+                step=0, batches=0, samples=0, input="", collectives=self._collectives(), line=user_line()
+            )
         first = next(tensors_in(inputs), None)
-        if first is not None and first.dim():
-            found["samples"] += first.shape[0]
-        if found["batches"] <= SEEN_BATCHES:
+        samples = first.shape[0] if first is not None and first.dim() else 0
+        seen = ""
+        if current.batches < SEEN_BATCHES:
             with self._budget:
-                found["input"] += self._prints.of(tensors_in(inputs))
+                seen = self._digests.of(tensors_in(inputs))
+        self._current = current._replace(
+            batches=current.batches + 1, samples=current.samples + samples, input=current.input + seen
+        )
 
     def over(self, step: int) -> None:
         """Training goes on, or ends: write down the evaluation before `step`, if there was one."""
-        found, self._found = self._found, None
-        if found is not None:
-            collectives = self._collectives() - found.pop("since")
-            self._journal.write("evaluation", step=step, collectives=collectives, **found)
+        current, self._current = self._current, None
+        if current is not None:
+            self._trace.write(current._replace(step=step, collectives=self._collectives() - current.collectives))

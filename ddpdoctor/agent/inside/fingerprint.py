@@ -25,7 +25,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from . import fused
+from . import triton_row_hash
 
 Method = Literal["linear", "xxh3"]
 
@@ -102,7 +102,9 @@ def row_hashes(words: Tensor) -> Tensor:
     """
     width = words.shape[1]
     if words.is_cuda:
-        return fused.row_hashes(words, weights("low", width, words.device), weights("high", width, words.device))
+        return triton_row_hash.row_hashes(
+            words, weights("low", width, words.device), weights("high", width, words.device)
+        )
     own, high, last = _split_weights(width)
     hashes = (words[:, -1] >> 32).bitwise_and_(HALF).mul_(last)
     later = _half_a_word_later(words)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from weakref import WeakValueDictionary
 
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from .budget import Budget
-from .journal import Journal
-from .mesh import is_meshed
-from .origins import Origins
-from .prints import Prints, exact
-from .projection import projection
-from .wrapped import Models
+from .ddp_models import Models
+from .dtensor import is_meshed
+from .gradient_projection import projection
+from .overhead_budget import Budget
+from .parameter_origin import Origins
+from .schema.training_trace import Gradients
+from .tensor_digests import Digests, numbers_of
+from .trace_writer import TraceWriter
 
 
-class Gradients:
-    """Hooks on parameters that project each local gradient of a window; `read` says what became of them."""
+class GradientHooks:
+    """Hooks on parameters that project each local gradient of a window; `read` returns what became of them."""
 
-    def __init__(self, journal: Journal, budget: Budget, prints: Prints, models: Models) -> None:
-        self._observed = journal.observing(self._accumulated)
-        self._budget, self._prints, self._models = budget, prints, models
+    def __init__(self, trace: TraceWriter, budget: Budget, digests: Digests, models: Models) -> None:
+        self._observed = trace.observing(self._accumulated)
+        self._budget, self._digests, self._models = budget, digests, models
         self._known: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
         self._hooks: list[RemovableHandle] = []
         self._local: dict[int, tuple[int, Tensor]] = {}
@@ -53,7 +53,7 @@ class Gradients:
             hook.remove()
         self._hooks.clear()
 
-    def read(self, optimizer: Optimizer, origins: Origins) -> dict[str, Any]:
+    def read(self, optimizer: Optimizer, origins: Origins) -> Gradients:
         """The gradients that `optimizer` steps with: fingerprints, projections before and after, and DDP's part in them."""
         stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
         owners = {
@@ -62,23 +62,24 @@ class Gradients:
             if p.grad is not None and id(p) in stepped
         }
         local = [self._local.get(id(p)) for p, _ in owners.values()]
-        values = exact(
+        values = numbers_of(
             [*(projection(grad) for _, grad in owners.values()), *(pair[1] for pair in local if pair is not None)]
         )
-        mine = iter(values[len(owners) :])
+        local_values = iter(values[len(owners) :])
         standings = {name: self._models.standing(name, p) for name, (p, _) in owners.items()}
-        return {
-            "gradients": self._prints.by_name({name: grad for name, (_, grad) in owners.items()}),
-            "projected": values[: len(owners)],
-            "local": [None if pair is None else next(mine) for pair in local],
-            "counts": [0 if pair is None else pair[0] for pair in local],
-            "managed": list(standings.values()),
-            "origins": {
+        return Gradients(
+            names=list(owners),
+            digests=self._digests.joined([grad for _, grad in owners.values()]),
+            reduced=values[: len(owners)],
+            local=[None if pair is None else next(local_values) for pair in local],
+            counts=[0 if pair is None else pair[0] for pair in local],
+            standings=list(standings.values()),
+            origins={
                 name: line
                 for name, (p, _) in owners.items()
                 if standings[name] != "reduced" and (line := origins.of(p, standings[name])) is not None
             },
-        }
+        )
 
     def _accumulated(self, parameter: Tensor) -> None:
         """A local gradient is complete; DDP has not reduced it yet."""

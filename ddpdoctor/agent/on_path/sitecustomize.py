@@ -45,9 +45,9 @@ if os.environ.get("DDPDOCTOR_AGENT"):
         try:
             name = os.path.join(os.environ["DDPDOCTOR_AGENT_DIR"], f"{os.getpid()}.gave-up")
             with open(name, "a", encoding="utf-8") as file:
-                import json
+                import json  # a `GaveUp` of schema/rank_end.py, which may be what could not be loaded
 
-                file.write(json.dumps({"rank": os.environ.get("RANK", "?"), "what": "starting", "why": repr(error)}))
+                file.write(json.dumps([os.environ.get("RANK", "?"), "starting", repr(error)]) + "\n")
         except Exception:
             pass
 _chain()

@@ -11,10 +11,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 def main() -> None:
     dist.init_process_group("gloo")
-    odd = dist.get_rank() == int(os.environ["CULPRIT"])
+    minority = dist.get_rank() == int(os.environ["CULPRIT"])
     model = DistributedDataParallel(nn.Linear(5, 5))
     model(torch.randn(2, 5)).sum().backward()
-    mine = {"lr": 0.1, "schedule": (lambda step: 1 / step) if odd else "inverse"}
+    mine = {"lr": 0.1, "schedule": (lambda step: 1 / step) if minority else "inverse"}
     configurations = [None] * dist.get_world_size()
     dist.all_gather_object(configurations, mine)
     dist.destroy_process_group()

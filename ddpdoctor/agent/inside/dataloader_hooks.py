@@ -1,0 +1,162 @@
+"""Which samples per rank trained on: the indices that its data loaders drew, epoch by epoch, workers included."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .schema.source_line import SourceLine
+from .schema.training_trace import BatchPosition, Epoch
+from .trace_writer import TraceWriter, user_line
+
+MOST_INDICES = 1 << 24  # beyond 16 million samples an epoch is not written down
+
+
+class LoaderEpoch:
+    """One pass over one data loader, as far as the loop went; `place` are its loader and number among those trained on."""
+
+    def __init__(self, loader: int, length: int | None, line: SourceLine | None, sampler: str) -> None:
+        self.loader, self.length, self.line, self.sampler = loader, length, line, sampler
+        self.place: tuple[int, int] | None = None
+        self.drawn: deque[Any] = deque()
+        self.indices = array("q")
+        self.batches = 0
+        self.known = True
+        self.finished = False
+
+    def consume(self) -> None:
+        """The loop received the batch that was drawn first among those it has not received."""
+        self.batches += 1
+        batch = self.drawn.popleft() if self.drawn else None
+        for index in batch if isinstance(batch, (list, tuple)) else [batch]:
+            if isinstance(index, int):
+                self.indices.append(index)
+            else:
+                self.known = False
+
+    def record(self, loader: int, number: int) -> Epoch:
+        """What is written down of it."""
+        known = self.known and len(self.indices) <= MOST_INDICES
+        return Epoch(
+            loader=loader,
+            number=number,
+            length=self.length,
+            batches=self.batches,
+            finished=self.finished,
+            line=self.line,
+            sampler=self.sampler,
+            indices=base64.b64encode(zlib.compress(self.indices.tobytes())).decode() if known else None,
+        )
+
+
+class Batches:
+    """Follows every data loader of this process, and numbers the epochs that are trained on: a rank may evaluate alone."""
+
+    def __init__(self, trace: TraceWriter) -> None:
+        self._trace = trace
+        self._loaders: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._epochs: WeakKeyDictionary[Any, LoaderEpoch] = WeakKeyDictionary()
+        self._count = 0
+        self._open: list[LoaderEpoch] = []
+        self._current: LoaderEpoch | None = None  # whose batch the loop received last
+        self._training: LoaderEpoch | None = None
+        self._trained: dict[int, list[int]] = {}  # by loader: its number among those trained on, and that of its epoch
+
+    @property
+    def position(self) -> BatchPosition | None:
+        """The batch received last, of the epoch that was trained on last."""
+        epoch = self._training
+        return None if epoch is None or epoch.place is None else BatchPosition(epoch.place[1], epoch.batches)
+
+    def trained(self) -> None:
+        """A model is trained on the batch that the loop received last."""
+        epoch = self._training = self._current or self._training
+        if epoch is not None and epoch.place is None:
+            numbers = self._trained.setdefault(epoch.loader, [len(self._trained), -1])
+            numbers[1] += 1
+            epoch.place = numbers[0], numbers[1]
+
+    def install(self) -> None:
+        """Follow `torch.utils.data.DataLoader`."""
+        from torch.utils.data import DataLoader
+        from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+        observe = self._trace.observing
+        started, drew = observe(self._started), observe(self._drew)
+        received, finished = observe(self._received), observe(self._finished)
+        iterate: Any = DataLoader.__iter__
+        receive: Any = _BaseDataLoaderIter.__next__
+        draw: Any = _BaseDataLoaderIter._next_index  # noqa: SLF001 - the only place that knows the indices
+
+        def __iter__(loader: Any) -> Iterator[Any]:  # noqa: ANN401, N807
+            iterator: Iterator[Any] = iterate(loader)
+            started(loader, iterator)
+            return iterator
+
+        def _next_index(iterator: Any) -> Any:  # noqa: ANN401
+            index = draw(iterator)
+            drew(iterator, index)
+            return index
+
+        def __next__(iterator: Any) -> Any:  # noqa: ANN401, N807
+            try:
+                batch = receive(iterator)
+            except StopIteration:
+                finished(iterator)
+                raise
+            received(iterator)
+            return batch
+
+        DataLoader.__iter__ = __iter__  # type: ignore[method-assign,assignment]
+        _BaseDataLoaderIter._next_index = _next_index  # type: ignore[method-assign]  # noqa: SLF001
+        _BaseDataLoaderIter.__next__ = __next__  # type: ignore[method-assign,assignment]
+
+    def close(self) -> None:
+        """Write down the epochs that are still open."""
+        for epoch in self._open:
+            self._write(epoch)
+        self._open.clear()
+
+    def _started(self, loader: Any, iterator: Any) -> None:  # noqa: ANN401
+        if loader not in self._loaders:
+            self._loaders[loader] = self._count
+            self._count += 1
+        number = self._loaders[loader]
+        for epoch in [epoch for epoch in self._open if epoch.loader == number]:
+            self._write(epoch)
+            self._open.remove(epoch)
+        length = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
+        sampler = type(getattr(loader, "sampler", None)).__name__
+        epoch = LoaderEpoch(number, length, user_line(), sampler)
+        early = self._epochs.get(iterator)
+        if early is not None:  # workers are fed before `__iter__` returns
+            waiting = getattr(iterator, "_tasks_outstanding", 0)
+            epoch.drawn = deque(list(early.drawn)[max(len(early.drawn) - waiting, 0) :])
+        self._epochs[iterator] = epoch
+        self._open.append(epoch)
+
+    def _write(self, epoch: LoaderEpoch) -> None:
+        if epoch.place is not None:
+            self._trace.write(epoch.record(*epoch.place))
+
+    def _drew(self, iterator: Any, index: Any) -> None:  # noqa: ANN401
+        epoch = self._epochs.get(iterator)
+        if epoch is None:
+            epoch = self._epochs[iterator] = LoaderEpoch(-1, None, None, "")
+        epoch.drawn.append(index)
+
+    def _received(self, iterator: Any) -> None:  # noqa: ANN401
+        epoch = self._epochs.get(iterator)
+        if epoch is not None:
+            epoch.consume()
+            self._current = epoch
+
+    def _finished(self, iterator: Any) -> None:  # noqa: ANN401
+        epoch = self._epochs.get(iterator)
+        if epoch is not None:
+            epoch.finished = True

@@ -1,0 +1,151 @@
+"""The models under DistributedDataParallel, as they were when they were wrapped, and what has become of them since.
+
+Those that are in training are kept; earlier ones, of a fold or a trial that is over, live as long as the user lets them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakSet
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .dtensor import is_meshed
+from .named_tensors import unwrapped
+from .schema.source_line import SourceLine
+from .trace_writer import user_line
+
+
+class WrappedModel:
+    """One wrapped model. `reduced` holds the ids of the parameters whose gradients DDP reduces.
+
+    `bypassed` is the user's line that called the module and not its wrapper, where nothing called the wrapper since the last
+    step with its gradients.
+    """
+
+    def __init__(self, ddp: nn.Module, prefix: str) -> None:
+        module = unwrapped(ddp)
+        self._kept: nn.Module | None = module
+        self._module = weakref.ref(module)
+        self.prefix = prefix
+        ignored = set(getattr(ddp, "parameters_to_ignore", ()))
+        self._names = {id(p): prefix + name for name, p in module.named_parameters()}
+        self._frozen = {prefix + name for name, p in module.named_parameters() if not p.requires_grad}
+        self.reduced = {id(p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored}
+        self.bypassed: SourceLine | None = None
+        self._wrapper_called = False
+        self._stepped = False
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The user's module; None where it is gone."""
+        return self._module()
+
+    @property
+    def in_training(self) -> bool:
+        """Whether it is kept, and compared."""
+        return self._kept is not None
+
+    def let_go(self) -> None:
+        """Other models are trained from here on."""
+        self._kept = None
+
+    def forward(self, *, wrapper: bool) -> None:
+        """Its wrapper's forward begins, or its own: it is in training."""
+        self._kept = self.module
+        if self._stepped:
+            self._stepped = self._wrapper_called = False
+            self.bypassed = None
+        self._wrapper_called |= wrapper
+        self.bypassed = None if self._wrapper_called else user_line()
+
+    def step(self, optimizer: Optimizer) -> None:
+        """`optimizer` has stepped."""
+        first = [group["params"][0] for group in optimizer.param_groups if group["params"]]
+        self._stepped |= any(id(parameter) in self._names for parameter in first)
+
+    def standing(self, name: str, parameter: Tensor) -> str | None:
+        """`reduced`, or why DDP does not reduce the parameter that is called `name` here; None where it is not of this model."""
+        if id(parameter) in self.reduced:
+            return "reduced"
+        if name.startswith("param_groups[") or not name.startswith(self.prefix):
+            return None
+        if id(parameter) in self._names:
+            return "unfrozen" if name in self._frozen else "ignored"
+        return "replaced" if name in self._names.values() else "added"
+
+    def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Every parameter with its name."""
+        if self._kept is not None:
+            for name, parameter in self._kept.named_parameters():
+                yield self.prefix + name, parameter
+
+    def buffers(self) -> dict[str, Tensor]:
+        """Every buffer by name."""
+        named = self._kept.named_buffers() if self._kept is not None else ()
+        return {self.prefix + name: buffer for name, buffer in named if not is_meshed(buffer)}
+
+
+class Models:
+    """All wrapped models of a rank in the order in which they were wrapped; those that are in training are iterated over."""
+
+    def __init__(self) -> None:
+        self._models: dict[int, WrappedModel] = {}
+        self._steppers: WeakSet[Optimizer] = WeakSet()
+        self.count = 0
+
+    def __iter__(self) -> Iterator[WrappedModel]:
+        return (model for model in self._models.values() if model.in_training)
+
+    def of(self, module: nn.Module) -> WrappedModel | None:
+        """The model that `module` is, or wraps."""
+        module = unwrapped(module)
+        model = self._models.get(id(module))
+        return model if model is not None and model.module is module else None
+
+    def let_go(self) -> None:
+        """Other models are trained from here on: forget those that are gone, and keep none of the others."""
+        for model in self:
+            model.let_go()
+        self._models = {key: model for key, model in self._models.items() if model.module is not None}
+
+    def add(self, ddp: Any) -> bool:  # noqa: ANN401
+        """Remember a wrapped model as it is now, and return whether it was wrapped before: then it keeps its prefix."""
+        before = self.of(ddp)
+        if before is None:
+            self.count += 1
+        prefix = before.prefix if before is not None else f"model{self.count}:" if self.count > 1 else ""
+        self._models[id(unwrapped(ddp))] = WrappedModel(ddp, prefix)
+        return before is not None
+
+    def are_stepped_by(self, optimizer: Optimizer) -> bool:
+        """Whether `optimizer` has a parameter of a wrapped model; of no other than these, where nothing is wrapped."""
+        if self.count and optimizer not in self._steppers:
+            stepped = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+            modules = (model.module for model in self._models.values())
+            own = (parameter for module in modules if module is not None for parameter in module.parameters())
+            if not any(id(parameter) in stepped for parameter in own):
+                return False
+            self._steppers.add(optimizer)
+        return True
+
+    def parameters(self, optimizer: Optimizer | None = None) -> dict[str, Tensor]:
+        """Every parameter by name: of the wrapped models, then those that only the optimizer knows; no sharded ones."""
+        named: dict[str, Tensor] = {
+            name: parameter for model in self for name, parameter in model.parameters() if not is_meshed(parameter)
+        }
+        known = {id(parameter) for parameter in named.values()}
+        for place, group in enumerate(optimizer.param_groups if optimizer is not None else ()):
+            for number, parameter in enumerate(group["params"]):
+                if id(parameter) not in known and not is_meshed(parameter):
+                    named[f"param_groups[{place}]['params'][{number}]"] = parameter
+        return named
+
+    def standing(self, name: str, parameter: Tensor) -> str:
+        """What DDP makes of a parameter: `reduced`, or why it does not reduce it."""
+        standings = (model.standing(name, parameter) for model in self)
+        found = next((standing for standing in standings if standing is not None), None)
+        return found or ("outside" if self.count else "no model")

@@ -1,0 +1,116 @@
+"""What of a model and an optimizer must be equal on all replicas: parameters, buffers, optimizer state; by user name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .dtensor import is_meshed
+
+Role = Literal["parameter", "buffer", "optimizer state"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One tensor: `structure` is all but its bytes. `tied_to` is the name of the tensor that it shares its bytes with."""
+
+    role: Role
+    name: str
+    tensor: Tensor
+    structure: dict[str, Any]
+    tied_to: str = ""
+
+
+def inventory(model: nn.Module, optimizer: Optimizer | None = None) -> list[Item]:
+    """Every parameter, buffer and state tensor, in the model's own order; tied ones point to the first of them.
+
+    Names are the user's: what a wrapper (DistributedDataParallel, torch.compile) puts before them is left out. Of a tensor
+    on a device mesh (DTensor) the structure tells the whole's shape, and how it lies on the mesh.
+    """
+    items: list[Item] = []
+    seen: dict[int, str] = {}
+    listed: tuple[tuple[Role, Iterator[tuple[str, Tensor]]], ...] = (
+        ("parameter", unwrapped(model).named_parameters(remove_duplicate=False)),
+        ("buffer", unwrapped(model).named_buffers(remove_duplicate=False)),
+        ("optimizer state", optimizer_state(model, optimizer)),
+    )
+    for role, pairs in listed:
+        for name, tensor in pairs:
+            tied_to = seen.setdefault(id(tensor), name)
+            items.append(_item(role, name, tensor, "" if tied_to == name else tied_to))
+    return items
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The user's module inside DistributedDataParallel, DataParallel and torch.compile."""
+    while True:
+        if isinstance(model, (nn.parallel.DistributedDataParallel, nn.DataParallel)):
+            model = model.module
+        elif isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):
+            model = inner
+        else:
+            return model
+
+
+def optimizer_state(model: nn.Module | None, optimizer: Optimizer | None) -> Iterator[tuple[str, Tensor]]:
+    """The optimizer's state as `weight.exp_avg`: tensors as they are, numbers as tensors; in order of its parameters."""
+    if optimizer is None:
+        return
+    names = (
+        {id(parameter): name for name, parameter in unwrapped(model).named_parameters()} if model is not None else {}
+    )
+    for place, group in enumerate(optimizer.param_groups):
+        for number, parameter in enumerate(group["params"]):
+            name = names.get(id(parameter), f"param_groups[{place}]['params'][{number}]")
+            state = optimizer.state.get(parameter, {})
+            for key in sorted(state, key=str):
+                value = _as_tensor(state[key])
+                if value is not None:
+                    yield f"{name}.{key}", value
+
+
+def structure_digest(items: list[Item]) -> bytes:
+    """16 bytes over names, order, dtypes, shapes, strides, requires_grad and ties of all items."""
+    text = json.dumps([(item.role, item.name, item.structure, item.tied_to) for item in items])
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _item(role: Role, name: str, tensor: Tensor, tied_to: str) -> Item:
+    structure = {
+        "dtype": str(tensor.dtype).removeprefix("torch.") + _lies(tensor),
+        "shape": list(tensor.shape),
+        "stride": _stride(tensor),
+        "requires_grad": tensor.requires_grad,
+    }
+    return Item(role, name, tensor, structure, tied_to)
+
+
+def _lies(tensor: Any) -> str:  # noqa: ANN401
+    """How a DTensor lies on its mesh."""
+    return f" as {list(tensor.placements)} on a mesh of {list(tensor.device_mesh.shape)}" if is_meshed(tensor) else ""
+
+
+def _stride(tensor: Tensor) -> list[int] | str:
+    """The strides, 0 where a dimension of one element makes them meaningless; the layout's name where there are none."""
+    if tensor.layout is not torch.strided:
+        return str(tensor.layout).removeprefix("torch.")
+    if tensor.numel() == 0:
+        return [0] * tensor.dim()
+    return [0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
+
+
+def _as_tensor(value: Any) -> Tensor | None:  # noqa: ANN401 - optimizers keep what they like
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (bool, int)):
+        return torch.tensor(int(value), dtype=torch.int64) if abs(int(value)) < 1 << 63 else None
+    if isinstance(value, float):
+        return torch.tensor(value, dtype=torch.float64)
+    return None

@@ -1,0 +1,117 @@
+"""What optimizers step with besides tensors, and the user's lines that gave it to them: made, loaded, scheduled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import Tensor
+from torch.optim import Optimizer, lr_scheduler
+
+from .schema.source_line import SourceLine
+from .trace_writer import TraceWriter, user_line
+
+SCHEDULED = "lr"
+SCHEDULES = tuple(
+    kind
+    for kind in vars(lr_scheduler).values()
+    if isinstance(kind, type) and issubclass(kind, lr_scheduler.LRScheduler) and "step" in vars(kind)
+)
+
+
+class Settings:
+    """Every option of every parameter group; `lines` and `loaded` tell where the present ones come from."""
+
+    def __init__(self) -> None:
+        self._given: WeakKeyDictionary[Optimizer, dict[tuple[int, str], tuple[str, SourceLine]]] = WeakKeyDictionary()
+        self._loaded: WeakKeyDictionary[Optimizer, SourceLine] = WeakKeyDictionary()
+
+    def install(self, trace: TraceWriter) -> None:
+        """Follow parameter groups, loaded state dicts and the steps of learning-rate schedules."""
+        grouped, loads, scheduled = map(trace.observing, (self.grouped, self.loads, self.scheduled))
+        _after(Optimizer, "add_param_group", grouped)
+        _after(Optimizer, "load_state_dict", loads)
+        for schedule in SCHEDULES:
+            _after(schedule, "step", scheduled)
+
+    @property
+    def optimizers(self) -> list[Optimizer]:
+        """All that have been made and are still there."""
+        return list(self._given)
+
+    def of(self, optimizer: Optimizer) -> dict[str, str]:
+        """Every option by name, as text."""
+        return {_name(optimizer, *key): text for key, text in _options(optimizer)}
+
+    def lines(self, optimizer: Optimizer) -> list[tuple[SourceLine, list[str]]]:
+        """The lines that gave it the options which it has now, each with their names."""
+        found: dict[SourceLine, list[str]] = {}
+        given = self._given.get(optimizer, {})
+        for key, text in _options(optimizer):
+            given_text, line = given.get(key, ("", None))
+            if line is not None and given_text == text:
+                found.setdefault(line, []).append(_name(optimizer, *key))
+        return list(found.items())
+
+    def loaded(self, optimizer: Optimizer) -> SourceLine | None:
+        """Where its state dict was loaded, if that was since its last step."""
+        return self._loaded.get(optimizer)
+
+    def stepped(self, optimizer: Optimizer) -> None:
+        """It has stepped: its state is no longer what was loaded."""
+        self._loaded.pop(optimizer, None)
+
+    def grouped(self, optimizer: Optimizer) -> None:
+        """A parameter group was added, by the constructor or later."""
+        place = len(optimizer.param_groups) - 1
+        self._note(optimizer, (option for option in _options(optimizer) if option[0][0] == place))
+
+    def loads(self, optimizer: Optimizer) -> None:
+        """A state dict was loaded."""
+        line = user_line()
+        if line is not None:
+            self._loaded[optimizer] = line
+        self._note(optimizer, _options(optimizer))
+
+    def scheduled(self, schedule: Any) -> None:  # noqa: ANN401 - a scheduler of whatever kind
+        """A schedule has stepped: it may have written learning rates."""
+        optimizer = getattr(schedule, "optimizer", None)
+        if isinstance(optimizer, Optimizer):
+            rates = (((place, SCHEDULED), group[SCHEDULED]) for place, group in enumerate(optimizer.param_groups))
+            self._note(optimizer, ((key, _text(rate)) for key, rate in rates))
+
+    def _note(self, optimizer: Optimizer, options: Iterable[tuple[tuple[int, str], str]]) -> None:
+        line = user_line()
+        given = self._given.setdefault(optimizer, {})
+        for key, text in options:
+            if line is not None and given.get(key, ("",))[0] != text:
+                given[key] = text, line
+
+
+def _after(owner: Any, name: str, observer: Any) -> None:  # noqa: ANN401
+    method = getattr(owner, name)
+
+    @functools.wraps(method)
+    def followed(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        result = method(self, *args, **kwargs)
+        observer(self)
+        return result
+
+    setattr(owner, name, followed)
+
+
+def _options(optimizer: Optimizer) -> Iterable[tuple[tuple[int, str], str]]:
+    for place, group in enumerate(optimizer.param_groups):
+        for name, value in group.items():
+            if name != "params":
+                yield (place, name), _text(value)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - a number, a flag, a tuple, a tensor of one element
+    return repr(value.item() if isinstance(value, Tensor) and value.numel() == 1 else value)
+
+
+def _name(optimizer: Optimizer, place: int, name: str) -> str:
+    return f"{name}[{place}]" if len(optimizer.param_groups) > 1 else name

@@ -1,0 +1,63 @@
+"""How often a rank looks closely: at every Kth step, or as often as a small share of the job's time allows."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from .trace_writer import TraceWriter
+
+FIRST_SECONDS = 0.05  # what following may cost before the job has run for long
+SHARE = 0.01  # of the job's time that following may cost after that
+SPARSEST = 1 << 14
+
+
+class Budget:
+    """Which steps are audited, by what all observers have cost so far.
+
+    Inside `with budget:` autograd and autocast do not touch what is computed. Blocks are not nested.
+    """
+
+    def __init__(self, trace: TraceWriter, every: int) -> None:
+        self._trace = trace
+        self._every = every
+        self._start = time.perf_counter()
+        self._last: int | None = None
+        self.interval = every or 1
+
+    @property
+    def seconds(self) -> float:
+        """Since the rank joined."""
+        return time.perf_counter() - self._start
+
+    def restart(self) -> None:
+        """The clock starts again."""
+        self._last = None
+
+    def take(self, clock: int) -> bool:
+        """Whether the window that begins at `clock` is audited; intervals divide each other, so that ranks share audits."""
+        if self._last is not None and clock // self.interval <= self._last // self.interval:
+            return False
+        self._last = clock
+        return True
+
+    def adapt(self, *, audited: bool) -> None:
+        """Audit more rarely where that costs too much, and more often where it costs little."""
+        if self._every:
+            return
+        allowed = FIRST_SECONDS + SHARE * self.seconds
+        if audited and self._trace.spent > allowed and self.interval < SPARSEST:
+            self.interval *= 2
+        elif self._trace.spent < allowed / 2 and self.interval > 1:
+            self.interval //= 2
+
+    def __enter__(self) -> None:
+        self._guard = torch.no_grad()
+        self._cast = torch.autocast("cpu", enabled=False)
+        self._guard.__enter__()
+        self._cast.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._cast.__exit__(*error)
+        self._guard.__exit__(*error)

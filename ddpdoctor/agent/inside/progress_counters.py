@@ -1,0 +1,79 @@
+"""Counts how far a rank has come, and records where its iterations fall among its collectives."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from typing import Any
+
+from .call_log import CallLog
+from .collective_hooks import CollectiveHooks
+from .loop_counter import Turns
+from .schema.call_ring import NO_SEQ
+
+
+def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
+    """Count from now on, in `log`: optimizer steps, training forwards of wrapped models, batches drawn."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def step(_optimizer: Any, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
+        if log.rank.is_here():
+            log.ring.count_step()
+
+    register_optimizer_step_post_hook(step)
+    _count_forwards(log, hooks)
+    _count_batches(log, hooks)
+
+
+def _collectives_so_far(hooks: CollectiveHooks) -> int:
+    """How many collectives the default group has made."""
+    group = hooks.default_group()
+    return hooks.made(group) if group is not None else NO_SEQ
+
+
+def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:
+    """Wrap the forward of the class: a hook on the user's model would be pickled with it."""
+    from torch import is_grad_enabled
+    from torch.compiler import is_compiling
+    from torch.nn.parallel.distributed import DistributedDataParallel
+
+    forward = DistributedDataParallel.forward
+    turns = Turns(log.is_users)
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
+        if not is_compiling() and is_grad_enabled() and log.rank.is_here():
+            log.ring.count_forward()
+            with log.rank.giving_up("recording forwards"):
+                turn = turns.now(sys._getframe(1))  # noqa: SLF001
+                seq = _collectives_so_far(hooks)
+                log.ring.forward(log.place(1), seq=seq, number=log.ring.forwards, turn=turn)
+        return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+
+    # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
+    counted.__code__ = counted.__code__.replace(co_filename=forward.__code__.co_filename, co_name="forward")
+    DistributedDataParallel.forward = functools.wraps(forward)(counted)  # type: ignore[method-assign]
+
+
+def _count_batches(log: CallLog, hooks: CollectiveHooks) -> None:
+    """Every data set has a count of its own: an evaluation on one rank draws batches that are no iterations."""
+    from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+    draw = _BaseDataLoaderIter.__next__
+    data_sets: dict[int, int] = {}
+    drawn: dict[int, int] = {}
+
+    @functools.wraps(draw)
+    def counted(self: Any) -> Any:  # noqa: ANN401
+        asked = time.time_ns()
+        batch = draw(self)
+        if log.rank.is_here():
+            with log.rank.giving_up("recording batches"):
+                data_set = data_sets.setdefault(id(self._dataset), len(data_sets) + 1)
+                iteration = drawn[data_set] = drawn.get(data_set, 0) + 1
+                in_pass = getattr(self, "_num_yielded", None)
+                seq = _collectives_so_far(hooks)
+                log.ring.batch(data_set, asked_ns=asked, seq=seq, iteration=iteration, in_pass=in_pass)
+        return batch
+
+    _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]

@@ -1,0 +1,87 @@
+"""The process that the agent lives in, and its place in the job once it is known."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+
+class Rank:
+    """One process of the job. `number` and `world_size` are None until `init_process_group` is called in it.
+
+    Files of this rank are called `PID.something` in `directory`. A forked child (a data loader worker) is not the rank:
+    there `is_here()` is False again. What the launcher set at the start counts where the script has removed it since.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.number: int | None = None
+        self.world_size: int | None = None
+        self.address = ""  # where it looks for the other ranks, as HOST:PORT
+        self._pid: int | None = None
+        self._given_up: set[tuple[str, str]] = set()
+        self._at_start = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}
+
+    def is_here(self) -> bool:
+        """Whether this very process called `init_process_group`."""
+        return self._pid == os.getpid()
+
+    def path(self, suffix: str) -> str:
+        """The path of this rank's file `PID.suffix`."""
+        return os.path.join(self.directory, f"{os.getpid()}.{suffix}")
+
+    def place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Note that this process is about to be a rank, and which, as far as the call or the environment names it."""
+        self._pid = os.getpid()
+        given = [*args, *[None] * 6]
+        self.number = self._given(kwargs.get("rank", given[4]), "RANK")
+        self.world_size = self._given(kwargs.get("world_size", given[3]), "WORLD_SIZE")
+        self.address = (
+            "" if kwargs.get("store", given[5]) is not None else _address(kwargs.get("init_method", given[1]))
+        )
+
+    def joined(self, number: int, world_size: int) -> None:
+        """Note the rank and the number of ranks that the process group has."""
+        self.number, self.world_size = number, world_size
+
+    def _given(self, given: Any, variable: str) -> int | None:  # noqa: ANN401 - what a user passes
+        if isinstance(given, int) and given >= 0:
+            return given
+        text = os.environ.get(variable, self._at_start[variable])
+        return int(text) if text.isdigit() else None
+
+    @contextlib.contextmanager
+    def giving_up(self, what: str) -> Iterator[None]:
+        """Swallow what fails inside and write it down for the report: the job must never notice."""
+        try:
+            yield
+        except Exception as error:
+            self.give_up(what, f"{type(error).__name__}: {error}")
+
+    def give_up(self, what: str, why: str) -> None:
+        """Write down what the agent cannot do in this rank, and why; once, however often it fails."""
+        if (what, why) in self._given_up:
+            return
+        self._given_up.add((what, why))
+        try:
+            import json
+
+            from .schema.rank_end import GaveUp
+
+            rank = os.environ.get("RANK", "?") if self.number is None else self.number
+            with open(self.path("gave-up"), "a", encoding="utf-8") as file:
+                file.write(json.dumps(GaveUp(rank, what, why)) + "\n")
+        except Exception:
+            pass
+
+
+def _address(init_method: Any) -> str:  # noqa: ANN401 - what a user passes
+    """`HOST:PORT` of the rendezvous that `init_process_group` is about to use; empty where it is no address."""
+    if isinstance(init_method, str) and init_method.startswith("tcp://"):
+        return init_method.removeprefix("tcp://").partition("?")[0].partition("/")[0]
+    if init_method is None or str(init_method).startswith("env://"):
+        host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
+        return f"{host}:{port}" if host and port else ""
+    return ""

@@ -1,0 +1,94 @@
+"""A Unix socket on which this rank hands out its whole flight recorder, with stacks: what the worker server leaves out.
+
+A thread of the interpreter answers, so silence within a second means that somebody holds the GIL and does not let go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from .rank_process import Rank
+from .worker_server import SUN_PATH_BYTES
+
+PICKLE = b"recorder\n"
+THREAD = "ddpdoctor"
+ACCEPT_AGAIN_SECONDS = 1.0
+NO_DESCRIPTOR_FREE = (errno.EMFILE, errno.ENFILE)
+
+
+def answer_requests(rank: Rank) -> None:
+    """Serve `PID.ask` from a daemon thread; it sleeps in `accept` and costs nothing until it is asked."""
+    path = rank.path("ask")
+    if len(path.encode()) > SUN_PATH_BYTES:
+        raise OSError(f"the socket path has {len(path.encode())} bytes, at most {SUN_PATH_BYTES} are possible")
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(path)
+    server.listen(8)
+    threading.Thread(target=_serve, args=(server,), name=THREAD, daemon=True).start()
+
+
+def _serve(server: socket.socket) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR_FREE:  # then the socket is gone
+                return
+            time.sleep(ACCEPT_AGAIN_SECONDS)
+            continue
+        with contextlib.suppress(Exception), connection:
+            connection.settimeout(5)
+            if connection.recv(64) == PICKLE:
+                connection.sendall(recorder_pickle())
+
+
+def recorder_pickle() -> bytes:
+    """The flight recorder of this process as PyTorch pickles it, stacks included."""
+    from torch._C import _distributed_c10d as c10d
+
+    dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace")  # noqa: B009 - before torch 2.9
+    with _without_inductor():
+        pickled: bytes = dump()
+    return pickled
+
+
+@contextlib.contextmanager
+def _without_inductor() -> Iterator[None]:
+    """Keep PyTorch from importing its compiler, a second's work, for a rank that has compiled nothing.
+
+    To name compiled frames the dump asks for `torch._inductor`, which `torch` imports when it is asked for.
+    """
+    import torch
+
+    if "torch._inductor" in sys.modules:
+        yield
+        return
+    nothing = _NoInductor(threading.get_ident())
+    torch.__dict__["_inductor"] = nothing
+    try:
+        yield
+    finally:
+        if torch.__dict__.get("_inductor") is nothing:
+            del torch.__dict__["_inductor"]
+
+
+class _NoInductor(ModuleType):
+    """Stands for `torch._inductor`, empty to the thread that dumps; the job's own threads find the compiler behind it."""
+
+    def __init__(self, dumps: int) -> None:
+        super().__init__("torch._inductor")
+        self._dumps = dumps
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if threading.get_ident() == self._dumps:
+            raise AttributeError(name)
+        return getattr(importlib.import_module("torch._inductor"), name)

@@ -1,0 +1,83 @@
+"""The format of `PID.texts`: a JSON line `[kind, number, fields]` for each text that records of the call ring refer to.
+
+`kind` is the name of the fields' type. Each kind counts its texts from 1. `HandledError` and `Joining` belong to no record and
+have the number 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from .error import Error
+from .source_line import SourceLine
+
+
+class Op(NamedTuple):
+    """A function of `torch.distributed`."""
+
+    name: str
+    """Its name, such as `all_reduce`."""
+
+
+class Group(NamedTuple):
+    """A process group, as the flight recorder names it."""
+
+    name: str
+    """Its name, which is the same on all ranks."""
+    description: str
+    """Its description, such as `default_pg`."""
+    backend: str
+    """Its backend, such as `nccl`."""
+
+
+class ReduceOp(NamedTuple):
+    """A reduce operation."""
+
+    name: str
+    """Its name, such as `SUM`."""
+
+
+class TensorSpec(NamedTuple):
+    """What a tensor must have in common with the tensors of the other ranks."""
+
+    shape: tuple[int, ...]
+    """Its shape."""
+    dtype: str
+    """Its dtype, such as `float32`."""
+
+
+class Members(NamedTuple):
+    """The ranks that `new_group` was called with."""
+
+    ranks: tuple[int, ...]
+    """Global ranks, sorted; all ranks of the job where none were given."""
+
+
+class Place(NamedTuple):
+    """The user's own lines that led to an event."""
+
+    lines: tuple[SourceLine, ...]
+    """The innermost first. In a thread other than the main one the line of `threading` that started it comes last."""
+
+
+class HandledError(NamedTuple):
+    """An error that the rank was handling while it made a collective."""
+
+    group: str
+    """The name of the collective's process group."""
+    seq: int
+    """The number of the collective in that group."""
+    error: Error
+    """The error; its stack has the user's own lines only."""
+
+
+class Joining(NamedTuple):
+    """What the rank is about to join the others with."""
+
+    debug: str
+    """TORCH_DISTRIBUTED_DEBUG, which the script may have set itself; empty where it is not set."""
+    rendezvous: str
+    """Where it looks for the other ranks, as `HOST:PORT`; empty where that is no address."""
+
+
+Text: TypeAlias = Op | Group | ReduceOp | TensorSpec | Members | Place | HandledError | Joining

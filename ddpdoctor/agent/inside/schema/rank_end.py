@@ -1,0 +1,65 @@
+"""The format of the files about how a process of the job ended, and of what the agent in it could not do.
+
+`PID.error` holds one `RankFailure`; `PID.threads` a `ThreadFailure` a line; `exits`, which all processes of the job append to,
+an `ExitCode` a line; `PID.left` a `Left`; `PID.gave-up` a `GaveUp` a line. All are JSON.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .error import Error
+from .source_line import SourceLine
+
+
+class RankFailure(NamedTuple):
+    """The first error that ended the process."""
+
+    at: float
+    """When it was recorded, in seconds since the epoch."""
+    error: Error
+    """The error."""
+
+
+class ThreadFailure(NamedTuple):
+    """An error that ended a thread of the process, which went on itself."""
+
+    thread: str
+    """The name of the thread."""
+    at: float
+    """When it was recorded, in seconds since the epoch."""
+    error: Error
+    """The error."""
+
+
+class ExitCode(NamedTuple):
+    """The exit code of a process, as its parent collected it."""
+
+    pid: int
+    """The process."""
+    code: int
+    """Its exit code, or -N for signal N."""
+    at: float
+    """When it was collected, in seconds since the epoch."""
+    parent: int
+    """The process that collected it."""
+
+
+class Left(NamedTuple):
+    """The interpreter came to its end in order, whatever the exit code."""
+
+    at: float
+    """When, in seconds since the epoch."""
+    called: tuple[SourceLine, ...] = ()
+    """The stack of the call of `sys.exit` that ended it without a failure, the innermost line first; empty where none did."""
+
+
+class GaveUp(NamedTuple):
+    """Something that the agent could not do."""
+
+    rank: int | str
+    """The rank, or what RANK says where the process has not joined; `?` where nothing says it."""
+    what: str
+    """What it could not do."""
+    why: str
+    """The error that kept it from it."""

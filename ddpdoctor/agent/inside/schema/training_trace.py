@@ -1,0 +1,312 @@
+"""The format of `PID.sync.jsonl`, what a rank writes down while it trains: a JSON line `[kind, fields]` for each record.
+
+`kind` is the name of the fields' type. The first record is `Joined`. A fingerprint is 16 hexadecimal digits. Weights at one
+moment are written once, as a `Table`; other records refer to them by its key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from .source_line import SourceLine
+
+VERSION = 1
+
+
+class Joined(NamedTuple):
+    """Who writes the trace, and how. Its first two fields stay where they are in every version."""
+
+    version: int
+    """`VERSION` of the writer."""
+    rank: int | None
+    """The writer's rank in the job."""
+    host: str
+    """The writer's host."""
+    method: str
+    """How fingerprints are made; ranks with different methods cannot be compared."""
+    every: int
+    """Every how many steps the writer looks; 0 as often as the budget allows."""
+
+
+class TensorRow(NamedTuple):
+    """A parameter or buffer of a model before it is wrapped."""
+
+    role: str
+    """`parameter` or `buffer`."""
+    name: str
+    """Its name in the user's module."""
+    dtype: str
+    """Its dtype; for a DTensor also how it lies on its mesh."""
+    shape: list[int]
+    """Its shape."""
+    stride: list[int] | str
+    """Its strides, or the name of the layout of a tensor that has none."""
+    requires_grad: bool
+    """Whether autograd computes a gradient for it."""
+    tied_to: str
+    """The name of an earlier tensor that it is the same as, or nothing."""
+
+
+class ModelListing(NamedTuple):
+    """A model that is about to be wrapped."""
+
+    tensors: list[TensorRow]
+    """Its parameters and buffers."""
+
+
+class Wrapped(NamedTuple):
+    """A model was wrapped for the first time."""
+
+    line: SourceLine | None
+    """Where."""
+
+
+class WrappedTwice(NamedTuple):
+    """Two wrappers of one model were called in one step."""
+
+    line: SourceLine
+    """Where the second one was made."""
+
+
+class Table(NamedTuple):
+    """The weights at one moment."""
+
+    phase: str
+    """`start` after a wrap, `weights` before a step, `after` it, `last` at the end or before weights are loaded."""
+    key: str
+    """What stands for these names and fingerprints in other records."""
+    names: list[str] | None
+    """The names of the tensors; None where they are those of the table before."""
+    digests: str
+    """Their fingerprints, one after the other."""
+    samples: list[list[tuple[int, str]]]
+    """Of each tensor some values as text, by their place in row-major order."""
+    shapes: list[list[int]]
+    """The shape of each tensor."""
+
+
+class Backward(NamedTuple):
+    """The forwards and the backward that the gradients of a step come from."""
+
+    wrapped: int = 0
+    """The number of forwards through a wrapper."""
+    synchronised: bool | None = None
+    """Whether DDP reduced gradients after the last of them (False inside `no_sync`); None without a forward."""
+    batch: int = 0
+    """The number of samples."""
+    finite: bool = True
+    """Whether all numbers given to the wrapper were finite."""
+    input: str | None = None
+    """A fingerprint of what was given to the wrapper first."""
+    loss: float | None = None
+    """The loss of the last `loss.backward()`."""
+    forward: SourceLine | None = None
+    """Where the wrapper was called last."""
+    backward: SourceLine | None = None
+    """Where `loss.backward()` was called last."""
+    grad: SourceLine | None = None
+    """Where `torch.autograd.grad` was called last."""
+    load: SourceLine | None = None
+    """Where weights were loaded since the step before."""
+
+
+class Gradients(NamedTuple):
+    """The gradients that the optimizer steps with; all lists are in the order of `names`."""
+
+    names: list[str]
+    """The names of the parameters that have a gradient."""
+    digests: str
+    """The gradients' fingerprints, one after the other."""
+    reduced: list[float]
+    """A projection of each gradient."""
+    local: list[float | None]
+    """The same projection of the rank's own gradient, before DDP reduced it; None where autograd accumulated none."""
+    counts: list[int]
+    """How often autograd accumulated one."""
+    standings: list[str]
+    """`reduced` for a parameter that DDP reduces; else why not: added, replaced, unfrozen, ignored, outside, no model."""
+    origins: dict[str, SourceLine]
+    """By name, the lines that made parameters what DDP does not reduce."""
+
+
+class Part(NamedTuple):
+    """The part of a parameter on a device mesh that lies on this rank."""
+
+    holder: int
+    """The lowest rank that holds the same part."""
+    digest: str
+    """The part's fingerprint."""
+
+
+class BatchPosition(NamedTuple):
+    """The batch that was trained on last."""
+
+    epoch: int
+    """The number of the pass over its loader, from 0, among those that were trained on."""
+    batches: int
+    """The number of batches received in this pass."""
+
+
+class Stepping(NamedTuple):
+    """An optimizer that is about to step."""
+
+    optimizer: str
+    """The name of its class."""
+    line: SourceLine | None
+    """Where it was told to step."""
+    settings: dict[str, str]
+    """The options of its parameter groups, as text."""
+    setting_lines: list[tuple[SourceLine, list[str]]]
+    """The lines that gave it these options, each with their names, where nothing changed them since."""
+    loaded: SourceLine | None
+    """Where its state was loaded since its last step."""
+    state: dict[str, str] | None
+    """By name, the fingerprints of its state; None where each rank holds another part of it."""
+    parts: dict[str, Part]
+    """By name, its parameters on a device mesh."""
+
+
+class Step(NamedTuple):
+    """An audited step of an optimizer.
+
+    `forwards`, `since` and `beside` together name the same step on all ranks.
+    """
+
+    step: int
+    """The number of steps of wrapped parameters before this one."""
+    forwards: int
+    """The number of forwards through a wrapper so far."""
+    since: int
+    """The number of steps of wrapped parameters since the last of those forwards."""
+    beside: int
+    """For a step of no wrapped parameter, the number of such steps since then, this one included; 0 for any other."""
+    shadowed: int
+    """How many steps so far were those of peers, in which the rank only took part inside `Join`."""
+    backward: Backward
+    """What the gradients come from."""
+    position: BatchPosition | None
+    """The batch that was trained on last; None without a DataLoader."""
+    scale: float | None
+    """The scale of the GradScaler, where one is used."""
+    stepping: Stepping
+    """The optimizer before the step."""
+    gradients: Gradients | None
+    """The gradients that it steps with."""
+    buffers: dict[str, str]
+    """By name, the fingerprints of the models' buffers before the first forward."""
+    weights: str
+    """The key of the table of the weights before the first forward."""
+    after: str
+    """The key of the table of the weights after the step."""
+    parts: dict[str, Part]
+    """By name, the optimizer's parameters on a device mesh after the step."""
+    random_before: dict[str, int]
+    """A digest of each random generator before the first forward."""
+    random_after: dict[str, int]
+    """A digest of each random generator after the step."""
+    bypassed: dict[str, SourceLine]
+    """By the prefix of a model whose wrapper was not called, the line that called the model itself."""
+    comm_hook: SourceLine | None
+    """Where a communication hook was registered."""
+    writes: dict[str, list[SourceLine]]
+    """By what they changed (weights, gradients, settings, state), lines outside forward, backward and step; in a replay only."""
+
+
+class Overflow(NamedTuple):
+    """A step that a GradScaler left out, because the gradients of this rank were not finite."""
+
+    step: int
+    """The number of steps before it."""
+    forwards: int
+    """The number of forwards through a wrapper so far."""
+    scale: float | None
+    """The scale of the GradScaler."""
+    line: SourceLine | None
+    """Where it was told to step."""
+
+
+class UnwaitedWork(NamedTuple):
+    """An asynchronous collective whose handle nobody waited for, or too late."""
+
+    op: str
+    """The function that was called."""
+    step: int
+    """The number of steps before it."""
+    line: SourceLine | None
+    """Where it was called."""
+    used_by: str
+    """`forward` or `step` where that used the result before it was there; nothing where the handle was thrown away."""
+
+
+class Epoch(NamedTuple):
+    """A pass over a data loader that was trained on."""
+
+    loader: int
+    """The number of the loader, from 0, among those that were trained on."""
+    number: int
+    """The number of the pass over this loader, from 0, among those that were trained on."""
+    length: int | None
+    """The length of the loader's data set, where it has one."""
+    batches: int
+    """The number of batches received."""
+    finished: bool
+    """Whether the pass came to its end."""
+    line: SourceLine | None
+    """Where the pass began."""
+    sampler: str
+    """The name of the sampler's class."""
+    indices: str | None
+    """The indices drawn, in order: 64-bit integers, compressed by zlib, in base64; None where they are not known."""
+
+
+class Evaluation(NamedTuple):
+    """Forwards in evaluation mode between two training steps."""
+
+    step: int
+    """The number of training steps before them."""
+    batches: int
+    """The number of forwards."""
+    samples: int
+    """The number of samples."""
+    input: str
+    """Fingerprints of the first inputs, one after the other."""
+    collectives: int
+    """The number of collectives that the user's code called from the first forward to the next training step."""
+    line: SourceLine | None
+    """Where the first of them was called."""
+
+
+class LastWeights(NamedTuple):
+    """The weights with which the models in training end: at the end of the job, or where other models follow."""
+
+    step: int
+    """The number of steps made."""
+    key: str
+    """The key of the table of the weights."""
+
+
+class End(NamedTuple):
+    """The process ended in order."""
+
+    steps: int
+    """The number of steps made."""
+    forwards: int
+    """The number of forwards through a wrapper."""
+    interval: int
+    """Every how many steps it looked in the end."""
+
+
+TraceRecord: TypeAlias = (
+    Joined
+    | ModelListing
+    | Wrapped
+    | WrappedTwice
+    | Table
+    | Step
+    | Overflow
+    | UnwaitedWork
+    | Epoch
+    | Evaluation
+    | LastWeights
+    | End
+)

@@ -1,0 +1,43 @@
+"""The parts of sharded and replicated tensors (FSDP2, HSDP, tensor parallel) that an optimizer steps on this rank, by name."""
+
+from __future__ import annotations
+
+import gc
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .dtensor import holders, is_meshed, local_part
+from .named_tensors import unwrapped
+from .schema.training_trace import Part
+from .tensor_digests import Digests
+
+
+class Parts:
+    """Finds the names once for each optimizer."""
+
+    def __init__(self, digests: Digests) -> None:
+        self._digests = digests
+        self._names: dict[int, str] = {}
+
+    def of(self, optimizer: Optimizer) -> dict[str, Part]:
+        """The lowest rank that holds the same part, and the part's fingerprint, of each parameter on a device mesh."""
+        meshed = [p for group in optimizer.param_groups for p in group["params"] if is_meshed(p)]
+        if not meshed:
+            return {}
+        if any(id(parameter) not in self._names for parameter in meshed):
+            self._names |= _names(meshed)
+        digests = self._digests.by_name({self._names[id(p)]: local_part(p) for p in meshed})
+        first = {self._names[id(p)]: min(holders(p), default=-1) for p in meshed}
+        return {name: Part(first[name], digest) for name, digest in digests.items()}
+
+
+def _names(parameters: list[Tensor]) -> dict[int, str]:
+    """Names in the outermost modules of this process: neither FSDP2 nor tensor parallelism says which module it was given."""
+    modules = [thing for thing in gc.get_objects() if issubclass(type(thing), nn.Module)]
+    inner = {id(child) for module in modules for child in module.children()}
+    found = {id(parameter): f"parameter {number}" for number, parameter in enumerate(parameters)}
+    for module in modules:
+        if id(module) not in inner:
+            found |= {id(p): name for name, p in unwrapped(module).named_parameters() if id(p) in found}
+    return found

@@ -1,0 +1,54 @@
+"""How many forwards and steps a rank has made: what names the same step on all ranks."""
+
+from __future__ import annotations
+
+
+class StepCounts:
+    """Counts of one rank. A step counts where it steps a wrapped model; a probe may step another one on one rank alone."""
+
+    def __init__(self) -> None:
+        self.forwards = 0
+        """Forwards through a wrapper."""
+        self.steps = 0
+        """Steps of wrapped models."""
+        self.since = 0
+        """Steps of wrapped models since the last of these forwards."""
+        self.shadowed = 0
+        """Steps of peers, in which this rank only took part inside `Join`."""
+        self._beside = 0
+
+    @property
+    def clock(self) -> int:
+        """A number that grows with every forward and step, and is the same on all ranks."""
+        return self.forwards + self.since
+
+    @property
+    def stepped_since_forward(self) -> bool:
+        """Whether an optimizer has stepped since the last forward."""
+        return self.forwards > 0 and self.since + self._beside > 0
+
+    def beside(self, *, counted: bool) -> int:
+        """The number, since the last forward, of the step that is made now, where it is not `counted`; else 0."""
+        return 0 if counted else self._beside + 1
+
+    def restart(self) -> None:
+        """The first model was wrapped: steps before are another story, of one rank perhaps."""
+        self.steps = self.since = 0
+
+    def forward(self) -> None:
+        """A wrapper was called."""
+        self.forwards += 1
+        self.since = self._beside = 0
+
+    def step(self, *, counted: bool) -> None:
+        """An optimizer has stepped."""
+        self.steps += counted
+        self.since += counted
+        self._beside = self.beside(counted=counted)
+
+    def shadow(self, *, stepped: bool) -> None:
+        """This rank took part in a forward of its peers, inside `Join`, and perhaps in their step."""
+        self.forwards += 1
+        self.steps += stepped
+        self.shadowed += stepped
+        self.since = int(stepped)

@@ -1,0 +1,338 @@
+"""What one rank sees of its own training, step by step: digests of weights, gradients, state and settings.
+
+A window runs from the first forward after a step to the end of the next step. On audited windows every phase leaves its
+fingerprints; on the others only counters move. Nothing here communicates, and nothing changes a bit of the user's tensors.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .async_work import Unwaited
+from .close_up import CloseUp, CloseUpWatch
+from .dataloader_hooks import Batches
+from .ddp_models import Models
+from .double_wrap import DoubleWraps
+from .dtensor import is_meshed
+from .evaluation import EvaluationLog
+from .gradients import GradientHooks
+from .last_weights import LastWeightsLog
+from .named_tensors import inventory
+from .optimizer_settings import Settings
+from .optimizer_state import OptimizerState
+from .overhead_budget import Budget
+from .parameter_origin import Origins
+from .rng_state import random_state
+from .schema.source_line import SourceLine
+from .schema.training_trace import (
+    VERSION,
+    Backward,
+    End,
+    Joined,
+    ModelListing,
+    Overflow,
+    Step,
+    Stepping,
+    TensorRow,
+    Wrapped,
+)
+from .shard_digests import Parts
+from .step_counts import StepCounts
+from .step_window import StepWindow
+from .tensor_digests import Digests, tensors_in
+from .trace_writer import TraceWriter, user_line
+
+
+class StepTracker:
+    """The story of one rank's training, kept up by hooks and written down at audited steps."""
+
+    def __init__(
+        self, trace: TraceWriter, batches: Batches, every: int, collectives: Callable[[], int], close_up: CloseUp
+    ) -> None:
+        self._trace, self._batches, self._every = trace, batches, every
+        self._counts = StepCounts()
+        self._budget = Budget(trace, every)
+        self._digests = Digests(trace)
+        self._models = Models()
+        self._gradients = GradientHooks(trace, self._budget, self._digests, self._models)
+        self._parts = Parts(self._digests)
+        self._state = OptimizerState(self._digests, self._models)
+        self._evaluation = EvaluationLog(trace, self._budget, self._digests, collectives)
+        self._last_weights = LastWeightsLog(trace, self._digests, self._models, self._counts)
+        self._double_wraps = DoubleWraps(trace)
+        self.origins = Origins(trace)
+        self.unwaited = Unwaited(trace, lambda: self._counts.steps)
+        self.settings = Settings()
+        self._close_up = CloseUpWatch(
+            close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
+        )
+        self._window = StepWindow()
+        self._open = False
+        self._audited, self._was_audited = False, True
+        self._steps_wrapped = True  # whether the step of this window steps a wrapped model
+        self._depth = 0  # of optimizers that call others
+        self._had_backward = False  # since the last step
+        self._steps_at_wrap = 0
+        self._loaded: SourceLine | None = None  # where weights were loaded since the last step
+        self._scale: float | None = None
+
+    def begin(self) -> None:
+        """The rank has joined: say who writes."""
+        rank = self._trace.rank
+        self._trace.write(Joined(VERSION, rank.number, socket.gethostname(), self._digests.method, self._every))
+
+    def wrapping(self, module: nn.Module) -> None:
+        """A model is about to be wrapped."""
+        self._trace.write(
+            ModelListing([
+                TensorRow(item.role, item.name, tied_to=item.tied_to, **item.structure) for item in inventory(module)
+            ])
+        )  # fmt: skip
+
+    def wrapped(self, ddp: Any) -> None:  # noqa: ANN401
+        """A model was wrapped."""
+        if self._models.of(ddp) is None and self._counts.steps > self._steps_at_wrap:
+            self._last_weights.write()
+            self._models.let_go()
+        again = self._models.add(ddp)
+        if self._models.count == 1 and not again:
+            self._counts.restart()
+            self._budget.restart()
+        self._steps_at_wrap = self._counts.steps
+        self._last_weights.forget()
+        self.origins.wrapped = True
+        if again:
+            self._double_wraps.wrapped_again(user_line())
+            return
+        hook = _ForwardHook(self._trace.observing(self.inner_forward))
+        ddp.module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
+        self._trace.write(Wrapped(user_line()))
+        self._digests.write("start", self._models.parameters(), always=True)
+        self._close_up.after_wrap()
+
+    def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
+        """The wrapper's forward begins."""
+        self._close_up.settle()
+        self.unwaited.used((p for p in ddp.parameters() if not is_meshed(p)), "forward")
+        if not (torch.is_grad_enabled() and ddp.training):
+            return
+        self._begin_window()
+        self._double_wraps.forward(ddp)
+        if (model := self._models.of(ddp)) is not None:
+            model.forward(wrapper=True)
+        self._counts.forward()
+        self._batches.trained()
+        tensor = next(tensors_in(inputs), None)
+        samples = tensor.shape[0] if tensor is not None and tensor.dim() else 0
+        before = self._window.backward
+        self._window.backward = before._replace(
+            wrapped=before.wrapped + 1,
+            synchronised=bool(ddp.require_backward_grad_sync),
+            batch=before.batch + samples,
+        )
+        if self._audited:
+            with self._budget:
+                self._window.backward = self._window.backward._replace(
+                    forward=user_line(),
+                    load=self._loaded,
+                    finite=before.finite and _all_finite(inputs),
+                    input=self._digests.of(tensors_in(inputs)) if before.input is None else before.input,
+                )
+
+    def inner_forward(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
+        """The user's own module is about to run: the moment at which DDP has made its buffers equal, and no others'."""
+        if not module.training and not torch.is_grad_enabled():
+            self._evaluation.forward(inputs)
+        elif torch.is_grad_enabled() and module.training:
+            self._begin_window()
+            if (model := self._models.of(module)) is None:
+                return
+            model.forward(wrapper=False)
+            if self._audited and model.prefix not in self._window.models_run:
+                with self._budget:
+                    self._window.models_run.add(model.prefix)
+                    self._window.buffers |= self._digests.by_name(model.buffers())
+
+    def backward(self, loss: Tensor) -> None:
+        """`loss.backward()` was called."""
+        self._close_up.settle()
+        if not self._models.count:  # the user averages gradients in some other way
+            self._begin_window()
+        self._had_backward = True
+        if self._audited and loss.numel() == 1 and not is_meshed(loss):
+            with self._budget:
+                self._window.backward = self._window.backward._replace(backward=user_line(), loss=float(loss.detach()))
+
+    def backward_over(self) -> None:
+        """`loss.backward()` has returned: what gradients become until the step is the user's doing."""
+        self._close_up.after_backward()
+
+    def grad(self) -> None:
+        """`torch.autograd.grad` was called."""
+        self._had_backward = True
+        if self._audited:
+            self._window.backward = self._window.backward._replace(grad=user_line())
+
+    def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
+        """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
+        if not self._depth:
+            in_window = self._open and self._window.backward.wrapped > 0
+            self._steps_wrapped = self._models.are_stepped_by(optimizer) or in_window
+            self._close_up.settle()
+            self._begin_window(same_gradients=self._counts.stepped_since_forward and not self._had_backward)
+        self._depth += 1
+        if self._depth > 1:
+            return
+        stepped = (p for p in _parameters_of(optimizer) if not is_meshed(p))
+        self.unwaited.used((tensor for p in stepped for tensor in (p, p.grad) if tensor is not None), "step")
+        self._close_up.optimizer_steps(optimizer)
+        window = self._window
+        window.closure = bool(kwargs.get("closure") or any(map(callable, args[:1])))
+        if self._audited:
+            with self._budget:
+                window.stepping = Stepping(
+                    optimizer=type(optimizer).__name__,
+                    line=user_line(),
+                    settings=self.settings.of(optimizer),
+                    setting_lines=self.settings.lines(optimizer),
+                    loaded=self.settings.loaded(optimizer),
+                    state=self._state.of(optimizer),
+                    parts=self._parts.of(optimizer),
+                )
+                if not window.closure:
+                    window.gradients = self._gradients.read(optimizer, self.origins)
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        """The optimizer has stepped: the window ends."""
+        self._depth = max(0, self._depth - 1)
+        if self._depth:
+            return
+        if self._audited:
+            with self._budget:
+                self._write_step(optimizer)
+        for model in self._models:
+            model.step(optimizer)
+        self.settings.stepped(optimizer)
+        self._counts.step(counted=self._steps_wrapped)
+        self._steps_wrapped = True
+        self._loaded = None
+        self._open = False
+        self._budget.adapt(audited=self._audited)
+        self._was_audited, self._audited = self._audited, False
+        self._had_backward = False
+        self._gradients.forget()
+        if self._window.after:
+            self._last_weights.stepped(self._window.after)
+        self._close_up.after_step()
+
+    def loads(self, module: nn.Module) -> None:
+        """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
+        if self._models.of(module) is not None:
+            self._loaded = user_line()
+            with self._budget:
+                self._last_weights.look()
+
+    def shadowed(self, *, stepped: bool) -> None:
+        """Inside `Join`, without data of its own, this rank took part in a forward of its peers, and perhaps in their step."""
+        self._counts.shadow(stepped=stepped)
+
+    def scaled(self, scale: float | None) -> None:
+        """A GradScaler is about to step with this scale; None where it is switched off."""
+        self._scale = scale
+
+    def overflowed(self) -> None:
+        """A GradScaler has found gradients that are not finite, and left the step out."""
+        self._trace.write(Overflow(self._counts.steps, self._counts.forwards, self._scale, user_line()))
+
+    def close(self) -> None:
+        """The process is about to end."""
+        self._close_up.settle()
+        self._evaluation.over(self._counts.steps)
+        self._batches.close()
+        self._last_weights.write()
+        self._trace.write(End(self._counts.steps, self._counts.forwards, self._budget.interval))
+
+    def _begin_window(self, *, same_gradients: bool = False) -> None:
+        """Open a window, unless one is; with `same_gradients` for another optimizer's step after the same backward."""
+        if self._open:
+            return
+        self._open = True
+        self._depth = 0
+        self._evaluation.over(self._counts.steps)
+        self._close_up.window_begins()
+        self._double_wraps.window_begins()
+        of_the_same_audit = same_gradients or not self._steps_wrapped
+        self._audited = self._was_audited if of_the_same_audit else self._budget.take(self._counts.clock)
+        self._window = StepWindow(self._window.backward if same_gradients else Backward())
+        if self._audited:
+            with self._budget:
+                self._window.random = random_state()
+                if not self._models.count:
+                    self._gradients.know(p for one in self.settings.optimizers for p in _parameters_of(one))
+                self._gradients.follow(same=same_gradients)
+                self._window.weights = self._digests.write("weights", self._models.parameters())
+
+    def _write_step(self, optimizer: Optimizer) -> None:
+        window, counts = self._window, self._counts
+        assert window.stepping is not None
+        if window.closure:
+            window.gradients = self._gradients.read(optimizer, self.origins)
+        window.after = self._digests.write("after", self._models.parameters(optimizer))
+        self._trace.write(
+            Step(
+                step=counts.steps,
+                forwards=counts.forwards,
+                since=counts.since,
+                beside=counts.beside(counted=self._steps_wrapped),
+                shadowed=counts.shadowed,
+                backward=window.backward,
+                position=self._batches.position,
+                scale=self._scale,
+                stepping=window.stepping,
+                gradients=window.gradients,
+                buffers=window.buffers,
+                weights=window.weights,
+                after=window.after,
+                parts=self._parts.of(optimizer),
+                random_before=window.random,
+                random_after=random_state(),
+                bypassed={model.prefix: model.bypassed for model in self._models if model.bypassed is not None},
+                comm_hook=self.origins.comm_hook,
+                writes=self._close_up.take(),
+            )
+        )
+        self._gradients.know(_parameters_of(optimizer))
+
+
+class _ForwardHook:
+    """A hook on the user's module that leaves no trace of ours in a pickle or a copy of it: there it does nothing.
+
+    A pre-hook is called as hook(module, args, kwargs), and `nullcontext().__exit__` takes any three things and returns None.
+    """
+
+    def __init__(self, function: Callable[[nn.Module, Any], None]) -> None:
+        self._function = function
+
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ANN401
+        if not torch.compiler.is_compiling():
+            self._function(module, [args, kwargs])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")
+
+
+def _parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
+    """What it steps."""
+    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _all_finite(inputs: Any) -> bool:  # noqa: ANN401
+    floats = (tensor for tensor in tensors_in(inputs) if tensor.is_floating_point() and tensor.layout is torch.strided)
+    return all(bool(torch.isfinite(tensor).all()) for tensor in floats)

@@ -1,0 +1,31 @@
+"""What is known of a step while it is going on: from the first forward after the step before it to its own end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .schema.training_trace import Backward, Gradients, Stepping
+
+
+@dataclass
+class StepWindow:
+    """The parts of a `Step` of the trace, as far as they are known; filled in where the window is audited."""
+
+    backward: Backward = field(default_factory=Backward)
+    """The forwards and the backward so far. Their numbers are counted in every window."""
+    closure: bool = False
+    """Whether the optimizer was given a closure, which calls forward and backward inside the step."""
+    stepping: Stepping | None = None
+    """The optimizer, once it is about to step."""
+    gradients: Gradients | None = None
+    """The gradients, once they are complete."""
+    buffers: dict[str, str] = field(default_factory=dict)
+    """By name, the fingerprints of buffers before the first forward."""
+    models_run: set[str] = field(default_factory=set)
+    """The prefixes of the models whose buffers are in `buffers`."""
+    weights: str = ""
+    """The key of the table of the weights before the first forward."""
+    after: str = ""
+    """The key of the table of the weights after the step."""
+    random: dict[str, int] = field(default_factory=dict)
+    """A digest of each random generator before the first forward."""

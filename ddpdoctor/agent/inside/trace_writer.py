@@ -1,0 +1,96 @@
+"""What a rank writes down while it trains: JSON lines in a file of its own; nobody waits for anybody."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+from .rank_process import Rank
+from .schema.source_line import SourceLine
+from .schema.training_trace import TraceRecord
+
+F = TypeVar("F", bound=Callable[..., None])
+OURS = str(Path(__file__).parents[2])
+
+
+class TraceWriter:
+    """Writes records until something of ours fails: then it gives up for good, with a note in the report."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.alive = True
+        self.spent = 0.0  # seconds in observers
+        self._file: Any = None
+
+    def write(self, record: TraceRecord) -> None:
+        """Append one record; a reader sees all of it or nothing."""
+        if self._file is None:
+            self._file = open(self.rank.path("sync.jsonl"), "a", encoding="utf-8")  # noqa: SIM115 - open for life
+        self._file.write(json.dumps([type(record).__name__, record]) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write nothing from here on."""
+        self.alive = False
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # a full disk has been reported already
+                self._file.close()
+
+    def observing(self, function: F) -> F:
+        """`function`, made harmless: it never raises, is not compiled, and does nothing outside the rank or once we gave up."""
+
+        @functools.wraps(function)
+        def harmless(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            if self.alive and self.rank.is_here():
+                began = time.perf_counter()
+                try:
+                    function(*args, **kwargs)
+                except Exception as error:
+                    self.alive = False
+                    frame = error.__traceback__
+                    while frame is not None and frame.tb_next is not None:
+                        frame = frame.tb_next
+                    at = f" ({Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno})" if frame else ""
+                    self.rank.give_up("comparing replicas", f"{type(error).__name__}: {error}{at}")
+                finally:
+                    self.spent += time.perf_counter() - began
+
+        import torch
+
+        not_compiled: Any = getattr(torch, "_disable_dynamo")  # noqa: B009 - torch.compiler.disable, but lazy
+        observer: F = not_compiled(harmless)
+        return observer
+
+
+def user_line() -> SourceLine | None:
+    """The line of the innermost frame that is the user's: not ours, torch's or the standard library's."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not _foreign(file):
+            return SourceLine(file, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+    return None
+
+
+def is_users(file: str) -> bool:
+    """Whether a source file is the user's: not ours, torch's or the standard library's."""
+    return not _foreign(file)
+
+
+@functools.cache
+def _foreign(file: str) -> bool:
+    if file.startswith("<"):
+        return True
+    with contextlib.suppress(OSError):
+        file = os.path.realpath(file)
+    library = os.path.dirname(os.path.realpath(os.__file__))
+    return file.startswith((OURS, library)) or f"{os.sep}site-packages{os.sep}" in file

@@ -1,0 +1,237 @@
+"""What `ddpdoctor verify-sync` has in a rank: hooks that write down what the replicas hold, and no collective."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .dataloader_hooks import Batches
+from .rank_process import Rank
+from .trace_writer import TraceWriter, is_users
+
+if TYPE_CHECKING:  # they import torch
+    from .close_up import CloseUp
+    from .step_tracker import StepTracker
+
+EVERY = "DDPDOCTOR_SYNC_EVERY"
+CLOSE_UP = "DDPDOCTOR_SYNC_CLOSE_UP"  # `3-5 a.weight`: what to look for in these steps
+COLLECTIVES = (
+    "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object", "reduce",
+    "reduce_scatter", "reduce_scatter_tensor", "broadcast", "broadcast_object_list", "all_reduce_coalesced", "all_to_all",
+    "all_to_all_single", "all_gather_coalesced",
+)  # fmt: skip
+
+_called = 0
+_began: Any = None  # called with each collective and what it returned, once this process is a rank
+
+
+def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every feature is given
+    """Count the collectives that the user's code calls; DDP's own do not come this way."""
+    for name in COLLECTIVES:
+        if hasattr(c10d, name):
+            setattr(c10d, name, _counted(name, getattr(c10d, name)))
+
+
+def joined(rank: Rank) -> None:
+    """Install the hooks, and write the end of the trace when the process ends."""
+    atexit.register(follow(rank, int(os.environ.get(EVERY) or 0)).close)
+
+
+class Tracking:
+    """The tracker of one rank, at work."""
+
+    def __init__(self, trace: TraceWriter, steps: StepTracker) -> None:
+        self._trace = trace
+        self._steps = steps
+
+    def wrapped_before(self, ddp: Any) -> None:  # noqa: ANN401 - a DistributedDataParallel
+        """Follow a model that was wrapped before the tracker was there."""
+        self._trace.observing(self._steps.wrapping)(ddp.module)
+        self._trace.observing(self._steps.wrapped)(ddp)
+
+    def close(self) -> None:
+        """Write the end of the trace; nothing is written after it."""
+        self._trace.observing(self._steps.close)()
+        self._trace.close()
+
+
+def follow(rank: Rank, every: int) -> Tracking:
+    """Install the hooks of a tracker that looks at every `every` steps (0: as time allows)."""
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    from .step_tracker import StepTracker
+
+    trace = TraceWriter(rank)
+    batches = Batches(trace)
+    steps = StepTracker(trace, batches, every=every, collectives=lambda: _called, close_up=_close_up())
+    observe = trace.observing
+    observe(steps.begin)()
+    batches.install()
+    observe(steps.origins.install)(DistributedDataParallel)
+    observe(steps.settings.install)(trace)
+    observe(_follow_handles)(trace, steps)
+    _follow_wrapper(DistributedDataParallel, steps, trace)
+    _follow_loads(steps, trace)
+    observe(_follow_join)(steps, trace)
+    _follow_backward(steps, trace)
+    before = observe(lambda optimizer, args, kwargs: steps.before_step(optimizer, args, kwargs))
+    after = observe(lambda optimizer, _args, _kwargs: steps.after_step(optimizer))
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)
+    return Tracking(trace, steps)
+
+
+def _close_up() -> CloseUp:
+    from .close_up import CloseUp
+
+    asked = os.environ.get(CLOSE_UP)
+    if not asked:
+        return CloseUp()
+    window, _, tensor = asked.partition(" ")
+    first, _, last = window.partition("-")
+    return CloseUp(range(int(first), int(last) + 1), tensor)
+
+
+def _follow_handles(trace: TraceWriter, steps: StepTracker) -> None:
+    """See the handle of each asynchronous collective, and whether somebody waits for it."""
+    global _began
+    from torch._C._distributed_c10d import Work
+
+    steps.unwaited.install(Work)
+    _began = trace.observing(steps.unwaited.began)
+
+
+def _follow_wrapper(wrapper: Any, steps: StepTracker, trace: TraceWriter) -> None:  # noqa: ANN401
+    """See each DistributedDataParallel before and after it is built, and each of its forwards."""
+    from torch.compiler import is_compiling
+
+    build: Any = wrapper.__init__
+    forward: Any = wrapper.forward
+    was_wrapped: Any = trace.observing(steps.wrapped)
+    begins: Any = trace.observing(steps.outer_forward)
+    is_wrapped: Any = trace.observing(steps.wrapping)
+
+    @functools.wraps(build)
+    def __init__(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401, N807
+        is_wrapped(module)
+        build(self, module, *args, **kwargs)
+        was_wrapped(self)
+
+    def observed(self: Any, *inputs: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        if not is_compiling():
+            begins(self, [inputs, kwargs])
+        return forward(self, *inputs, **kwargs)
+
+    # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
+    observed.__code__ = observed.__code__.replace(co_filename=forward.__code__.co_filename, co_name="forward")
+    wrapper.__init__ = __init__
+    wrapper.forward = functools.wraps(forward)(observed)
+
+
+def _follow_loads(steps: StepTracker, trace: TraceWriter) -> None:
+    """See each model before a state dict is loaded into it."""
+    from torch import nn
+
+    load: Any = nn.Module.load_state_dict
+    loads: Any = trace.observing(steps.loads)
+
+    @functools.wraps(load)
+    def load_state_dict(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        loads(module)
+        return load(module, *args, **kwargs)
+
+    nn.Module.load_state_dict = load_state_dict  # type: ignore[method-assign,assignment]
+
+
+def _follow_join(steps: StepTracker, trace: TraceWriter) -> None:
+    """Count the forwards and steps of its peers that a rank without data of its own only shadows, inside `Join`."""
+    from torch.nn.parallel.distributed import _DDPJoinHook
+
+    hook: Any = _DDPJoinHook
+    shadow: Any = hook.main_hook
+    shadowed: Any = trace.observing(lambda ddp: steps.shadowed(stepped=bool(ddp.require_forward_param_sync)))
+
+    @functools.wraps(shadow)
+    def main_hook(self: Any) -> None:  # noqa: ANN401
+        shadow(self)
+        shadowed(self.ddp)
+
+    hook.main_hook = main_hook
+
+
+def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
+    """See each `loss.backward()`, each `torch.autograd.grad`, and each step of a GradScaler."""
+    import torch
+
+    tensor: Any = torch.Tensor
+    backward: Any = tensor.backward
+    grad: Any = torch.autograd.grad
+    scaler: Any = torch.amp.GradScaler
+    scaled_step: Any = scaler.step
+    begins: Any = trace.observing(steps.backward)
+    over: Any = trace.observing(steps.backward_over)
+    by_hand: Any = trace.observing(steps.grad)
+    scaling: Any = trace.observing(
+        lambda scaler: steps.scaled(float(scaler.get_scale()) if scaler.is_enabled() else None)
+    )
+    was_scaled: Any = trace.observing(
+        lambda scaler, optimizer: steps.overflowed() if _left_out(scaler, optimizer) else None
+    )
+
+    @functools.wraps(backward)
+    def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        begins(self)
+        result = backward(self, *args, **kwargs)
+        over()
+        return result
+
+    @functools.wraps(grad)
+    def observed_grad(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        by_hand()
+        return grad(*args, **kwargs)
+
+    @functools.wraps(scaled_step)
+    def observed_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        scaling(self)
+        result = scaled_step(self, optimizer, *args, **kwargs)
+        was_scaled(self, optimizer)
+        return result
+
+    tensor.backward = observed_backward
+    torch.autograd.grad = observed_grad
+    scaler.step = observed_step
+
+
+def _left_out(scaler: Any, optimizer: Any) -> bool:  # noqa: ANN401
+    """Whether the scaler, just asked to step, found gradients that are not finite; not asked of a GPU, which would wait."""
+    states = getattr(scaler, "_per_optimizer_states", {})  # a scaler that is switched off has none
+    state = states.get(id(optimizer), {})
+    return any(not tensor.is_cuda and bool(tensor.item()) for tensor in state.get("found_inf_per_device", {}).values())
+
+
+def _counted(name: str, function: Any) -> Any:  # noqa: ANN401
+    @functools.wraps(function)
+    def collective(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        global _called
+        _called += not _draws_data(sys._getframe(1))  # noqa: SLF001 - the way to one's callers
+        result = function(*args, **kwargs)
+        if _began is not None:
+            first = args[0] if args else next(iter(kwargs.values()), None)
+            _began(name, result, sys._getframe(1).f_code.co_filename, first)  # noqa: SLF001 - the way to one's caller
+        return result
+
+    return collective
+
+
+def _draws_data(frame: FrameType | None) -> bool:
+    """Whether a library's data loader makes the call while it is iterated over: to hand out batches or random states."""
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        if frame.f_code.co_name in {"__iter__", "__next__"}:
+            return True
+        frame = frame.f_back
+    return False

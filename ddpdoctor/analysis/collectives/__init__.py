@@ -1,0 +1,1 @@
+"""Which collectives the ranks issued, where they disagree, and who is missing."""

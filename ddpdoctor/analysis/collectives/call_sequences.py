@@ -1,0 +1,190 @@
+"""The calls of each rank in each process group, numbered alike on all ranks so that they can be compared in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from operator import eq
+
+from ddpdoctor.evidence import Entry, PerRank
+from ddpdoctor.evidence.frames import Frame, users_frames
+from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup
+
+UNKNOWN = 0  # the number of a call that the recorder did not keep
+END_OF_COALESCED = "coalesced"  # an entry of NCCL's that closes several calls under one number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSequence:
+    """The collectives of one rank in one group: `calls[i]` and `sites[i]` number the call made as `first + i`.
+
+    The numbers mean the same on every rank: equal number, equal call (of `CallTable.call`), equal line of the user's code
+    (of `CallTable.site`). `entries[i]` is its position in the rank's record, -1 for a call that the record does not hold.
+    """
+
+    rank: int
+    first: int
+    calls: tuple[int, ...]
+    sites: tuple[int, ...]
+    entries: Sequence[int]
+
+    @property
+    def last(self) -> int:
+        """The sequence number of the last call."""
+        return self.first + len(self.calls) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSequences:
+    """One process group: its members, and the track of each rank.
+
+    Where nobody tells the members (`told` is False), they are the ranks that were seen using it: there may be more.
+    """
+
+    group: ProcessGroup
+    members: tuple[int, ...]
+    told: bool
+    sequences: tuple[CallSequence, ...]
+
+    def sequence(self, rank: int) -> CallSequence | None:
+        """The track of `rank`, or None where it recorded no collective in this group."""
+        return next((sequence for sequence in self.sequences if sequence.rank == rank), None)
+
+
+@dataclass(slots=True)
+class CallTable:
+    """The distinct calls and call sites of a job. Number 0 is the call, or the site, of which nothing is known."""
+
+    calls: dict[tuple[Call, ...], int] = field(default_factory=lambda: {(): UNKNOWN})
+    sites: dict[tuple[Frame, ...], int] = field(default_factory=lambda: {(): UNKNOWN})
+    sequences: dict[tuple[int, ...], list[tuple[int, CallSequence]]] = field(default_factory=dict)
+    _numbers: dict[int, list[int]] = field(default_factory=dict)
+    _places: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+
+    def call_number(self, calls: tuple[Call, ...]) -> int:
+        """The number of one call, or of several coalesced into one."""
+        return self.calls.setdefault(calls, len(self.calls))
+
+    def numbers(self, calls: tuple[Call, ...]) -> list[int]:
+        """The number of each of a record's calls; ranks that share the tuple share the answer."""
+        if id(calls) not in self._numbers:
+            self._numbers[id(calls)] = [self.call_number((replace(call, group=0, timeout_ms=None),)) for call in calls]
+        return self._numbers[id(calls)]
+
+    def places(self, record: FlightRecord) -> list[int]:
+        """The number of the call site of each of a record's stacks; ranks that share these share the answer."""
+        key = id(record.frames), id(record.stacks)
+        if key not in self._places:
+            stacks = (users_stack(record, stack) for stack in range(len(record.stacks)))
+            self._places[key] = [self.site_number(stack) for stack in stacks]
+        return self._places[key]
+
+    def site_number(self, stack: tuple[Frame, ...]) -> int:
+        """The number of a stack of the user's frames, outermost first."""
+        return self.sites.setdefault(stack, len(self.sites))
+
+
+def group_sequences_of(
+    records: PerRank[FlightRecord], everybody: tuple[int, ...], members: Mapping[str, tuple[int, ...]]
+) -> tuple[tuple[GroupSequences, ...], CallTable]:
+    """One lane a process group, in the order in which the lowest rank used them.
+
+    `everybody` are the ranks of the job, `members` those of groups by name, where something else than recorders tells.
+    """
+    table = CallTable()
+    found: dict[tuple[str, str, str], list[tuple[ProcessGroup, CallSequence]]] = {}
+    for entry in records:
+        for group, sequence in _tracks(entry, table):
+            found.setdefault((group.backend, group.name, group.description), []).append((group, sequence))
+    per_group = [
+        group_sequences for users in found.values() for group_sequences in _split_by_members(users, everybody, members)
+    ]
+    return tuple(per_group), table
+
+
+def users_stack(record: FlightRecord, stack: int) -> tuple[Frame, ...]:
+    """The frames of the user's own code in stack number `stack`, outermost first."""
+    return users_frames(record.frames[position] for position in record.stacks[stack])
+
+
+def _tracks(entry: Entry[FlightRecord], table: CallTable) -> Iterator[tuple[ProcessGroup, CallSequence]]:
+    """The sequence of this rank in each group that it used; ranks that did the same share all columns."""
+    record = entry.value
+    columns = (record.calls, record.frames, record.stacks, record.call, record.seq, record.stack)
+    found = table.sequences.setdefault(tuple(map(id, columns)), [])
+    if not found:
+        found += _sequences(entry, table)
+    for number, one in found:
+        yield (
+            record.groups[number],
+            CallSequence(rank=entry.rank, first=one.first, calls=one.calls, sites=one.sites, entries=one.entries),
+        )
+
+
+def _sequences(entry: Entry[FlightRecord], table: CallTable) -> Iterator[tuple[int, CallSequence]]:
+    record = entry.value
+    numbers, sites = table.numbers(record.calls), table.places(record)
+    group_of = [-1 if call.point_to_point else call.group for call in record.calls]
+    by_group: dict[int, list[int]] = {}
+    for position, call in enumerate(record.call):
+        by_group.setdefault(group_of[call], []).append(position)
+    for number in sorted(by_group.keys() - {-1}):
+        positions = by_group[number]
+        seq = [*map(record.seq.__getitem__, positions)]
+        if seq[-1] - seq[0] == len(seq) - 1 and all(map(eq, seq, count(seq[0]))):
+            calls = tuple(numbers[record.call[position]] for position in positions)
+            places = tuple(sites[record.stack[position]] for position in positions)
+            entries: Sequence[int] = range(len(record)) if len(positions) == len(record) else tuple(positions)
+            yield number, CallSequence(rank=entry.rank, first=seq[0], calls=calls, sites=places, entries=entries)
+        else:
+            yield number, _with_gaps(entry, table, positions, sites)
+
+
+def _with_gaps(
+    entry: Entry[FlightRecord], table: CallTable, positions: Sequence[int], sites: Sequence[int]
+) -> CallSequence:
+    """The track of calls that are not numbered one by one: several coalesced under a number, or numbers left out."""
+    record = entry.value
+    by_seq: dict[int, list[int]] = {}
+    for position in positions:
+        by_seq.setdefault(record.seq[position], []).append(position)
+    first, last = min(by_seq), max(by_seq)
+    if last - first > 2 * len(record) + 1_000_000:
+        first = last  # numbers so far apart are damage: the last call is all that can be believed
+    calls, places, entries = [], [], []
+    for seq in range(first, last + 1):
+        group = by_seq.get(seq, [])
+        issued = tuple(replace(record.calls[record.call[position]], group=0, timeout_ms=None) for position in group)
+        calls.append(table.call_number(tuple(call for call in issued if call.op != END_OF_COALESCED) or issued))
+        places.append(sites[record.stack[group[-1]]] if group else UNKNOWN)
+        entries.append(group[-1] if group else -1)
+    return CallSequence(rank=entry.rank, first=first, calls=tuple(calls), sites=tuple(places), entries=tuple(entries))
+
+
+def _split_by_members(
+    users: list[tuple[ProcessGroup, CallSequence]], everybody: tuple[int, ...], known: Mapping[str, tuple[int, ...]]
+) -> Iterator[GroupSequences]:
+    """One lane, or several where groups of one name have different members: `split_group` gives such names."""
+    lists = {id(group.ranks): group.ranks for group, _ in users if group.ranks is not None}
+    told = {*lists.values()}
+    disjoint = sum(map(len, told)) == len(set().union(*told)) if told else True
+    if len(told) > 1 and disjoint:
+        for members in sorted(told):
+            yield _lane(
+                [(group, sequence) for group, sequence in users if sequence.rank in members], members, told=True
+            )
+        return
+    name, description = users[0][0].name, users[0][0].description
+    if told:
+        yield _lane(users, max(told, key=len), told=True)
+    elif description == "default_pg" or name in {"0", "default_pg"}:
+        yield _lane(users, everybody, told=True)
+    else:
+        yield _lane(users, known.get(name, ()), told=name in known)
+
+
+def _lane(users: list[tuple[ProcessGroup, CallSequence]], members: tuple[int, ...], *, told: bool) -> GroupSequences:
+    sequences = sorted((sequence for _, sequence in users), key=lambda sequence: sequence.rank)
+    everyone = tuple(sorted({*members, *(sequence.rank for sequence in sequences)}))
+    return GroupSequences(group=users[0][0], members=everyone, told=told, sequences=tuple(sequences))

@@ -1,0 +1,213 @@
+"""How two ranks' places in one program relate: past each other's loop, under a condition, in two branches of one `if`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import PurePath
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+
+
+class Relation(Enum):
+    """Where one stack stands, seen from another."""
+
+    SAME = "at the same place"
+    PAST = "past the loop or the call that the other is in"
+    WITHIN = "in a loop or a call that the other is past"
+    BEFORE = "before the loop that the other is in"
+    AHEAD = "in a loop that the other has not come to"
+    CONDITIONAL = "under a condition that the other is not under"
+    UNCONDITIONAL = "not under the condition that the other is under"
+    BRANCHES = "in another branch of one condition"
+    ELSEWHERE = "at another place, for a reason that does not show"
+    UNKNOWN = "not known"
+
+
+# it is the other side that did something
+_TOLD_OF_THE_OTHER = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
+_ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
+_TELLS_RANKS_APART = re.compile(
+    r"rank|master|main_?process|process_index|chief|is_(?:main|root|primary|leader|coordinator)|global_zero",
+    re.IGNORECASE,
+)
+_TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]+ (?:!= -1|>= 0|> -1|is not None)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The relation, with the condition or the loop that it is about where the source tells.
+
+    `again` is whether an outer loop leads from behind that loop to before it: then the line in the loop may be of its next turn.
+    """
+
+    relation: Relation
+    condition: Condition | None = None
+    loop: Loop | None = None
+    frame: Frame | None = None
+    again: bool = False
+
+
+def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison:
+    """Where the stack `one` stands, seen from `other`; both outermost first."""
+    if not one or not other:
+        return Comparison(Relation.UNKNOWN)
+    if one == other:
+        return Comparison(Relation.SAME)
+    depth = next((depth for depth, (here, there) in enumerate(zip(one, other, strict=False)) if here != there), None)
+    if depth is None or (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
+        return Comparison(Relation.ELSEWHERE)
+    here, there = one[depth], other[depth]
+    known = _both(here, there, code)
+    if known is None:
+        return _by_lines(here, there, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
+    found = _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
+    if found.relation in _ORDER_ONLY:
+        found = _by_rank_tests(one[depth:], other[depth:], code) or found
+    if found.loop is not None:
+        again = _comes_again(one[:depth], known, code)
+        return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
+    return _with_telling_condition(found, one[depth:], other[depth:], code)
+
+
+def seen_from_minority(
+    minority: tuple[int, ...],
+    majority: tuple[int, ...],
+    stacks: Mapping[int, tuple[Frame, ...]],
+    code: SourceCode | None,
+    *,
+    tied: bool,
+) -> tuple[tuple[int, ...], tuple[int, ...], Comparison]:
+    """The odd ranks, the usual ones, and where the first odd one stands; of two equal sides the source tells which to name."""
+    comparison = compare(stacks[minority[0]], stacks[majority[0]], code)
+    if not tied or comparison.relation not in _TOLD_OF_THE_OTHER:
+        return minority, majority, comparison
+    return majority, minority, compare(stacks[majority[0]], stacks[minority[0]], code)
+
+
+def _with_telling_condition(
+    found: Comparison, one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None
+) -> Comparison:
+    """Of several conditions the one that tells ranks apart is the one to show, or else the one next to the call."""
+    if found.relation not in (Relation.CONDITIONAL, Relation.UNCONDITIONAL):
+        return found
+    under = one if found.relation is Relation.CONDITIONAL else other
+    told = rank_test(under, code) or condition_over(under[1:], code)
+    return found if told is None else Comparison(found.relation, condition=told[0], frame=told[1])
+
+
+def condition_over(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """The last condition above `frames`, outermost first, and the frame that stands under it; not that of a script's main."""
+    for frame in reversed(frames):
+        place = code.at(frame.file, frame.line) if code is not None else None
+        conditions = [one for one in place.conditions if "__name__" not in one.test] if place is not None else []
+        if conditions:
+            return conditions[-1], frame
+    return None
+
+
+def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:
+    """The order of two statements tells less than a test of the rank above one of the calls, or deeper in it."""
+    mine, theirs = rank_test(one, code), rank_test(other, code)
+    if mine is not None and theirs is None:
+        return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
+    if theirs is not None and mine is None:
+        return Comparison(Relation.UNCONDITIONAL, condition=theirs[0], frame=theirs[1])
+    return None
+
+
+def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:
+    """Whether an outer loop leads from behind an inner one to before it: `above` are the frames that both share.
+
+    None where no loop is seen, and not all of the source is at hand.
+    """
+    one, other = places
+    outer = [code.at(frame.file, frame.line) for frame in above] if code is not None else []
+    if any(known is not None and known.loops for known in outer) or not set(one.loops).isdisjoint(other.loops):
+        return True
+    return None if None in outer else False
+
+
+def _before_the_loop(found: Comparison, here: Frame, there: Frame) -> Comparison:
+    """What a loop entered once tells: a line above it comes before it, and not after."""
+    loop = found.loop
+    assert loop is not None
+    if found.relation is Relation.PAST and here.line < loop.line:
+        return Comparison(Relation.BEFORE, loop=loop, frame=here)
+    if found.relation is Relation.WITHIN and there.line < loop.line:
+        return Comparison(Relation.AHEAD, loop=loop, frame=here)
+    return found
+
+
+def rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """The first condition above `frames` that tells ranks apart, and the frame that stands under it."""
+    for frame in frames:
+        place = code.at(frame.file, frame.line) if code is not None else None
+        for condition in place.conditions if place is not None else ():
+            if tells_ranks_apart(condition):
+                return condition, frame
+    return None
+
+
+def tells_ranks_apart(condition: Condition) -> bool:
+    """Whether ranks take different branches by what they are, as under `if rank == 0`."""
+    test = condition.test
+    return (condition.by_rank or bool(_TELLS_RANKS_APART.search(test))) and not _TELLS_A_JOB_FROM_A_PROCESS.search(test)
+
+
+def spoken(condition: Condition, file: str) -> str:
+    """The condition as a note: `inside `if rank == 0` (train.py:85)`."""
+    where = f"({PurePath(file).name}:{condition.line})"
+    if condition.test.startswith("except"):
+        return f"inside `{condition.test}` {where}"
+    return f"inside `if {condition.test}` {where}" if condition.branch == 0 else f"not `if {condition.test}` {where}"
+
+
+def _both(here: Frame, there: Frame, code: SourceCode | None) -> tuple[CodePlace, CodePlace] | None:
+    if code is None:
+        return None
+    one, other = code.at(here.file, here.line), code.at(there.file, there.line)
+    return (one, other) if one is not None and other is not None else None
+
+
+def _by_lines(here: Frame, there: Frame, *, inside: bool, other_inside: bool) -> Comparison:
+    """Without source: later in one function than a call that the other is still inside of is past that call."""
+    if here.line > there.line and other_inside and not inside:
+        return Comparison(Relation.PAST, frame=here)
+    if here.line < there.line and inside and not other_inside:
+        return Comparison(Relation.WITHIN, frame=here)
+    return Comparison(Relation.ELSEWHERE, frame=here)
+
+
+def _by_source(one: CodePlace, other: CodePlace, frame: Frame, *, inside: bool, other_inside: bool) -> Comparison:
+    branches = next(
+        (
+            mine
+            for mine in one.conditions
+            for theirs in other.conditions
+            if mine.line == theirs.line and mine.branch != theirs.branch
+        ),
+        None,
+    )
+    if branches is not None:
+        return Comparison(Relation.BRANCHES, condition=branches, frame=frame)
+    only_one = [loop for loop in one.loops if loop not in other.loops]
+    only_other = [loop for loop in other.loops if loop not in one.loops]
+    if only_other and not only_one:
+        return Comparison(Relation.PAST, loop=only_other[0], frame=frame)
+    if only_one and not only_other:
+        return Comparison(Relation.WITHIN, loop=only_one[0], frame=frame)
+    mine = [condition for condition in one.conditions if condition not in other.conditions]
+    theirs = [condition for condition in other.conditions if condition not in one.conditions]
+    if mine and not theirs:
+        return Comparison(Relation.CONDITIONAL, condition=mine[-1], frame=frame)
+    if theirs and not mine:
+        return Comparison(Relation.UNCONDITIONAL, condition=theirs[-1], frame=frame)
+    if one.line > other.line and other_inside:
+        return Comparison(Relation.PAST, frame=frame)
+    if one.line < other.line and inside:
+        return Comparison(Relation.WITHIN, frame=frame)
+    return Comparison(Relation.ELSEWHERE, frame=frame)

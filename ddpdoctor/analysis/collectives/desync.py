@@ -1,0 +1,386 @@
+"""Why the ranks of a process group met in different collectives: one called too much, left, or took another branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import PurePath
+
+from ddpdoctor.analysis.collectives.callsites import (
+    Comparison,
+    Relation,
+    compare,
+    condition_over,
+    rank_test,
+    seen_from_minority,
+)
+from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
+from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, MismatchKind, operation, shape
+from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
+from ddpdoctor.analysis.collectives.program_comparison import Deviation, by_programs
+from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_usual_period, sequence_offset_of
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch, Timeline
+from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_error
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
+from ddpdoctor.evidence.source import Loop, SourceCode
+
+LOOKED_AHEAD = 9  # calls that a rank may have left out, or made besides, and still be recognised
+COMPARED_AHEAD = 64
+LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
+
+
+class Cause(Enum):
+    """What the odd ranks did."""
+
+    EXTRA = "called what the others never call"
+    MISSING = "never called what the others call"
+    LEFT = "ended their loop, or the program, while others still needed them"
+    MISMATCH = "called another operation at the same point"
+    RACE = "called from several threads in turns, in an order that is chance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desync:
+    """One group's ranks out of step, or in step but in different operations.
+
+    `minority` are on the side that is reported and `majority` on the other; `tied` where no majority tells which is at fault.
+    `issued` is what each rank called when they came apart; a rank that ended before has none. `comparison` is the place
+    of the first odd rank seen from the others. `offset` is set where wrong pairs went unnoticed for a while, and `met`
+    is what they ended in. `ended` are the ranks that exited with code 0.
+    """
+
+    cause: Cause
+    group: GroupTimeline
+    seq: int
+    minority: tuple[int, ...]
+    majority: tuple[int, ...]
+    tied: bool
+    issued: Mapping[int, IssuedCall]
+    comparison: Comparison
+    offset: SequenceOffset | None = None
+    met: Mapping[int, IssuedCall] | None = None
+    ended: tuple[int, ...] = ()
+
+    @property
+    def culprits(self) -> tuple[int, ...]:
+        """The ranks at fault: the odd ones, or both sides where it cannot be told."""
+        return tuple(sorted({*self.minority, *self.majority})) if self.tied else self.minority
+
+
+@dataclass(frozen=True, slots=True)
+class Desyncs:
+    """The desync of each group that has one, the one that began first in front."""
+
+    found: tuple[Desync, ...]
+
+    def of(self, cause: Cause) -> tuple[Desync, ...]:
+        """Those with this cause."""
+        return tuple(desync for desync in self.found if desync.cause is cause)
+
+
+def derive(
+    timeline: Timeline,
+    code: SourceCode | None,
+    exits: PerRank[RankExit] | None,
+    calls: PerRank[CollectiveCalls] | None = None,
+) -> Desyncs:
+    """Every group's desync, judged by majority over all of its ranks."""
+    finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
+    lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
+    found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished, lost)]
+    return Desyncs(tuple(sorted((_by_passes(desync, calls, code) for desync in found), key=_began)))
+
+
+def skips(desync: Desync, code: SourceCode | None) -> list[str]:
+    """The `continue`s, as `train.py:58`, of the loops that the usual ranks called from and the odd ones did not."""
+    left = _loops(desync, desync.majority, code) - _loops(desync, desync.minority, code)
+    return sorted({f"{PurePath(file).name}:{line}" for file, loop in left for line in loop.skips})
+
+
+def _loops(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> set[tuple[str, Loop]]:
+    """The loops, with their files, that these ranks made their calls in."""
+    frames = [frame for rank in ranks if rank in desync.issued for frame in desync.issued[rank].stack]
+    places = [place for frame in frames if code is not None and (place := code.at(frame.file, frame.line)) is not None]
+    return {(place.file, loop) for place in places for loop in place.loops}
+
+
+def _lost_a_peer(ending: RankExit) -> bool:
+    return ending.error is not None and secondary_error(ending.error.message) is SecondaryError.PEER_GONE
+
+
+def _began(desync: Desync) -> int:
+    return min((issued.created_ns for issued in desync.issued.values()), default=0)
+
+
+def _of_group(
+    group: GroupTimeline, timeline: Timeline, code: SourceCode | None, finished: set[int], lost: set[int]
+) -> Iterator[Desync]:
+    mismatch = group.mismatches.get(MismatchKind.OPERATION) or group.mismatches.get(MismatchKind.SHAPE)
+    if mismatch is not None and _is_race(group, timeline, mismatch):
+        yield _from_race(group, mismatch)
+        return
+    found = [mismatch for kind, mismatch in group.mismatches.items() if kind is not MismatchKind.DTYPE]
+    for mismatch in sorted(found, key=lambda one: one.seq):
+        desync = _from_mismatch(group, mismatch, timeline, code)
+        if mismatch.kind is MismatchKind.OPERATION or desync.cause is not Cause.MISMATCH:
+            yield desync
+            return  # of two shapes: two calls that share a name, and not one call with two shapes
+    gone = finished & {*group.members}
+    waiting = {rank: issued for rank, issued in group.open.items() if rank not in gone}
+    if not waiting and 2 * len(gone) >= len(group.members):  # a few called once more, and their peers had gone
+        waiting = {rank: group.last[rank] for rank in lost if rank in group.last}
+    short = {rank for rank in gone if group.reached(rank) < max((issued.seq for issued in waiting.values()), default=0)}
+    if short and waiting:
+        yield _ended(group, short, waiting, code)
+
+
+def _is_race(group: GroupTimeline, timeline: Timeline, mismatch: Mismatch) -> bool:
+    """Whether ranks came apart in calls of different threads, which each makes in turns, or which differ in shape alone."""
+    records = timeline.call_index.records
+    by_a_thread = {
+        made_by_a_thread(records[sequence.rank], sequence.entries[mismatch.seq - sequence.first])
+        for sequence in group.group_sequences.sequences
+        if sequence.rank in mismatch.issued
+    }
+    in_turns = {issued.name for rank in group.recorded for issued in groups_in_turns(records[rank])}
+    return len(by_a_thread) > 1 and (
+        mismatch.kind is MismatchKind.SHAPE or group.group_sequences.group.name in in_turns
+    )
+
+
+def _from_race(group: GroupTimeline, mismatch: Mismatch) -> Desync:
+    """No rank is at fault: all do the same, and what they met in is chance."""
+    return Desync(
+        cause=Cause.RACE,
+        group=group,
+        seq=mismatch.seq,
+        minority=(),
+        majority=tuple(sorted(mismatch.issued)),
+        tied=False,
+        issued=mismatch.issued,
+        comparison=Comparison(Relation.UNKNOWN),
+    )
+
+
+def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCall], code: SourceCode | None) -> Desync:
+    """Some ranks ended with exit code 0 while others wait: whoever is the minority of these is at fault.
+
+    A rank test above the call that all wait in tells more: then it is that call that not all ranks make.
+    What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side.
+    """
+    tests = [rank_test(issued.stack, code) for issued in waiting.values()]
+    tested = tests[0] if tests and None not in tests else None
+    few_wait = len(waiting) < len(short) or (tested is not None and len(waiting) == len(short))
+    seq = min(issued.seq for issued in waiting.values())
+    relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL
+    return Desync(
+        cause=Cause.EXTRA if few_wait else Cause.LEFT if tested is None else Cause.MISSING,
+        group=group,
+        seq=seq,
+        minority=tuple(sorted(waiting if few_wait else short)),
+        majority=tuple(sorted(short if few_wait else waiting)),
+        tied=False,
+        issued=waiting,
+        comparison=(
+            Comparison(relation, condition=tested[0], frame=tested[1])
+            if tested is not None
+            else Comparison(Relation.UNKNOWN)
+        ),
+        ended=tuple(sorted(short)),
+    )
+
+
+def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline, code: SourceCode | None) -> Desync:
+    called = {
+        rank: (issued.op, shape(issued.calls) if mismatch.kind is MismatchKind.SHAPE else ())
+        for rank, issued in mismatch.issued.items()
+    }
+    sides = vote(called)
+    majority = sides.majority
+    minority = sides.minority
+    deviation = _by_programs(group, mismatch, timeline, called, tied=sides.tied)
+    tied = sides.tied and deviation is None
+    if deviation is not None and sides.tied:
+        minority = deviation.ranks
+        majority = tuple(rank for rank in sorted(called) if rank not in minority)
+    elif sides.tied:
+        by_call: dict[object, list[int]] = {}
+        for rank in sorted(mismatch.issued):
+            by_call.setdefault(called[rank], []).append(rank)
+        first, *others = by_call.values()
+        minority, majority = tuple(first), tuple(rank for ranks in others for rank in ranks)
+    stacks = {rank: issued.stack for rank, issued in mismatch.issued.items()}
+    minority, majority, comparison = seen_from_minority(minority, majority, stacks, code, tied=tied)
+    offset = sequence_offset_of(group.group_sequences, minority[0], majority, mismatch.seq)
+    if offset is not None:
+        return _from_offset(group, timeline, code, mismatch, minority, majority, offset, tied=tied)
+    cause = cause_of(comparison, mismatch.issued[minority[0]].op, mismatch.issued[majority[0]].op)
+    if cause is Cause.MISMATCH and (deviation is not None or comparison.relation is Relation.UNKNOWN):
+        cause = _cause_by_calls(group, timeline, mismatch.seq, (minority[0], majority[0]), deviation)
+    if cause is Cause.LEFT and (
+        _stays(timeline, group, mismatch, minority[0], majority[0])
+        or (tied and _as_always(group, minority[0], mismatch.seq))
+    ):
+        cause = Cause.EXTRA
+    return Desync(
+        cause=cause,
+        group=group,
+        seq=mismatch.seq,
+        minority=minority,
+        majority=majority,
+        tied=tied and cause is not Cause.LEFT,
+        issued=mismatch.issued,
+        comparison=comparison,
+    )
+
+
+def _by_programs(
+    group: GroupTimeline,
+    mismatch: Mismatch,
+    timeline: Timeline,
+    called: Mapping[int, tuple[object, ...]],
+    *,
+    tied: bool,
+) -> Deviation | None:
+    """Which side differs from ranks with the same part in the job; asked where the group has no majority, or no stacks."""
+    if not tied and any(issued.stack for issued in mismatch.issued.values()):
+        return None
+    by_shape = mismatch.kind is MismatchKind.SHAPE
+    return by_programs(
+        timeline, group, mismatch.seq, called, lambda call: (operation((call,)), shape((call,)) if by_shape else ())
+    )
+
+
+def _cause_by_calls(
+    group: GroupTimeline, timeline: Timeline, seq: int, ranks: tuple[int, int], deviation: Deviation | None
+) -> Cause:
+    """What the minority did, by the number of its calls beside its like, or by the calls that follow on both sides."""
+    if deviation is not None and deviation.extra:
+        return Cause.EXTRA if deviation.extra > 0 else Cause.MISSING
+    mine, theirs = (_operations_from(group, timeline, rank, seq) for rank in ranks)
+    if _agree(mine[1:], theirs[1:]):
+        return Cause.MISMATCH
+    if any(_agree(mine, theirs[missing:]) for missing in range(1, LOOKED_AHEAD)):
+        return Cause.MISSING
+    return Cause.EXTRA if any(_agree(mine[extra:], theirs) for extra in range(1, LOOKED_AHEAD)) else Cause.MISMATCH
+
+
+def _operations_from(group: GroupTimeline, timeline: Timeline, rank: int, seq: int) -> list[object]:
+    """The calls of this rank from number `seq` on, with the shapes of those that have the same on every rank."""
+    sequence = group.group_sequences.sequence(rank)
+    if sequence is None:
+        return []
+    numbers = sequence.calls[seq - sequence.first :][:COMPARED_AHEAD]
+    calls = [timeline.call_index.calls[number] for number in numbers]
+    return [
+        (operation(one), shape(one) if all(call.op in ALIKE_ON_EVERY_RANK for call in one) else ()) for one in calls
+    ]
+
+
+def _agree(mine: Sequence[object], theirs: Sequence[object]) -> bool:
+    """Whether both go on alike, as far as both are known."""
+    length = min(len(mine), len(theirs))
+    return length > 0 and [*mine[:length]] == [*theirs[:length]]
+
+
+def _as_always(group: GroupTimeline, rank: int, seq: int) -> bool:
+    """Whether this rank's loops have led to this call after as many others as before: it did not leave one early."""
+    sequence = group.group_sequences.sequence(rank)
+    return sequence is not None and has_usual_period(sequence, seq)
+
+
+def _stays(timeline: Timeline, group: GroupTimeline, mismatch: Mismatch, minority: int, majority: int) -> bool:
+    """Whether both were at one place just before, and it is the odd rank that is there still: it turns once more."""
+    mine, theirs = (timeline.issued(group, rank, mismatch.seq - 1) for rank in (minority, majority))
+    if mine is None or theirs is None or not mine.stack or mine.stack != theirs.stack:
+        return False
+    return mismatch.issued[minority].stack == mine.stack != mismatch.issued[majority].stack
+
+
+def _from_offset(
+    group: GroupTimeline,
+    timeline: Timeline,
+    code: SourceCode | None,
+    mismatch: Mismatch,
+    minority: tuple[int, ...],
+    majority: tuple[int, ...],
+    offset: SequenceOffset,
+    *,
+    tied: bool,
+) -> Desync:
+    if tied and offset.extra < 0:
+        minority, majority, offset = majority, minority, SequenceOffset(seq=offset.seq, extra=-offset.extra)
+    issued = {
+        rank: call for rank in (*minority, *majority) if (call := timeline.issued(group, rank, offset.seq)) is not None
+    }
+    return Desync(
+        cause=Cause.EXTRA if offset.extra > 0 else Cause.MISSING,
+        group=group,
+        seq=offset.seq,
+        minority=minority,
+        majority=majority,
+        tied=tied,
+        issued=issued,
+        comparison=compare(issued[minority[0]].stack, issued[majority[0]].stack, code),
+        offset=offset,
+        met=mismatch.issued,
+    )
+
+
+def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Desync:
+    """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have come to it again.
+
+    Then they have left out the call that the others make behind it. Where it is not known, and no majority tells who is odd,
+    nobody is said to have left the loop early.
+    """
+    within = desync.comparison.relation is Relation.WITHIN
+    if not desync.comparison.again or not desync.issued or desync.offset is not None or desync.group.name:
+        return desync
+    again, there = (desync.minority, desync.majority) if within else (desync.majority, desync.minority)
+    gone = started_next_epoch(calls, again, there, desync.seq)
+    if gone is False:
+        return replace(desync, comparison=replace(desync.comparison, again=False))
+    left = desync.cause is Cause.LEFT and not _handled_an_error(calls, there, desync.seq)
+    if gone is None and left and len(again) == len(there):
+        seen = replace(desync.comparison, relation=Relation.WITHIN)
+        return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=True, comparison=seen)
+    if gone is None:
+        return desync
+    tied = desync.tied or len(desync.minority) == len(desync.majority)
+    lacking = within or tied
+    condition = condition_over(desync.issued[there[0]].stack, code)
+    return replace(
+        desync,
+        cause=Cause.MISSING if lacking else Cause.EXTRA,
+        minority=again if lacking else there,
+        majority=there if lacking else again,
+        tied=tied,
+        comparison=Comparison(
+            Relation.UNCONDITIONAL if lacking else Relation.CONDITIONAL,
+            condition=condition and condition[0],
+            frame=condition and condition[1],
+        ),
+    )
+
+
+def _handled_an_error(calls: PerRank[CollectiveCalls] | None, ranks: Sequence[int], seq: int) -> bool:
+    """Whether one of these ranks made call `seq` while it handled an error: then that led it out of its loop."""
+    return any(one.seq == seq for entry in calls or () if entry.rank in ranks for one in entry.value.handled)
+
+
+def cause_of(comparison: Comparison, minority_op: str, majority_op: str) -> Cause:
+    """The cause, by where the odd ranks stand. A majority that has left the loop means one call too many of the odd."""
+    match comparison.relation:
+        case Relation.PAST if comparison.loop is not None or minority_op in LEAVING:
+            return Cause.LEFT
+        case Relation.WITHIN if comparison.loop is not None or majority_op in LEAVING:
+            return Cause.EXTRA
+        case Relation.CONDITIONAL | Relation.BEFORE:
+            return Cause.EXTRA
+        case Relation.UNCONDITIONAL | Relation.AHEAD:
+            return Cause.MISSING
+        case _:
+            return Cause.MISMATCH

@@ -1,0 +1,48 @@
+"""The lines of calls whose recorder holds none, as a dump in JSON: from the agent's notes, and from where the rank waits now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ddpdoctor.analysis.hangs.stack_patterns import Activity, told_by_stack
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, users_frames
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.stacks import Stacks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherLines:
+    """The user's own frames, outermost first: `now` of ranks that wait in a collective, `noted` by rank, group and number."""
+
+    now: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict)
+    noted: Mapping[tuple[int, str, int], Frame] = field(default_factory=dict)
+
+    def of(self, rank: int, group: str, seq: int, *, waits: bool) -> tuple[Frame, ...]:
+        """Where the rank made this call, which it still `waits` in or not; empty where nobody knows."""
+        if waits and rank in self.now:
+            return self.now[rank]
+        noted = self.noted.get((rank, group, seq))
+        return (noted,) if noted is not None else ()
+
+
+def other_lines(calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] | None) -> OtherLines:
+    """What is known of lines beside the recorders."""
+    return OtherLines(
+        now={entry.rank: mine for entry in stacks or () if (mine := _waiting(entry.value))},
+        noted={
+            (entry.rank, call.group, call.seq): call.place
+            for entry in calls or ()
+            for call in entry.value.calls
+            if call.seq is not None and call.place is not None
+        },
+    )
+
+
+def _waiting(stacks: Stacks) -> tuple[Frame, ...]:
+    main = stacks.main
+    told = told_by_stack(main.frames) if main is not None else None
+    if main is None or told is None or told[0] is not Activity.COLLECTIVE:
+        return ()
+    return users_frames(main.frames)

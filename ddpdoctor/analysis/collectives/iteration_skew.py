@@ -1,0 +1,172 @@
+"""Where the ranks' iterations parted: another number of collectives before one, a forward from another line or turn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_
+
+from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch, passed_over
+from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns
+from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
+from ddpdoctor.analysis.majority import Vote, vote
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
+from ddpdoctor.evidence.recorder import FlightRecord
+
+JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call that `Join` makes or answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterationSkew:
+    """`seq` is how many collectives each rank had made when `iteration` began; all had made `equal` when the last one did.
+
+    The ranks `before` have not begun it: for these it is what they had made before it, which is more than others had.
+    `own` are calls of the user's own code that some ranks made before it and the others did not, the last of each rank,
+    where such calls are the whole difference; where there is none, it lies in the gradients.
+    """
+
+    iteration: int
+    seq: Mapping[int, int]
+    equal: int
+    before: tuple[int, ...] = ()
+    own: Mapping[int, CollectiveCall] = field(default_factory=dict)
+
+    @property
+    def sides(self) -> Vote:
+        """The ranks by how many collectives they had made."""
+        return vote(self.seq)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherForward:
+    """The first forward that ranks called from different lines: legal where what follows is alike on all of them."""
+
+    number: int
+    places: Mapping[int, Frame]
+
+    @property
+    def sides(self) -> Vote:
+        """The ranks by the line."""
+        return vote(self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Iterations:
+    """The first iteration out of step and the first forward that was another one; None where there was none.
+
+    `left_out` is an iteration that some ranks began although others had made one more collective before it. That proves
+    nothing by itself: these may have left their loop, and have made the call behind it. Nor does `passed_over`: each rank
+    may look for its next good batch alone, and make as many steps as the others. `began` is after how many collectives
+    each iteration began on each rank.
+    """
+
+    out_of_step: IterationSkew | None
+    left_out: IterationSkew | None = None
+    other_forward: OtherForward | None = None
+    passed_over: SkippedBatch | None = None
+    began: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+
+    def at(self, rank: int, seq: int) -> int | None:
+        """The iteration in which this rank made call `seq` of the default group, or None where that is not known."""
+        return max((number for number, after in self.began.items() if after.get(rank, seq) < seq), default=None)
+
+
+def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | None) -> Iterations:
+    """Where the ranks' iterations parted, by the marks that their agents made.
+
+    Under `Join` they may: a rank that has no more data answers the calls of the others without iterations of its own. Where
+    another thread calls between the iterations, they begin after as many calls as chance has it.
+    """
+    if any(_counts_tell_nothing(entry.value) for entry in records or ()):
+        return Iterations(None)
+    began: dict[int, dict[int, int]] = {}
+    for entry in calls:
+        for mark in entry.value.steps:
+            began.setdefault(mark.iteration, {})[entry.rank] = mark.seq
+    issued = {entry.rank: _made(entry.value) for entry in calls}
+    parted, left_out = _out_of_step(began, issued), _left_out(began, issued)
+    return Iterations(
+        out_of_step=parted and replace(parted, own=_of_some(parted, calls)),
+        left_out=left_out and replace(left_out, own=_of_some(left_out, calls)),
+        other_forward=_other_forward(calls),
+        passed_over=passed_over(calls),
+        began=began,
+    )
+
+
+def _counts_tell_nothing(record: FlightRecord) -> bool:
+    joins = any(frame.file.endswith(JOIN) for frame in record.frames)
+    return joins or any(
+        group.name in DEFAULT_GROUP or group.description == DEFAULT_GROUP[0] for group in groups_in_turns(record)
+    )
+
+
+def _out_of_step(began: Mapping[int, Mapping[int, int]], issued: Mapping[int, int]) -> IterationSkew | None:
+    """A rank that has not begun the iteration, and stands in the call that some made before it, is on their side."""
+    equal = 0
+    for iteration, seq in sorted(began.items()):
+        if len(set(seq.values())) > 1:
+            most = max(seq.values())
+            before = {
+                rank: issued[rank] for rank in began.get(iteration - 1, {}) if rank not in seq and issued[rank] == most
+            }
+            return IterationSkew(iteration=iteration, seq={**seq, **before}, equal=equal, before=tuple(sorted(before)))
+        equal = max(seq.values())
+    return None
+
+
+def _left_out(began: Mapping[int, Mapping[int, int]], issued: Mapping[int, int]) -> IterationSkew | None:
+    for iteration, seq in sorted(began.items()):
+        most = max(seq.values())
+        before = {
+            rank: issued[rank] for rank in began.get(iteration - 1, {}) if rank not in seq and issued[rank] > most
+        }
+        if before:
+            return IterationSkew(iteration=iteration, seq={**seq, **before}, equal=most, before=tuple(sorted(before)))
+    return None
+
+
+def _of_some(parted: IterationSkew, calls: PerRank[CollectiveCalls]) -> dict[int, CollectiveCall]:
+    """The last call of each rank that is not on all of them, in the time in which they made unequally many."""
+    between = {
+        entry.rank: [call for seq, call in _own(entry.value) if parted.equal < seq <= parted.seq[entry.rank]]
+        for entry in calls
+        if entry.rank in parted.seq
+    }
+    counts = {rank: Counter((call.op, call.place) for call in issued) for rank, issued in between.items()}
+    common = reduce(and_, counts.values())
+    more = {rank: count - common for rank, count in counts.items()}
+    if all(more.values()) or len({parted.seq[rank] - of_some.total() for rank, of_some in more.items()}) > 1:
+        return {}
+    return {
+        rank: next(call for call in reversed(between[rank]) if (call.op, call.place) in of_some)
+        for rank, of_some in more.items()
+        if of_some
+    }
+
+
+def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
+    called: dict[int, dict[int, Frame]] = {}
+    for entry in calls:
+        for forward in entry.value.forwards:
+            called.setdefault(forward.number, {})[entry.rank] = forward.place
+    for number, places in sorted(called.items()):
+        if len(places) == len(calls.ranks) and len(set(places.values())) > 1:
+            return OtherForward(number=number, places=places)
+    return None
+
+
+def _made(calls: CollectiveCalls) -> int:
+    """The number of the last collective of the default group that the user's own code called."""
+    return max((seq for seq, _ in _own(calls)), default=0)
+
+
+def _own(calls: CollectiveCalls) -> Iterator[tuple[int, CollectiveCall]]:
+    """The collectives of the default group that the user's own code called, by their numbers."""
+    for call in calls.calls:
+        if call.seq is not None and call.group in DEFAULT_GROUP:
+            yield call.seq, call

@@ -1,0 +1,88 @@
+"""Which ranks began their next pass over the data, drew one batch more, or passed over a batch, by their loops' counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ddpdoctor.analysis.majority import Vote, vote
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import CollectiveCalls, StepMark
+
+# of all steps of the count, the least share that must be alike: a count of turns is steady, a number drawn from data is not
+STEADY = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedBatch:
+    """The first forward at which the ranks' loops stood at different turns, each by its own count.
+
+    `ahead` are the ranks whose loop had turned more than once since the forward before.
+    """
+
+    forward: int
+    turns: Mapping[int, int]
+    ahead: tuple[int, ...]
+
+    @property
+    def sides(self) -> Vote:
+        """The ranks by the turn."""
+        return vote(self.turns)
+
+
+def passed_over(calls: PerRank[CollectiveCalls]) -> SkippedBatch | None:
+    """Where the turns of the ranks first parted by whole turns, or None where they never did or cannot be compared.
+
+    A count that begins anew parts the ranks too, backwards: of an epoch with fewer batches this says nothing.
+    """
+    turns = {
+        entry.rank: {forward.number: forward.turn for forward in entry.value.forwards if forward.turn is not None}
+        for entry in calls
+    }
+    common = sorted(set.intersection(*map(set, turns.values()))) if turns else []
+    steps = Counter(
+        issued[later] - issued[number]
+        for issued in turns.values()
+        for number, later in pairwise(common)
+        if later == number + 1
+    )
+    if not steps:
+        return None
+    ((stride, times),) = steps.most_common(1)
+    if stride < 1 or times < STEADY * steps.total():
+        return None
+    for number, later in pairwise(common):
+        moved = {rank: issued[later] - issued[number] for rank, issued in turns.items()}
+        if len({*moved.values()}) > 1:
+            if stride not in moved.values() or not all(step > 0 and step % stride == 0 for step in moved.values()):
+                return None
+            ahead = tuple(rank for rank, step in sorted(moved.items()) if step > stride)
+            return SkippedBatch(
+                forward=later, turns={rank: issued[later] for rank, issued in turns.items()}, ahead=ahead
+            )
+    return None
+
+
+def started_next_epoch(
+    calls: PerRank[CollectiveCalls] | None, ahead: Sequence[int], behind: Sequence[int], seq: int
+) -> bool | None:
+    """Whether the ranks `ahead` had begun a new pass over their data before call `seq`, and those `behind` had not.
+
+    False where they had drawn a further batch of the same pass; None where neither is so, or the data are no DataLoader's.
+    """
+    marks = {entry.rank: mark for entry in calls or () if (mark := _last(entry.value, seq)) is not None}
+    if not all(rank in marks for rank in (*ahead, *behind)):
+        return None
+    pairs = [(marks[one], marks[other]) for one in ahead for other in behind]
+    if any(one.iteration <= other.iteration for one, other in pairs):
+        return None
+    anew = {(one.in_pass or 0) <= (other.in_pass or 0) for one, other in pairs}
+    return anew.pop() if len(anew) == 1 else None
+
+
+def _last(calls: CollectiveCalls, seq: int) -> StepMark | None:
+    """The last iteration that began before call `seq`, where the place in its pass is known."""
+    before = [mark for mark in calls.steps if mark.seq < seq]
+    return before[-1] if before and before[-1].in_pass is not None else None

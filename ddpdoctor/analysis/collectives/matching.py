@@ -1,0 +1,129 @@
+"""What the ranks of a process group must agree on in one collective, and what they may do differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from math import prod
+
+from ddpdoctor.evidence.recorder import Call
+
+SAME_NAMES = {
+    "all_gather_single": "_all_gather_base",
+    "all_gather_into_tensor": "_all_gather_base",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "reduce_scatter_tensor": "_reduce_scatter_base",
+    "all_reduce_barrier": "barrier",
+}
+ALIKE_ON_EVERY_RANK = {
+    "all_reduce",
+    "broadcast",
+    "reduce",
+    "allreduce_coalesced",
+    "_all_gather_base",
+    "_reduce_scatter_base",
+}
+WITH_A_LIST_OF_OUTPUTS = {"all_gather", "all_gather_v"}
+WITH_A_LIST_OF_INPUTS = {"reduce_scatter", "reduce_scatter_v"}
+
+
+class MismatchKind(Enum):
+    """The first thing that ranks differ in, the gravest first."""
+
+    OPERATION = "operation"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+
+
+def operation(calls: Sequence[Call]) -> str:
+    """The operation's name as ranks must agree on it: PyTorch has renamed some over time."""
+    return " + ".join(SAME_NAMES.get(call.op, call.op) for call in calls) or "an unknown call"
+
+
+def mismatch_kind(calls: Mapping[int, tuple[Call, ...]], positions: Mapping[int, int]) -> MismatchKind | None:
+    """What ranks differ in, in one collective that each made as `calls[rank]`; None where they agree as they must.
+
+    `positions` is each rank's place in the group. Uneven sizes are legal where the lists that describe them agree.
+    """
+    known = {rank: issued for rank, issued in calls.items() if issued}
+    if len({operation(issued) for issued in known.values()}) > 1:
+        return MismatchKind.OPERATION
+    if len(set(map(shape, known.values()))) > 1 and not _fit(known, positions):
+        return MismatchKind.SHAPE
+    if len({held for issued in known.values() if (held := dtypes(issued))}) > 1:
+        return MismatchKind.DTYPE
+    return None
+
+
+def shape(calls: Sequence[Call]) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """The shapes that a rank gave, all tensors of all coalesced calls; the outputs where it gave no input."""
+    return tuple(call.input_sizes or call.output_sizes for call in calls)
+
+
+def dtypes(calls: Sequence[Call]) -> tuple[str, ...]:
+    """The dtypes that a rank gave, each once; empty for a call without tensors."""
+    return tuple(sorted({name for call in calls for name in (*call.input_dtypes, *call.output_dtypes)}))
+
+
+def _fit(calls: Mapping[int, tuple[Call, ...]], positions: Mapping[int, int]) -> bool:
+    """Whether shapes that differ between ranks belong together nevertheless."""
+    return all(
+        _fit_one({rank: issued[number] for rank, issued in calls.items()}, positions)
+        for number in range(min(map(len, calls.values())))
+    )
+
+
+def _fit_one(calls: Mapping[int, Call], positions: Mapping[int, int]) -> bool:
+    name = SAME_NAMES.get(next(iter(calls.values())).op, next(iter(calls.values())).op)
+    if name in ALIKE_ON_EVERY_RANK:
+        return len({(call.input_sizes, call.output_sizes) for call in calls.values()}) == 1
+    if name in WITH_A_LIST_OF_OUTPUTS:
+        return _parts_match(
+            {rank: call.output_sizes for rank, call in calls.items()},
+            {rank: call.input_sizes for rank, call in calls.items()},
+            positions,
+        )
+    if name in WITH_A_LIST_OF_INPUTS:
+        return _parts_match(
+            {rank: call.input_sizes for rank, call in calls.items()},
+            {rank: call.output_sizes for rank, call in calls.items()},
+            positions,
+        )
+    if name in {"all_to_all", "all_to_all_v"}:
+        return _exchanges_match(calls, positions)
+    return True  # gather, scatter and what is not known: one rank's sizes say nothing about another's
+
+
+def _parts_match(
+    lists: Mapping[int, tuple[tuple[int, ...], ...]],
+    parts: Mapping[int, tuple[tuple[int, ...], ...]],
+    positions: Mapping[int, int],
+) -> bool:
+    """Whether all ranks hold the same list, and each rank's own part is the one at its place in the list.
+
+    A list that is empty is not known; where none is, any parts may belong together.
+    """
+    told = {whole for whole in lists.values() if whole}
+    if len(told) != 1:
+        return not told
+    (whole,) = told
+    if len(whole) == 1 < len(positions) == whole[0][0]:  # gloo's list of outputs is one tensor, a slice a rank
+        whole = (whole[0][1:],) * len(positions)
+    for rank, part in parts.items():
+        place = positions.get(rank)
+        if len(part) == 1 and place is not None and place < len(whole) > 1 and prod(part[0]) != prod(whole[place]):
+            return False
+    return True
+
+
+def _exchanges_match(calls: Mapping[int, Call], positions: Mapping[int, int]) -> bool:
+    """Whether what each rank sends to each other is as large as what that one expects; True where lists are not kept."""
+    size = len(positions)
+    whole = {positions[rank]: call for rank, call in calls.items() if rank in positions}
+    if any(len(call.input_sizes) != size or len(call.output_sizes) != size or size == 1 for call in whole.values()):
+        return True
+    return all(
+        prod(sender.input_sizes[target]) == prod(receiver.output_sizes[source])
+        for source, sender in whole.items()
+        for target, receiver in whole.items()
+    )

@@ -1,0 +1,40 @@
+"""Whether the collectives of one group come from several threads of a rank in turns: then chance decides their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup
+
+IN_TURNS = 4  # changes from one thread to the other; a program that trains in a thread of its own changes once or twice
+
+
+def groups_in_turns(record: FlightRecord) -> Iterator[ProcessGroup]:
+    """The groups in which the main thread and another one of this rank made their calls in turns.
+
+    A rank that was killed leaves only the calls that its own code made. Those of its gradients, of the thread that trains,
+    are missing between two numbers.
+    """
+    threads = {number for number, stack in enumerate(record.stacks) if _began_in_a_thread(record, stack)}
+    for number, group in enumerate(record.groups) if threads else ():
+        issued = [
+            (seq, stack in threads)
+            for call, seq, stack in zip(record.call, record.seq, record.stack, strict=True)
+            if record.calls[call].group == number and not record.calls[call].point_to_point
+        ]
+        changes = sum(one != other or (one and later > seq + 1) for (seq, one), (later, other) in pairwise(issued))
+        if changes >= IN_TURNS:
+            yield group
+
+
+def made_by_a_thread(record: FlightRecord, entry: int) -> bool:
+    """Whether another thread than the main one made this call."""
+    return _began_in_a_thread(record, record.stacks[record.stack[entry]])
+
+
+def _began_in_a_thread(record: FlightRecord, stack: tuple[int, ...]) -> bool:
+    if not stack:
+        return False
+    outermost = record.frames[stack[-1]]
+    return outermost.function == "_bootstrap" and outermost.file.endswith("/threading.py")

@@ -1,0 +1,160 @@
+"""Sends and receives that wait for a partner who does not come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+from ddpdoctor.analysis.collectives.call_sequences import users_stack
+from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
+from ddpdoctor.analysis.collectives.timeline import Timeline, age
+from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.recorder import FlightRecord, State
+from ddpdoctor.model import SkipCheck
+
+SENDS = ("send", "isend")
+RECEIVES = ("recv", "irecv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmatched:
+    """A rank that waits in a send to, or a receive from, a partner that made no matching call."""
+
+    rank: int
+    partner: int
+    kind: Literal["send", "recv"]
+    place: Frame | None
+    seconds: float | None = None
+    tag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Handshakes:
+    """The sends and receives without their partners that the others wait for in turn; each circle of ranks together."""
+
+    unmatched: tuple[tuple[Unmatched, ...], ...]
+
+
+def derive(
+    timeline: Timeline | None,
+    calls: PerRank[CollectiveCalls] | None,
+    graph: WaitForGraph | None,
+    deadlocks: Deadlocks | None,
+) -> Handshakes:
+    """What waits for a partner, by the recorders (NCCL) and by what the agent saw (gloo records none of these)."""
+    if timeline is None and calls is None:
+        raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
+    found = [*_by_recorder(timeline)] if timeline is not None else []
+    ages = [one.seconds for one in found if one.seconds is not None]
+    if ages and max(ages) < MOVING_SECONDS:
+        found = []
+    if found and graph is not None:
+        return Handshakes(tuple(_at_the_end(found, graph, deadlocks)))
+    if not found and calls is not None:
+        found = [*_by_agent(calls)]
+    return Handshakes(tuple(_roots(found)))
+
+
+def _at_the_end(
+    found: Sequence[Unmatched], graph: WaitForGraph, deadlocks: Deadlocks | None
+) -> Iterator[tuple[Unmatched, ...]]:
+    """Those that all waits lead to; none where they lead to something else."""
+    if graph.reason is Reason.IDLE and graph.only_point_to_point:
+        awaited = {one.partner: one for one in reversed(found) if one.partner in graph.ranks}
+        yield from ((awaited[partner],) for partner in sorted(awaited))
+    elif graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and graph.only_point_to_point:
+        yield from islice(((one,) for one in found if one.partner in graph.ranks or one.rank in graph.ranks), 1)
+    elif graph.reason is Reason.CYCLE and (deadlocks is None or not deadlocks.found):
+        within = [one for one in found if {one.rank, one.partner} <= {*graph.ranks}]
+        yield from islice(_roots(within), 1)
+
+
+def _roots(found: Sequence[Unmatched]) -> Iterator[tuple[Unmatched, ...]]:
+    """Those that wait for a rank that is not itself waiting so, and the circles of those that wait for each other."""
+    awaited = {one.rank: one.partner for one in found}
+    circles: set[int] = set()
+    for one in found:
+        if one.partner not in awaited:
+            yield (one,)
+        elif one.rank not in circles and one.rank in (circle := _follow(one.partner, awaited)):
+            circles.update(circle)
+            yield tuple(each for each in found if each.rank in circle and each.partner in circle)
+
+
+def _follow(start: int, awaited: Mapping[int, int]) -> list[int]:
+    """The ranks from `start` on, each awaiting the next, until one comes again or awaits nobody."""
+    chain = [start]
+    while (following := awaited.get(chain[-1])) is not None and following not in chain:
+        chain.append(following)
+    return chain
+
+
+def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
+    issued: Counter[tuple[str, str, int, int]] = Counter()
+    under_way: Counter[tuple[str, str, int, int]] = Counter()
+    waiting: list[tuple[str, str, int, int, int, int]] = []
+    for rank, record in timeline.call_index.records.items():
+        if not any(call.point_to_point for call in record.calls):
+            continue
+        for entry, number in enumerate(record.call):
+            call = record.calls[number]
+            if call.op not in ("send", "recv") or call.source is None or call.target is None:
+                continue
+            group = record.groups[call.group]
+            source, target = _global(group.ranks, call.source), _global(group.ranks, call.target)
+            issued[group.name, call.op, source, target] += 1
+            if record.state[entry] is not State.DONE:
+                under_way[group.name, call.op, source, target] += 1
+                waiting.append((group.name, call.op, source, target, rank, entry))
+    for name, op, source, target, rank, entry in waiting:
+        partner = target if op == "send" else source
+        opposite = "recv" if op == "send" else "send"
+        mine, theirs = timeline.call_index.records[rank], timeline.call_index.records.get(partner)
+        if theirs is None:
+            continue
+        counted = under_way if mine.lost or theirs.lost else issued  # rings that wrapped have not kept the same pairs
+        if counted[name, opposite, source, target] < counted[name, op, source, target]:
+            yield _unmatched(mine, rank, partner, op, entry)
+
+
+def _global(members: tuple[int, ...] | None, place: int) -> int:
+    return members[place] if members is not None and place < len(members) else place
+
+
+def _unmatched(record: FlightRecord, rank: int, partner: int, op: str, entry: int) -> Unmatched:
+    stack = users_stack(record, record.stack[entry])
+    return Unmatched(
+        rank=rank,
+        partner=partner,
+        kind="send" if op == "send" else "recv",
+        place=stack[-1] if stack else None,
+        seconds=age(record, record.created_ns[entry], record.calls[record.call[entry]].timeout_ms),
+    )
+
+
+def _by_agent(calls: PerRank[CollectiveCalls]) -> Iterator[Unmatched]:
+    sent: Counter[tuple[int, int | None, int]] = Counter()
+    received: Counter[tuple[int, int | None, int]] = Counter()
+    for entry in calls:
+        sent.update((entry.rank, call.peer, call.tag) for call in entry.value.calls if call.op in SENDS)
+        received.update((entry.rank, call.peer, call.tag) for call in entry.value.calls if call.op in RECEIVES)
+    for entry in calls:
+        for call in entry.value.calls:
+            if call.returned or call.peer is None or call.peer not in calls.ranks:
+                continue
+            mine, theirs = (entry.rank, call.peer, call.tag), (call.peer, entry.rank, call.tag)
+            receives = call.op in RECEIVES and sent[theirs] < received[mine]
+            if receives or (call.op in SENDS and received[theirs] < sent[mine]):
+                yield Unmatched(
+                    rank=entry.rank,
+                    partner=call.peer,
+                    kind="recv" if receives else "send",
+                    place=call.place,
+                    tag=call.tag,
+                )

@@ -1,0 +1,296 @@
+"""A rank's calls over all process groups beside those of ranks with the same part in the job: who left one out, or made one more.
+
+In a group of two ranks no majority decides. Ranks with the same part in other groups of the same description do: at the same
+point of their program they have made as many calls of each kind.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence.recorder import Call, FlightRecord, State
+
+V = TypeVar("V", bound=Hashable)
+
+MOST_COMPARED = 64  # ranks of the same part: a majority of so many is one of thousands too
+ASKED_OF_A_SIDE = 4
+FARTHEST = 64  # calls by which a program may differ and still be the same program
+
+
+class Kind(NamedTuple):
+    """The collectives, or the sends and receives, of a rank's group of this description (its name where it has none)."""
+
+    group: str
+    point_to_point: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """One rank's calls: the numbers of each kind with their places in the record, and the rank's part in the job."""
+
+    places: Mapping[Kind, list[int]]
+    numbers: Mapping[Kind, list[int]]
+    last: Mapping[Kind, int]
+    end: int
+    part: frozenset[tuple[str, int, int | None]]
+
+    def made_before(self, kind: Kind, place: int) -> int | None:
+        """The number of the last call of this kind before this place in the record, None where the dump does not tell.
+
+        A dump of active entries alone does not tell it of calls between two that it holds.
+        """
+        numbers = self.numbers.get(kind)
+        if not numbers:
+            return self.last.get(kind) if place == self.end else None
+        before = bisect_left(self.places[kind], place)
+        if before == 0:
+            return numbers[0] - 1
+        following = numbers[before] - 1 if before < len(numbers) else max(numbers[-1], self.last.get(kind, 0))
+        return following if following == numbers[before - 1] else None
+
+    def kinds(self) -> set[Kind]:
+        """The kinds of which the number of calls is known."""
+        return {*self.numbers, *self.last}
+
+    def called(self, kind: Kind) -> int:
+        """How many calls of this kind the rank has made, 0 where that is not known."""
+        return max(self.numbers.get(kind, [0])[-1], self.last.get(kind, 0))
+
+    def ends(self) -> tuple[tuple[Kind, int], ...]:
+        """How many calls of each kind the rank has made in all."""
+        return tuple(sorted((kind, self.called(kind)) for kind in self.kinds()))
+
+    def place(self, kind: Kind, number: int) -> int | None:
+        """Where in the record this call is."""
+        numbers = self.numbers.get(kind, [])
+        position = bisect_left(numbers, number)
+        return self.places[kind][position] if position < len(numbers) and numbers[position] == number else None
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Ranks whose program differs from that of their like, and by how many calls; 0 where that is not known."""
+
+    ranks: tuple[int, ...]
+    extra: int
+
+
+@dataclass(slots=True)
+class ProgramComparison:
+    """Compares the programs of ranks; each is read once, when it is asked for."""
+
+    records: Mapping[int, FlightRecord]
+    _programs: dict[int, _Program] = field(default_factory=dict)
+    _pipelines: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Find the groups in which ranks send and receive: the place in such a group is a rank's part in the job."""
+        for record in self.records.values():
+            self._pipelines.update(
+                record.groups[call.group].description or record.groups[call.group].name
+                for call in record.calls
+                if call.point_to_point
+            )
+
+    def surplus(self, rank: int, kind: Kind, *, behind: int = 0) -> int | None:
+        """By how many calls of this kind the rank is ahead of ranks with its part, at the last point that they share.
+
+        Below 0 it has left calls out. Only points behind its own call number `behind` of this kind count. None where there
+        is no such point, or no majority among the others.
+        """
+        at_a_point = self._surplus_at_a_point(rank, kind, behind)
+        return at_a_point if at_a_point or behind else self._surplus_at_the_end(rank, kind) or at_a_point
+
+    def _surplus_at_a_point(self, rank: int, kind: Kind, behind: int) -> int | None:
+        mine = self._program(rank)
+        since = mine.place(kind, behind) if behind else -1
+        if since is None:
+            return None
+        for other_kind, number, place in _backwards(mine, kind):
+            if place <= since:
+                break
+            made = mine.made_before(kind, place)
+            found = self._made_by_others(rank, kind, other_kind, number)
+            if made is None or not found:
+                continue
+            differences = {other: made - theirs for other, theirs in found.items() if abs(made - theirs) <= FARTHEST}
+            sides = vote(differences)
+            if len(differences) > 1 and not sides.tied:
+                return differences[sides.majority[0]]
+        return None
+
+    def _surplus_at_the_end(self, rank: int, kind: Kind) -> int | None:
+        """The same by all that each has called until its dump: of one program, one rank is ahead in every kind or in none."""
+        mine = self._program(rank)
+        others = [self._program(other) for other in self._nearest(rank)[:MOST_COMPARED]]
+        extra: Counter[int] = Counter()
+        for other in others:
+            if other.part != mine.part:
+                continue
+            ahead = {one: mine.called(one) - other.called(one) for one in mine.kinds() | other.kinds()}
+            both = min(ahead.values(), default=0) < 0 < max(ahead.values(), default=0)
+            # one call more here and one less there may be two calls in another order
+            deviates = both and sum(map(abs, ahead.values())) > 2 and max(map(abs, ahead.values())) <= FARTHEST
+            extra[ahead.get(kind, 0) if deviates else 0] += 1
+        found = extra.most_common(2)
+        if not found or found[0][1] < 2 or (len(found) > 1 and found[0][1] == found[1][1]):
+            return None
+        return found[0][0]
+
+    def decide(
+        self, kind: Kind, number: int, called: Mapping[int, V], value_of: Callable[[Call], V]
+    ) -> Deviation | None:
+        """Which of the ranks that made different calls `called` as number `number` of this kind differ from their like.
+
+        Decided by how many calls each had made at a later point of its program; else by what ranks with their part in other
+        groups made as this number.
+        """
+        surplus = {
+            rank: self._surplus_at_the_end(rank, kind) if extra is None else extra
+            for rank in _a_few_of_each(called)
+            for extra in [self.surplus(rank, kind, behind=number)]
+        }
+        deviating = {called[rank] for rank, extra in surplus.items() if extra}
+        conforming = {called[rank] for rank, extra in surplus.items() if extra == 0}
+        if deviating and conforming and deviating.isdisjoint(conforming):
+            ranks = tuple(sorted(rank for rank in called if called[rank] not in conforming))
+            return Deviation(ranks=ranks, extra=next(extra for extra in surplus.values() if extra))
+        by_ends = self._by_ends(kind, called)
+        if by_ends is not None:
+            return by_ends
+        found = Counter(called.values())
+        for rank in _a_few_of_each(called):
+            found.update(value_of(call) for call in self._calls_of_others(rank, kind, number, called))
+            (most, times), *others = found.most_common()
+            if most in called.values() and (not others or others[0][1] < times) and times > 1:
+                return Deviation(ranks=tuple(sorted(other for other in called if called[other] != most)), extra=0)
+        return None
+
+    def _by_ends(self, kind: Kind, called: Mapping[int, V]) -> Deviation | None:
+        """The side that has made more or fewer calls of this kind, and as many of all others, where others are like the rest."""
+        ends: dict[V, tuple[set[tuple[tuple[Kind, int], ...]], int]] = {}
+        for rank in _a_few_of_each(called):
+            mine = self._program(rank)
+            others = [self._program(other) for other in self._nearest(rank)[:MOST_COMPARED] if other not in called]
+            like = sum(other.part == mine.part and other.ends() == mine.ends() for other in others)
+            found, times = ends.get(called[rank], (set(), 0))
+            ends[called[rank]] = ({*found, mine.ends()}, max(times, like))
+        alone = [value for value, (_, times) in ends.items() if not times]
+        backed = [value for value, (_, times) in ends.items() if times > 1]
+        if len(ends) != len(alone) + len(backed) or len(alone) != 1 or len(backed) != 1:
+            return None
+        if len(ends[alone[0]][0]) != 1 or len(ends[backed[0]][0]) != 1:
+            return None
+        (odd,), (right,) = ends[alone[0]][0], ends[backed[0]][0]
+        if {one for one, _ in {*odd} ^ {*right}} != {kind}:
+            return None
+        ranks = tuple(sorted(rank for rank in called if called[rank] == alone[0]))
+        return Deviation(ranks=ranks, extra=dict(odd)[kind] - dict(right)[kind])
+
+    def _calls_of_others(self, rank: int, kind: Kind, number: int, besides: Collection[int]) -> Iterator[Call]:
+        part = self._program(rank).part
+        for other in self._nearest(rank)[:MOST_COMPARED]:
+            program = self._program(other)
+            place = program.place(kind, number) if other not in besides and program.part == part else None
+            if place is not None:
+                yield self.records[other].calls[self.records[other].call[place]]
+
+    def _made_by_others(self, rank: int, kind: Kind, other_kind: Kind, number: int) -> dict[int, int]:
+        """The number of each other rank's last call of `kind` before its call `number` of `other_kind`."""
+        part = self._program(rank).part
+        found = {}
+        for other in self._nearest(rank):
+            program = self._program(other)
+            place = program.place(other_kind, number) if program.part == part else None
+            made = program.made_before(kind, place) if place is not None else None
+            if made is not None:
+                found[other] = made
+                if len(found) == MOST_COMPARED:
+                    break
+        return found
+
+    def _nearest(self, rank: int) -> list[int]:
+        return sorted((other for other in self.records if other != rank), key=lambda other: abs(other - rank))
+
+    def _program(self, rank: int) -> _Program:
+        if rank not in self._programs:
+            self._programs[rank] = _read(rank, self.records[rank], self._pipelines)
+        return self._programs[rank]
+
+
+def kind_of(description: str, name: str, *, point_to_point: bool) -> Kind:
+    """The kind of the calls of a group with this description and name."""
+    return Kind(description or name, point_to_point)
+
+
+def by_programs(
+    timeline: Timeline, group: GroupTimeline, seq: int, called: Mapping[int, V], value_of: Callable[[Call], V]
+) -> Deviation | None:
+    """Which of the ranks that made different calls `called` as number `seq` of the group differ from their like elsewhere."""
+    one = group.group_sequences.group
+    kind = kind_of(one.description, one.name, point_to_point=False)
+    return ProgramComparison(timeline.call_index.records).decide(kind, seq, called, value_of)
+
+
+def _a_few_of_each(called: Mapping[int, V]) -> list[int]:
+    """The first ranks of each side: what holds for them holds for the others."""
+    sides: dict[V, list[int]] = defaultdict(list)
+    for rank in sorted(called):
+        sides[called[rank]].append(rank)
+    return [rank for ranks in sides.values() for rank in ranks[:ASKED_OF_A_SIDE]]
+
+
+def _read(rank: int, record: FlightRecord, pipelines: Collection[str]) -> _Program:
+    kinds = [
+        kind_of(
+            record.groups[call.group].description, record.groups[call.group].name, point_to_point=call.point_to_point
+        )
+        for call in record.calls
+    ]
+    places: dict[Kind, list[int]] = defaultdict(list)
+    numbers: dict[Kind, list[int]] = defaultdict(list)
+    end = -1
+    for place in _told(record):
+        kind, number = kinds[record.call[place]], record.seq[place]
+        end = place
+        if not numbers[kind] or numbers[kind][-1] < number:
+            places[kind].append(place)
+            numbers[kind].append(number)
+    part = set()
+    last = {}
+    for group in record.groups:
+        name = group.description or group.name
+        members = group.ranks or ()
+        place_in_group = members.index(rank) if name in pipelines and rank in members else None
+        part.add((group.description, len(members), place_in_group))
+        if group.last_enqueued is not None:
+            last[Kind(name, point_to_point=name in pipelines)] = group.last_enqueued
+    return _Program(places=places, numbers=numbers, last=last, end=end, part=frozenset(part))
+
+
+def _told(record: FlightRecord) -> Iterable[int]:
+    """The entries that tell where in its program the rank was.
+
+    Of a dump of active entries alone, those that it still holds although they are through do not.
+    """
+    collective = [not call.point_to_point for call in record.calls]
+    if any(state is State.DONE and collective[call] for call, state in zip(record.call, record.state, strict=True)):
+        return range(len(record))
+    return [place for place, state in enumerate(record.state) if state is not State.DONE]
+
+
+def _backwards(program: _Program, without: Kind) -> Iterator[tuple[Kind, int, int]]:
+    """The calls of all other kinds, the latest first: kind, number, place."""
+    found = (
+        (kind, number, place)
+        for kind, numbers in program.numbers.items()
+        if kind != without
+        for number, place in zip(numbers, program.places[kind], strict=True)
+    )
+    yield from sorted(found, key=lambda one: -one[2])

@@ -1,0 +1,160 @@
+"""Ranks that all wait in collectives, and not in the same: told by their stacks, where no recorder tells more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.collectives.callsites import (
+    Comparison,
+    Relation,
+    compare,
+    seen_from_minority,
+    tells_ranks_apart,
+)
+from ddpdoctor.analysis.collectives.desync import Cause, cause_of
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
+from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, Activity
+from ddpdoctor.analysis.majority import vote_of
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, users_frames
+from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.model import SkipCheck, Where, group_ranks
+
+# ranks that stand so have come to one point of the program by different ways
+_APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
+# no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
+_MEETS_ALL = re.compile(r"barrier|all_reduce|all_gather|reduce_scatter|all_to_all")
+_POINT_TO_POINT = re.compile(r"send|recv")
+HOW_IT_IS_KNOWN = "inferred from current stacks only; run under `ddpdoctor watch` to find the first extra call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackDesync:
+    """Two sides of ranks that wait for each other in different collectives.
+
+    `minority` is the side that is reported; `tied` where no majority tells which is at fault. `comparison` is the place of the
+    first odd rank seen from the others.
+    """
+
+    cause: Cause
+    minority: tuple[RankActivity, ...]
+    majority: tuple[RankActivity, ...]
+    tied: bool
+    comparison: Comparison
+
+    @property
+    def culprits(self) -> list[int]:
+        """The ranks at fault: the odd ones, or both sides where it cannot be told."""
+        return sorted(activity.rank for activity in ((*self.minority, *self.majority) if self.tied else self.minority))
+
+    def told(self, before: str = "") -> str:
+        """`rank 1 waits in barrier while ranks 0,2-3 wait in backward or forward`; `before` is what the odd did before."""
+        minority, majority = (
+            group_ranks([activity.rank for activity in side]) for side in (self.minority, self.majority)
+        )
+        return f"{minority} {before}{_wait(self.minority)} while {majority} {_wait(self.majority)}"
+
+    def where(self, note: str) -> list[Where]:
+        """The place of every rank, with the call that it waits in; `note` is said of the odd ones."""
+        return [
+            Where.at(
+                activity.place,
+                rank=activity.rank,
+                note=f"waiting in {activity.operation}{f', {note}' if note and activity in self.minority else ''}",
+            )
+            for activity in (*self.minority, *self.majority)
+            if activity.place is not None
+        ]
+
+
+def derive(
+    activities: Activities,
+    stacks: PerRank[Stacks],
+    timeline: Timeline | None,
+    code: SourceCode | None,
+    size: JobSize | None,
+) -> StackDesync:
+    """The two sides, where every rank waits in a collective, none moves, and the source tells how their ways parted.
+
+    Raises:
+        SkipCheck: a recorder tells more, somebody does something else, or what the source shows does not decide.
+    """
+    if timeline is not None:
+        raise SkipCheck("the flight recorders tell more")
+    if size is not None and len(activities.each) < size.ranks:
+        raise SkipCheck(f"only {len(activities.each)} of {size.ranks} ranks could be looked at")
+    if not all(activity.kind is Activity.COLLECTIVE and activity.stands_still for activity in activities.each):
+        raise SkipCheck("some rank does something else than to wait in a collective")
+    if any(_POINT_TO_POINT.search(activity.operation) for activity in activities.each):
+        raise SkipCheck("a rank waits in a send or a receive, and its stack does not tell for whom")
+    ways = {entry.rank: users_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
+    by_rank = {activity.rank: activity for activity in activities.each}
+    sides = _sides(by_rank, ways, code)
+    if len(sides) != 2:
+        raise SkipCheck("the ranks wait in one place, or in more than two")
+    votes = vote_of(sides)
+    minority, majority, comparison = seen_from_minority(votes.sides[1], votes.sides[0], ways, code, tied=votes.tied)
+    cause = cause_of(comparison, by_rank[minority[0]].operation, by_rank[majority[0]].operation)
+    past = {Relation.PAST: minority, Relation.WITHIN: majority}.get(comparison.relation, ())
+    if past and not _holds_all(by_rank[past[0]]):
+        raise SkipCheck("the ranks in the loop may have been in the call behind it before, and have gone on")
+    if cause is Cause.LEFT and votes.tied and comparison.again:
+        cause, minority, majority = (
+            Cause.EXTRA,
+            majority,
+            minority,
+        )  # the other may have left that call out, and be in its next turn
+    under = by_rank[majority[0] if comparison.relation is Relation.UNCONDITIONAL else minority[0]]
+    if cause is Cause.MISMATCH or (comparison.condition is not None and not _decides(comparison.condition, under)):
+        raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
+    return StackDesync(
+        cause=cause,
+        minority=tuple(by_rank[rank] for rank in minority),
+        majority=tuple(by_rank[rank] for rank in majority),
+        tied=votes.tied and cause is not Cause.LEFT,
+        comparison=comparison,
+    )
+
+
+def _sides(
+    activities: Mapping[int, RankActivity], ways: Mapping[int, tuple[Frame, ...]], code: SourceCode | None
+) -> list[list[int]]:
+    sides: list[list[int]] = []
+    for rank in sorted(activities):
+        for side in sides:
+            if _together(
+                activities[rank], activities[side[0]], compare(ways.get(rank, ()), ways.get(side[0], ()), code)
+            ):
+                side.append(rank)
+                break
+        else:
+            sides.append([rank])
+    return sides
+
+
+def _together(one: RankActivity, other: RankActivity, comparison: Comparison) -> bool:
+    """Whether two ranks are in one call, or in one step of the model: a rank may be in backward before another is."""
+    if comparison.relation is Relation.SAME and one.operation == other.operation:
+        return True
+    in_a_step = {one.operation, other.operation} <= {FORWARD, BACKWARD}
+    return in_a_step and comparison.relation not in _APART and comparison.loop is None
+
+
+def _holds_all(activity: RankActivity) -> bool:
+    """Whether no rank can have come through the call that this one waits in."""
+    return activity.operation == BACKWARD or bool(_MEETS_ALL.search(activity.operation))
+
+
+def _decides(condition: Condition, under: RankActivity) -> bool:
+    """Whether the ranks that are not under `condition` cannot have been there before, and gone on."""
+    return tells_ranks_apart(condition) or bool(_MEETS_ALL.search(under.operation))
+
+
+def _wait(activities: Sequence[RankActivity]) -> str:
+    operations = " or ".join(sorted({activity.operation for activity in activities}))
+    return f"wait{'s' if len(activities) == 1 else ''} in {operations}"

@@ -1,0 +1,286 @@
+"""The flight recorders of all ranks as one timeline: what each process group agrees on, and where that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import compress, count
+from statistics import multimode
+
+from ddpdoctor.analysis.collectives.call_sequences import (
+    UNKNOWN,
+    CallSequence,
+    GroupSequences,
+    group_sequences_of,
+    users_stack,
+)
+from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_lines
+from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.recorder import Call, FlightRecord, State
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.model import SkipCheck
+
+DEFAULT_GROUP = ("default_pg", "0", "")
+TRUSTED_AGE_SECONDS = 7 * 86400  # for calls whose timeout is not known
+GRACE_SECONDS = 60.0  # from a timeout to the dump that it causes: NCCL's watchdog waits that long for its peers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedCall:
+    """One call on one rank. `stack` are the user's own frames, outermost first; `seconds` how old it was at the dump.
+
+    `started` is whether the device had begun it, False as well where the recorder does not look.
+    """
+
+    rank: int
+    seq: int
+    calls: tuple[Call, ...]
+    group: str
+    stack: tuple[Frame, ...]
+    done: bool
+    started: bool
+    created_ns: int
+    seconds: float | None = None
+
+    @property
+    def place(self) -> Frame | None:
+        """The innermost line of the user's own code, or None where the dump holds no stacks."""
+        return self.stack[-1] if self.stack else None
+
+    @property
+    def op(self) -> str:
+        """The operation's name."""
+        return operation(self.calls)
+
+    @property
+    def name(self) -> str:
+        """The call as people say it: `all_reduce #41`, with the group where it is not the default one."""
+        return f"{self.op} #{self.seq}" + (f" of {self.group}" if self.group else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallIndex:
+    """Every rank's record, the calls that the numbers in tracks stand for, and lines for records that hold none."""
+
+    records: Mapping[int, FlightRecord]
+    calls: tuple[tuple[Call, ...], ...]
+    lines: OtherLines
+
+    def issued(self, sequence: CallSequence, group: str, seq: int) -> IssuedCall | None:
+        """The call that a rank made as number `seq` of the group with this name, or None where it is not known."""
+        if not sequence.first <= seq <= sequence.last or sequence.entries[seq - sequence.first] < 0:
+            return None
+        record, position = self.records[sequence.rank], sequence.entries[seq - sequence.first]
+        created, call = record.created_ns[position], record.calls[record.call[position]]
+        done = record.state[position] is State.DONE
+        stack = users_stack(record, record.stack[position])
+        if not stack:
+            waits = not done and position == len(record) - 1
+            stack = self.lines.of(sequence.rank, record.groups[call.group].name, record.seq[position], waits=waits)
+        return IssuedCall(
+            rank=sequence.rank,
+            seq=seq,
+            calls=self.calls[sequence.calls[seq - sequence.first]],
+            group=group,
+            stack=stack,
+            done=done,
+            started=record.state[position] is not State.SCHEDULED,
+            created_ns=created,
+            seconds=age(record, created, call.timeout_ms),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """The first collective of a group in which ranks differ, what each made of it, and how many more differ so."""
+
+    kind: MismatchKind
+    seq: int
+    issued: Mapping[int, IssuedCall]
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTimeline:
+    """One process group. `last` is each rank's last call, `recorded` the members whose recorder we have.
+
+    `top` is the highest number that any rank has reached. `mismatches` holds the first disagreement of each kind. `open`
+    are the calls that their ranks had not finished, the oldest of each rank; `awaited` is the number of that in which most
+    of them wait, `top` where nobody does: NCCL's ranks queue more calls behind it. `behind` are the recorded members that
+    have not made call number `awaited`.
+    """
+
+    name: str
+    backend: str
+    members: tuple[int, ...]
+    recorded: tuple[int, ...]
+    last: Mapping[int, IssuedCall]
+    top: int
+    mismatches: Mapping[MismatchKind, Mismatch]
+    open: Mapping[int, IssuedCall]
+    awaited: int
+    behind: tuple[int, ...]
+    group_sequences: GroupSequences
+
+    def reached(self, rank: int) -> int:
+        """The sequence number of this rank's last call, 0 where it made none."""
+        return self.last[rank].seq if rank in self.last else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """All process groups, and the ranks of the job."""
+
+    groups: tuple[GroupTimeline, ...]
+    ranks: tuple[int, ...]
+    call_index: CallIndex
+
+    def waiting(self, rank: int) -> IssuedCall | None:
+        """The collective that this rank was waiting in: its oldest unfinished call in any group."""
+        return min(
+            (group.open[rank] for group in self.groups if rank in group.open),
+            key=lambda issued: issued.created_ns,
+            default=None,
+        )
+
+    def issued(self, group: GroupTimeline, rank: int, seq: int) -> IssuedCall | None:
+        """The call that this rank made as number `seq` of the group, or None where it is not known."""
+        sequence = group.group_sequences.sequence(rank)
+        return self.call_index.issued(sequence, group.name, seq) if sequence is not None else None
+
+
+def derive(
+    records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] | None = None
+) -> Timeline:
+    """The timeline of the ranks whose flight recorders there are.
+
+    Raises:
+        SkipCheck: the recorders are empty.
+    """
+    if not any(entry.value.call for entry in records):
+        raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")
+    issued = [group for entry in calls or () for group in entry.value.new_groups]
+    lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
+    told = {rank for ranks in lists.values() for rank in ranks}
+    everybody = tuple(sorted(told | {*records.ranks}))
+    members = {group.name: group.ranks for group in issued if group.name is not None}
+    per_group, table = group_sequences_of(records, everybody, members)
+    call_index = CallIndex(
+        records={entry.rank: entry.value for entry in records},
+        calls=tuple(table.calls),
+        lines=other_lines(calls, stacks),
+    )
+    return Timeline(
+        groups=tuple(_group(group_sequences, call_index) for group_sequences in per_group),
+        ranks=everybody,
+        call_index=call_index,
+    )
+
+
+def _group(group_sequences: GroupSequences, call_index: CallIndex) -> GroupTimeline:
+    name = _spoken(group_sequences)
+    last = {
+        sequence.rank: issued
+        for sequence in group_sequences.sequences
+        if (issued := call_index.issued(sequence, name, sequence.last)) is not None
+    }
+    top = max(issued.seq for issued in last.values())
+    under_way = dict(_open(group_sequences, call_index, name))
+    awaited = min(multimode(issued.seq for issued in under_way.values()), default=top)
+    recorded = tuple(rank for rank in group_sequences.members if rank in call_index.records)
+    return GroupTimeline(
+        name=name,
+        backend=group_sequences.group.backend,
+        members=group_sequences.members,
+        recorded=recorded,
+        last=last,
+        top=top,
+        mismatches={mismatch.kind: mismatch for mismatch in _mismatches(group_sequences, call_index, name)},
+        open=under_way,
+        awaited=awaited,
+        behind=tuple(rank for rank in recorded if rank not in last or last[rank].seq < awaited),
+        group_sequences=group_sequences,
+    )
+
+
+def _spoken(group_sequences: GroupSequences) -> str:
+    group = group_sequences.group
+    if group.name in DEFAULT_GROUP or group.description == DEFAULT_GROUP[0]:
+        return ""
+    return f"group {group.name}" + (f" ({group.description})" if group.description else "")
+
+
+def _open(group_sequences: GroupSequences, call_index: CallIndex, name: str) -> Iterator[tuple[int, IssuedCall]]:
+    for sequence in group_sequences.sequences:
+        states = call_index.records[sequence.rank].state
+        under_way = map(State.DONE.__ne__, map(states.__getitem__, sequence.entries))
+        place = next((place for place in compress(count(), under_way) if sequence.entries[place] >= 0), None)
+        issued = call_index.issued(sequence, name, sequence.first + place) if place is not None else None
+        if issued is not None:
+            yield sequence.rank, issued
+
+
+def _mismatches(group_sequences: GroupSequences, call_index: CallIndex, name: str) -> Iterator[Mismatch]:
+    """The first clash of each kind among the calls that every recorded rank still holds; none after a wrong operation."""
+    if len(group_sequences.sequences) < 2:
+        return
+    first, last = (
+        max(sequence.first for sequence in group_sequences.sequences),
+        min(sequence.last for sequence in group_sequences.sequences),
+    )
+    positions = {rank: place for place, rank in enumerate(group_sequences.members)}
+    verdicts: dict[tuple[int, ...], MismatchKind | None] = {}
+    found: dict[MismatchKind, tuple[int, int]] = {}
+    for seq in _differing(group_sequences.sequences, first, last):
+        column = tuple(sequence.calls[seq - sequence.first] for sequence in group_sequences.sequences)
+        if column not in verdicts:
+            asked = {
+                sequence.rank: call_index.calls[number]
+                for sequence, number in zip(group_sequences.sequences, column, strict=True)
+            }
+            verdicts[column] = mismatch_kind(asked, positions)
+        kind = verdicts[column]
+        if kind is not None:
+            earliest, count = found.get(kind, (seq, 0))
+            found[kind] = (earliest, count + 1)
+        if kind is MismatchKind.OPERATION:
+            break
+    for kind, (seq, count) in found.items():
+        issued_by = {
+            sequence.rank: issued
+            for sequence in group_sequences.sequences
+            if (issued := call_index.issued(sequence, name, seq)) is not None
+        }
+        yield Mismatch(kind=kind, seq=seq, issued=issued_by, more=count - 1)
+
+
+def _differing(sequences: Iterable[CallSequence], first: int, last: int) -> list[int]:
+    """The sequence numbers from `first` to `last` at which not all tracks hold the same call."""
+    distinct = {sequence.calls[first - sequence.first : last + 1 - sequence.first] for sequence in sequences}
+    if len(distinct) < 2 or last < first:
+        return []
+    majority, *others = distinct
+    return sorted(
+        {
+            first + offset
+            for other in others
+            if other != majority
+            for offset, (one, two) in enumerate(zip(majority, other, strict=True))
+            if one != two and UNKNOWN not in (one, two)
+        }
+    )
+
+
+def age(record: FlightRecord, created_ns: int, timeout_ms: int | None) -> float | None:
+    """How old a call was when the dump was made; None where the time of the dump cannot be true.
+
+    A call does not live much longer than its timeout: a file that claims so was copied, and has the time of the copy.
+    """
+    if record.taken_at is None:
+        return None
+    age = record.taken_at - created_ns / 1e9
+    limit = TRUSTED_AGE_SECONDS if timeout_ms is None else 2 * timeout_ms / 1000 + GRACE_SECONDS
+    return age if 0 <= age <= limit else None

@@ -1,0 +1,1 @@
+"""Which rank failed first, and which errors are only consequences."""

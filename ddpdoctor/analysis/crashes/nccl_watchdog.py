@@ -1,0 +1,132 @@
+"""What NCCL's watchdogs said when ranks gave up: which collective each was in, where a job left its log and no dumps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, SAME_NAMES
+from ddpdoctor.analysis.crashes.debug_detail_errors import recorders_name
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.model import SkipCheck, group_ranks
+
+_CAUGHT = re.compile(
+    r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+    r"(?:, NumelIn=(?P<numel>\d+))?"
+)
+# the name behind GUID is that of one group; a bare number counts each rank's own groups, of which only the first is everybody's
+_GROUP = re.compile(
+    r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\]]+?)|(?P<first>0\b[^\]]*?)) Rank \d+\] "
+    r".*last enqueued (?:NCCL )?work: (?P<enqueued>\d+)"
+)
+# the monitor of the watchdogs, before it ends its process; the second until torch 2.4
+_STOOD_STILL = re.compile(r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaveUp:
+    """The collective that one rank gave up in. `group` and `enqueued`, its last call there, are None where the log is older."""
+
+    op: str
+    seq: int
+    numel: int | None
+    group: str | None
+    enqueued: int | None
+
+    @property
+    def name(self) -> str:
+        """`all_reduce #41`."""
+        return f"{self.op} #{self.seq}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watchdogs:
+    """What each rank gave up in; `silent` are the ranks of the job whose watchdog said nothing.
+
+    `stood_still` are those whose watchdog itself came no further: a call into CUDA or NCCL does not return there, or a
+    thread does not let go of the GIL.
+    """
+
+    gave_up: Mapping[int, GaveUp]
+    silent: tuple[int, ...]
+    stood_still: tuple[int, ...] = ()
+
+    @property
+    def together(self) -> bool:
+        """Whether several ranks of one group gave up in one and the same call, and nobody in another or without a word."""
+        calls = {(one.group, one.op, one.seq) for one in self.gave_up.values()}
+        return len(calls) == 1 < len(self.gave_up) and (None not in next(iter(calls))) and not self.silent
+
+    def told(self) -> Iterator[str]:
+        """`ranks 0-2 in all_reduce #41`, one line for all ranks that gave up in the same call, the most ranks first."""
+        for ranks in vote({rank: one.name for rank, one in self.gave_up.items()}).sides:
+            yield f"{group_ranks(ranks)} in {self.gave_up[ranks[0]].name}"
+
+    def operations(self) -> Mapping[int, GaveUp] | None:
+        """What the ranks of the first group that met in one call made of it, where they called different operations."""
+        return next((met for met in self._met() if len({one.op for one in met.values()}) > 1), None)
+
+    def sizes(self) -> Mapping[int, GaveUp] | None:
+        """The same, where they called one operation with different numbers of elements, and all must give as many."""
+        for met in self._met():
+            ops, numels = {SAME_NAMES.get(one.op, one.op) for one in met.values()}, {one.numel for one in met.values()}
+            if len(ops) == 1 and ops <= ALIKE_ON_EVERY_RANK and len(numels - {None}) > 1:
+                return met
+        return None
+
+    def behind(self) -> tuple[int, ...]:
+        """The ranks that had not made the call that most of their group gave up in."""
+        late: set[int] = set()
+        for group in self._groups():
+            majority = vote({rank: one.seq for rank, one in group.items()}).majority
+            late |= {
+                rank
+                for rank, one in group.items()
+                if majority and one.enqueued is not None and one.enqueued < group[majority[0]].seq
+            }
+        return tuple(sorted(late))
+
+    def _met(self) -> Iterator[Mapping[int, GaveUp]]:
+        """The ranks of each group that gave up under one number."""
+        for group in self._groups():
+            for seq in sorted({one.seq for one in group.values()}):
+                yield {rank: one for rank, one in group.items() if one.seq == seq}
+
+    def _groups(self) -> Iterator[Mapping[int, GaveUp]]:
+        for name in sorted({one.group for one in self.gave_up.values() if one.group is not None}):
+            yield {rank: one for rank, one in self.gave_up.items() if one.group == name}
+
+
+def derive(exits: PerRank[RankExit]) -> Watchdogs:
+    """What the last lines of all ranks tell.
+
+    Raises:
+        SkipCheck: no watchdog said anything.
+    """
+    found = {entry.rank: gave_up for entry in exits if (gave_up := _gave_up(entry.value.tail)) is not None}
+    still = tuple(entry.rank for entry in exits if any(map(_STOOD_STILL.search, entry.value.tail)))
+    if not found and not still:
+        raise SkipCheck("no watchdog of NCCL gave up")
+    # where there is a rank 3 there is a rank 0
+    ranks = {*range(max(found, default=0)), *(entry.rank for entry in exits)}
+    silent = tuple(sorted(ranks - {*found, *still}))
+    return Watchdogs(gave_up=found, silent=silent, stood_still=still)
+
+
+def _gave_up(lines: Iterable[str]) -> GaveUp | None:
+    """The first call that a rank's watchdog named: what comes after is its consequence."""
+    lines = [*lines]
+    caught = next((match for line in lines if (match := _CAUGHT.search(line))), None)
+    if caught is None:
+        return None
+    group = next((match for line in lines if (match := _GROUP.search(line))), None)
+    return GaveUp(
+        op=recorders_name(caught["op"]),
+        seq=int(caught["seq"]),
+        numel=int(caught["numel"]) if caught["numel"] else None,
+        group=(group["guid"] or group["first"]) if group is not None else None,
+        enqueued=int(group["enqueued"]) if group is not None else None,
+    )

@@ -1,0 +1,83 @@
+"""Who keeps whom waiting: the ranks that sit in a collective, those that do something else, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.evidence.process import Stall
+from ddpdoctor.model import SkipCheck, Where, group_ranks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """Ranks that wait for their peers, and the peers that do something else instead. `seconds` is None where unknown."""
+
+    waiting: tuple[RankActivity, ...]
+    elsewhere: tuple[RankActivity, ...]
+    seconds: float | None
+
+    def culprits(self, *activities: Activity) -> tuple[RankActivity, ...]:
+        """The ranks that keep the others waiting by one of these activities."""
+        return tuple(activity for activity in self.elsewhere if activity.kind in activities)
+
+    def who(self, culprits: Sequence[RankActivity]) -> str:
+        """`rank 2 in prepare (job.py:12)`: the subject of a sentence about the culprits."""
+        places = {activity.place for activity in culprits}
+        place = places.pop() if len(places) == 1 else None
+        spot = f" in {place.function} ({PurePath(place.file).name}:{place.line})" if place is not None else ""
+        return f"{group_ranks([activity.rank for activity in culprits])}{spot}"
+
+    def said_of(self, culprits: Sequence[RankActivity]) -> str:
+        """`rank 2 in prepare (job.py:12) sleeps`, `ranks 1-2 in save (job.py:30): waits for a lock`."""
+        return f"{self.who(culprits)}{':' if len(culprits) > 1 else ''} {culprits[0].told}"
+
+    def wait_for(self, culprits: Sequence[RankActivity]) -> str:
+        """`ranks 0-1,3 wait for it in backward for 6.1 s`: the end of a sentence about the culprits."""
+        ranks = [activity.rank for activity in self.waiting]
+        operations = sorted({activity.operation for activity in self.waiting if activity.operation})
+        verb = "wait" if len(ranks) > 1 else "waits"
+        where = f" in {' and '.join(operations)}" if operations else ""
+        how_long = f" for {self.seconds:.1f} s" if self.seconds is not None else ""
+        them = "them" if len(culprits) > 1 else "it"
+        return f"{group_ranks(ranks)} {verb} for {them}{where}{how_long}"
+
+    def where(self, culprits: Sequence[RankActivity]) -> tuple[Where, ...]:
+        """The culprits' places with what they do there, then those of the ranks that wait."""
+        theirs = [_where(activity, f"{activity.told}{_effort(activity)}") for activity in culprits]
+        others = [_where(activity, f"waiting in {activity.operation or 'a collective'}") for activity in self.waiting]
+        return tuple(where for where in theirs + others if where is not None)
+
+
+def derive(activities: Activities, stall: Stall | None) -> Hang:
+    """The standstill that the ranks' activities show.
+
+    Raises:
+        SkipCheck: no rank waits for its peers, so nobody keeps anybody waiting.
+    """
+    if not activities.waiting:
+        raise SkipCheck("no rank waits for another one")
+    moving = [activity.rank for activity in activities.waiting if activity.moved]
+    if stall is None and moving:
+        raise SkipCheck(
+            f"the job goes on: {group_ranks(moving)} came out of the wait and was elsewhere at a second look"
+        )
+    return Hang(
+        waiting=activities.waiting, elsewhere=activities.elsewhere, seconds=stall.seconds if stall is not None else None
+    )
+
+
+def _where(activity: RankActivity, note: str) -> Where | None:
+    if activity.place is None:
+        return None
+    place = activity.place
+    return Where.at(place, rank=activity.rank, note=note)
+
+
+def _effort(activity: RankActivity) -> str:
+    """`, on CPU 97 %`: whether it moves at all."""
+    share = activity.process.cpu_share if activity.process is not None else None
+    return f", on CPU {100 * share:.0f} %" if share is not None else ""

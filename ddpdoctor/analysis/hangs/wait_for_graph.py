@@ -1,0 +1,331 @@
+"""Which rank waits for which, over all process groups at once, and the ranks that all others wait for in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from itertools import takewhile
+
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison, kind_of
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.hangs.components import final_components, reaching
+from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation, Outstanding, completed_by, outstanding_of
+from ddpdoctor.model import SkipCheck
+
+MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
+WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
+MOST_MISSING = (
+    4  # of as many ranks one may leave no dump because it died; where more are missing, nobody collected them
+)
+
+
+class Reason(Enum):
+    """Why the ranks at the end of all waits do not go on."""
+
+    MISSING = "left no dump"
+    STOPPED = "enqueued what its peers have completed, and did not complete it"
+    IDLE = "has nothing outstanding, and did not enqueue what its peers wait in"
+    LEFT_OUT = "did not make a call that ranks with the same part in the job made"
+    EXTRA = "made a call that ranks with the same part in the job did not make"
+    MISMATCH = "called different things under one number"
+    STANDING = "all members have enqueued it, and it does not end"
+    CYCLE = "wait for each other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """A collective that a rank enqueued and has not completed, while peers of the group have."""
+
+    rank: int
+    operation: IssuedCall
+    completed: int
+    """The number of the last collective of the group that the rank has completed."""
+    peers_completed: Mapping[int, int]
+    """The same of those peers that are further."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForGraph:
+    """What all waits of a job lead to."""
+
+    reason: Reason
+    ranks: tuple[int, ...]
+    """The ranks that the others wait for; those of a cycle, or the members of an operation that does not end."""
+    operations: tuple[Operation, ...]
+    """What the others wait in for these ranks, the oldest first."""
+    waiting: tuple[int, ...]
+    """The ranks that wait for them, directly or through others."""
+    groups: int
+    """The number of process groups in which these wait."""
+    meanwhile: Mapping[int, IssuedCall] = field(default_factory=dict)
+    """The oldest outstanding call of each of these ranks that has one."""
+    behind: tuple[Behind, ...] = ()
+    """For ranks that stopped: what each has not completed and its peers have, the oldest first."""
+    stale: tuple[int, ...] = ()
+    """Ranks whose dumps are older than what their peers have completed with them."""
+    without_dump: tuple[int, ...] = ()
+    """Members of process groups that left no dump."""
+
+    def details(self) -> tuple[str, ...]:
+        """`13 other ranks wait for it, directly or through others, in 21 process groups`; nothing where one group says it all."""
+        others = len({*self.waiting} - {*self.ranks})
+        if not others or self.groups < 2:
+            return ()
+        them = "them" if len(self.ranks) > 1 else "it"
+        verb = "rank waits" if others == 1 else "ranks wait"
+        return (f"{others} other {verb} for {them}, directly or through others, in {self.groups} process groups",)
+
+    def awaiting(self, ranks: Collection[int]) -> Iterator[tuple[Operation, tuple[int, ...]]]:
+        """For each of these ranks the oldest operation that lacks it, collectives first, with all of the ranks that it lacks."""
+        oldest: dict[int, tuple[Operation, list[int]]] = {}
+        for rank in sorted(ranks):
+            lacking = [one for one in self.operations if rank in one.absent or rank in one.without_dump]
+            found = min(lacking, key=lambda one: one.group is None, default=None)
+            if found is not None:
+                oldest.setdefault(id(found), (found, []))[1].append(rank)
+        yield from ((operation, tuple(lacking)) for operation, lacking in oldest.values())
+
+    @property
+    def begins_with_point_to_point(self) -> bool:
+        """Whether the oldest operation that lacks one of its ranks is a send or receive."""
+        first = next((operation for operation in self.operations if operation.absent), None)
+        return first is not None and first.group is None
+
+    @property
+    def only_point_to_point(self) -> bool:
+        """Whether all that is waited in is sends and receives."""
+        return all(operation.group is None for operation in self.operations)
+
+
+def derive(timeline: Timeline) -> WaitForGraph:
+    """What the waits of all ranks lead to, by their flight recorders.
+
+    Raises:
+        SkipCheck: nothing is outstanding, what is outstanding is young, or the waits lead to what no dump shows.
+    """
+    outstanding = outstanding_of(timeline)
+    if not outstanding.operations:
+        raise SkipCheck("no call is outstanding on any rank: nobody waits")
+    seconds = outstanding.seconds
+    if seconds is not None and seconds < MOVING_SECONDS:
+        raise SkipCheck(f"the oldest outstanding call is {seconds:.1f} s old: the job moves")
+    return _Graph(timeline, outstanding).verdict()
+
+
+class _Graph:
+    """Ranks and operations: a rank waits for its operations, an operation for the ranks that keep it from ending.
+
+    Ranks are nodes from 0 on; operation number `n` is node `-1 - n`.
+    """
+
+    def __init__(self, timeline: Timeline, outstanding: Outstanding) -> None:
+        self._timeline = timeline
+        self._outstanding = outstanding
+        self._completed = {id(group): completed_by(timeline, group) for group in timeline.groups if group.open}
+        self._stale = {*self._older_dumps()}
+        self._programs = ProgramComparison(timeline.call_index.records)
+        self._edges = {-1 - number: [*self._waits_of(one)] for number, one in enumerate(outstanding.operations)}
+        nodes = {id(one): -1 - number for number, one in enumerate(outstanding.operations)}
+        for rank, operations in outstanding.of_rank.items():
+            self._edges[rank] = [nodes[id(one)] for one in operations]
+
+    def verdict(self) -> WaitForGraph:
+        """The first that holds: a rank is gone, or stopped, or idle; else what all waits end in."""
+        missing = self._missing()
+        if missing and MOST_MISSING * len(missing) <= len(self._timeline.ranks):
+            return self._towards(Reason.MISSING, missing)
+        behind = sorted(self._behind(), key=lambda one: one.operation.created_ns)
+        if behind:
+            return self._towards(Reason.STOPPED, {one.rank for one in behind}, behind=tuple(behind))
+        idle = self._idle()
+        if idle:
+            return self._deviating(self._towards(Reason.IDLE, idle))
+        if missing:
+            return self._towards(Reason.MISSING, missing)
+        return self._final()
+
+    def _older_dumps(self) -> Iterator[int]:
+        """The ranks that went on after their dumps were made: peers have completed with them what they had not enqueued."""
+        for group in self._timeline.groups:
+            completed = self._completed.get(id(group), {})
+            furthest = max(completed.values(), default=0)
+            for rank in group.last:
+                if furthest >= max(group.reached(rank), completed.get(rank, 0)) + WENT_ON_BY:
+                    yield rank
+
+    def _waits_of(self, operation: Operation) -> Iterator[int]:
+        """The ranks that keep this operation from ending, as far as dumps tell, and those of which there is none."""
+        absent = [rank for rank in operation.absent if rank not in self._stale]
+        yield from absent
+        if not operation.absent:
+            yield from operation.without_dump
+        completed = self._completed[id(operation.group)] if operation.group is not None else {}
+        for rank in operation.members:
+            mine = self._outstanding.of_rank.get(rank)
+            elsewhere = mine and rank not in operation.absent and mine[0] is not operation
+            if elsewhere and (rank in operation.waiting or completed.get(rank, 0) < operation.seq):
+                yield rank
+
+    def _missing(self) -> set[int]:
+        """The ranks without a dump that are all that some operation still lacks."""
+        return {rank for one in self._outstanding.operations if not one.absent for rank in one.without_dump}
+
+    def _behind(self) -> Iterator[Behind]:
+        """Per rank the oldest collective that it enqueued and has not completed, and that peers have."""
+        oldest: dict[int, Behind] = {}
+        for group in self._timeline.groups:
+            completed = self._completed.get(id(group), {})
+            furthest = max(completed.values(), default=0)
+            for rank, call in group.open.items():
+                if call.seq <= furthest and rank not in self._stale and not _differs(group, call.seq):
+                    found = self._not_completed(group, rank, call.seq, furthest)
+                    if found is not None and (
+                        rank not in oldest or found.created_ns < oldest[rank].operation.created_ns
+                    ):
+                        peers = {peer: seq for peer, seq in completed.items() if seq >= found.seq and peer != rank}
+                        oldest[rank] = Behind(
+                            rank=rank, operation=found, completed=completed.get(rank, 0), peers_completed=peers
+                        )
+        yield from oldest.values()
+
+    def _not_completed(self, group: GroupTimeline, rank: int, first: int, furthest: int) -> IssuedCall | None:
+        """The first of these calls that peers cannot complete alone, as they can one that has a root."""
+        calls = (self._timeline.issued(group, rank, seq) for seq in range(first, furthest + 1))
+        return next((call for call in calls if call is not None and not call.done and call.op not in ROOTED), None)
+
+    def _idle(self) -> set[int]:
+        """The ranks with nothing outstanding that others wait for."""
+        awaited = {rank for one in self._outstanding.operations for rank in one.absent}
+        return awaited.intersection(self._outstanding.idle) - self._stale
+
+    def _final(self) -> WaitForGraph:
+        """What all waits end in: an operation that all its members stand in, or ranks that wait for each other."""
+        finals = [self._final_of(component) for component in final_components(self._edges)]
+        known = [one for one in finals if one is not None]
+        if not known:
+            raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
+        first = min(known, key=lambda one: one.operations[0].created_ns)
+        return self._deviating(first) if first.reason is Reason.CYCLE else first
+
+    def _deviating(self, found: WaitForGraph) -> WaitForGraph:
+        """The same, or the ranks of these whose programs differ from those of their like in a call that others wait in."""
+        for operation in found.operations:
+            if operation.absent:
+                absent = {*operation.absent} & {*found.ranks}
+                without = {rank for rank in absent if self._surplus(rank, operation) < 0}
+                if without:
+                    return self._towards(Reason.LEFT_OUT, without, operations=(operation,))
+                besides = {rank for rank in operation.waiting if self._surplus(rank, operation) > 0}
+                if besides and (found.reason is Reason.CYCLE or len(operation.absent) > len(operation.waiting)):
+                    return self._towards(Reason.EXTRA, besides, operations=(operation,))
+        for operation in found.operations if found.reason is Reason.CYCLE else ():
+            surplus = {rank: self._surplus(rank, operation) for rank in operation.waiting}
+            deviating = {rank for rank, extra in surplus.items() if extra}
+            if deviating and 2 * len(deviating) <= len(surplus):
+                fewer = all(surplus[rank] < 0 for rank in deviating)
+                return self._towards(Reason.LEFT_OUT if fewer else Reason.EXTRA, deviating, operations=(operation,))
+        return found
+
+    def _surplus(self, rank: int, operation: Operation) -> int:
+        """How many calls of this kind the rank is ahead of its like; 0 also where that cannot be told."""
+        if operation.group is not None:
+            group = operation.group.group_sequences.group
+            kind = kind_of(group.description, group.name, point_to_point=False)
+        else:
+            kind = kind_of(*operation.link, point_to_point=True)
+        return self._programs.surplus(rank, kind) or 0
+
+    def _final_of(self, component: Collection[int]) -> WaitForGraph | None:
+        operations = sorted(
+            (self._outstanding.operations[-1 - node] for node in component if node < 0), key=lambda one: one.created_ns
+        )
+        standing = [one for one in operations if self._stands(one)]
+        if standing:
+            innermost = min(
+                standing, key=lambda one: sum(before.members != one.members for before in self._before(one))
+            )
+            differs = innermost.group is not None and _differs(innermost.group, innermost.seq)
+            reason = Reason.MISMATCH if differs else Reason.STANDING
+            return self._towards(reason, innermost.members, operations=(innermost,))
+        ranks = [node for node in component if node >= 0]
+        return self._towards(Reason.CYCLE, ranks, operations=operations) if ranks and operations else None
+
+    def _stands(self, operation: Operation) -> bool:
+        """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.
+
+        A receive that was posted early keeps nobody from what was enqueued after it.
+        """
+        told = operation.group is None or operation.group.group_sequences.told
+        return (
+            operation.complete
+            and told
+            and len(operation.members) > 1
+            and {*operation.waiting} == {*operation.members}
+            and all(id(one) in self._posted_on_both_sides for one in self._before(operation))
+        )
+
+    def _before(self, operation: Operation) -> Iterator[Operation]:
+        """What its members have waited in for longer."""
+        for rank in operation.members:
+            yield from takewhile(lambda one: one is not operation, self._outstanding.of_rank[rank])
+
+    @cached_property
+    def _posted_on_both_sides(self) -> set[int]:
+        """The sends and receives that have both sides, with nothing else before them on either."""
+        found = {
+            id(one): one
+            for one in self._outstanding.operations
+            if one.group is None and one.complete and {*one.waiting} == {*one.members}
+        }
+        while True:
+            blocked = [
+                key for key, one in found.items() if any(id(before) not in found for before in self._before(one))
+            ]
+            if not blocked:
+                return {*found}
+            for key in blocked:
+                del found[key]
+
+    def _towards(
+        self,
+        reason: Reason,
+        ranks: Collection[int],
+        *,
+        operations: Collection[Operation] = (),
+        behind: tuple[Behind, ...] = (),
+    ) -> WaitForGraph:
+        reached = reaching(self._edges, ranks)
+        waiting = {node for node in reached if node >= 0 and node in self._outstanding.of_rank}
+        through = {_group_of(one) for rank in waiting for one in self._outstanding.of_rank[rank]}
+        direct = operations or sorted(
+            (
+                self._outstanding.operations[-1 - node]
+                for node in reached
+                if node < 0 and not {*self._edges[node]}.isdisjoint(ranks)
+            ),
+            key=lambda one: one.created_ns,
+        )
+        return WaitForGraph(
+            reason=reason,
+            ranks=tuple(sorted(ranks)),
+            operations=tuple(direct),
+            waiting=tuple(sorted(waiting)),
+            groups=len(through),
+            meanwhile={
+                rank: oldest.waiting[rank] for rank in ranks if (oldest := self._outstanding.oldest(rank)) is not None
+            },
+            behind=behind,
+            stale=tuple(sorted(self._stale)),
+            without_dump=tuple(sorted({*self._timeline.ranks} - self._timeline.call_index.records.keys())),
+        )
+
+
+def _differs(group: GroupTimeline, seq: int) -> bool:
+    """Whether the ranks of this group had come to call different things by this number: then one may end without the other."""
+    return any(mismatch.seq <= seq for mismatch in group.mismatches.values())
+
+
+def _group_of(operation: Operation) -> object:
+    return id(operation.group) if operation.group is not None else operation.members

@@ -1,0 +1,127 @@
+"""Where the ranks of a job look for each other, and whether their launcher serves the rendezvous there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, users_frame
+from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites, Joining
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.model import SkipCheck
+
+_CONNECTS = re.compile(r"trying to connect to \((?P<host>[^,()]+), (?P<port>\d+)\)")
+_NAMES_OF_THIS_HOST = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongRendezvous:
+    """Ranks that wait where nobody serves the rendezvous."""
+
+    ranks: tuple[int, ...]
+    """Who waits, or gave up waiting, in `init_process_group`."""
+    used: str | None
+    """The address that they use, as `HOST:PORT`; None where only the overwriting line tells."""
+    given: str | None
+    """The address that the launcher gave them; None where a log does not tell it."""
+    overwrites: tuple[EnvOverwrite, ...]
+    """The lines that overwrite it."""
+    place: Frame | None
+    """The line that waits."""
+
+
+def derive(
+    joining: PerRank[Joining] | None,
+    activities: Activities | None,
+    overwrites: EnvOverwrites | None,
+    exits: PerRank[RankExit] | None,
+) -> WrongRendezvous:
+    """The ranks that wait in `init_process_group` at another address than their launcher's; maybe none of those that wait.
+
+    Raises:
+        SkipCheck: nothing is known of the ranks.
+    """
+    told = {entry.rank: entry.value for entry in joining or ()}
+    waiting, refused = dict(_waiting(activities)), dict(_refused(exits))
+    if activities is None and exits is None:
+        raise SkipCheck("neither the stacks of ranks nor their ends are known")
+    lines = overwrites.each if overwrites is not None else ()
+    wrong: dict[int, tuple[str | None, str | None]] = {}
+    for rank in sorted({*waiting, *refused}):
+        known = told.get(rank, Joining(called=True))
+        used = known.used or (refused[rank][0] if rank in refused else _rewritten(known.given, lines))
+        if _differ(used, known.given) and (known.launchers_store or len({one.used for one in told.values()}) > 1):
+            wrong[rank] = (used, known.given)
+        elif known.given is None and rank in refused and used is not None and any(_says(line, used) for line in lines):
+            wrong[rank] = (used, None)
+    first, (used, given) = next(iter(wrong.items()), (-1, (None, None)))
+    return WrongRendezvous(
+        ranks=tuple(wrong),
+        used=used,
+        given=given,
+        overwrites=tuple(
+            line
+            for line in lines
+            if (_changes(line, given) if given is not None else used is not None and _says(line, used))
+        ),
+        place=waiting.get(first) or (refused[first][1] if first in refused else None),
+    )
+
+
+def _waiting(activities: Activities | None) -> Iterator[tuple[int, Frame | None]]:
+    for activity in activities.of(Activity.RENDEZVOUS) if activities is not None else ():
+        yield activity.rank, activity.place
+
+
+def _refused(exits: PerRank[RankExit] | None) -> Iterator[tuple[int, tuple[str, Frame | None]]]:
+    """The ranks whose error says where they tried to connect to, and the line."""
+    for entry in exits or ():
+        error: RankError | None = entry.value.error
+        while error is not None:
+            said = _CONNECTS.search(error.message)
+            if said is not None:
+                yield entry.rank, (f"{said['host'].strip()}:{said['port']}", users_frame(error.stack))
+                break
+            error = error.cause
+
+
+def _rewritten(given: str | None, lines: tuple[EnvOverwrite, ...]) -> str | None:
+    """`given` as the lines change it; None where one of them sets an expression whose value nobody knows."""
+    if given is None or not lines:
+        return None
+    host, _, port = given.rpartition(":")
+    for line in lines:
+        if line.name == "MASTER_PORT":
+            if not line.value.isdigit():
+                return None
+            port = line.value
+        elif re.fullmatch(r"[\w.:\-]+", line.value):
+            host = line.value
+    return f"{host}:{port}"
+
+
+def _differ(used: str | None, given: str | None) -> bool:
+    """Whether two known addresses are not the same; two names of this host are."""
+    if used is None or given is None:
+        return False
+    one, other = used.rpartition(":"), given.rpartition(":")
+    if one[2] != other[2]:
+        return True
+    return one[0] != other[0] and not {one[0], other[0]} <= _NAMES_OF_THIS_HOST
+
+
+def _changes(line: EnvOverwrite, given: str) -> bool:
+    """Whether a line sets another port or host than the launcher gave."""
+    host, _, port = given.rpartition(":")
+    rewritten = f"{host}:{line.value}" if line.name == "MASTER_PORT" else f"{line.value}:{port}"
+    return _differ(rewritten, given)
+
+
+def _says(line: EnvOverwrite, used: str) -> bool:
+    """Whether a line sets the port, or the host, that a rank tried to connect to."""
+    host, _, port = used.rpartition(":")
+    return line.value == {"MASTER_PORT": port, "MASTER_ADDR": host}.get(line.name)

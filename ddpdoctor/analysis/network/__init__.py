@@ -1,0 +1,1 @@
+"""Which host, interface or link between hosts is at fault."""

@@ -1,0 +1,48 @@
+"""The links that failed and those that are slow, each put down to nodes, groups or single links."""
+
+from __future__ import annotations
+
+from ddpdoctor.analysis.network.fault_localization import Culprits, attribute
+from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_latency, median_speed
+from ddpdoctor.evidence.links import LinkOutcome, Links
+
+STALLS: tuple[LinkOutcome, ...] = ("large-stalls",)
+
+
+def broken(links: Links) -> Culprits:
+    """Who accounts for the directions in which nothing gets through at all."""
+    return attribute({(link.source, link.target): link.outcome in {"ok", *STALLS} for link in links.links})
+
+
+def stalling(links: Links) -> Culprits:
+    """Who accounts for the directions in which small messages pass and large ones do not."""
+    talking = [link for link in links.links if link.outcome in {"ok", *STALLS}]
+    return attribute({(link.source, link.target): link.outcome == "ok" for link in talking})
+
+
+def slow(links: Links) -> Culprits:
+    """Who accounts for the directions whose stream is far below the median."""
+    majority = median_speed(links.links)
+    if majority is None:
+        return Culprits()
+    return attribute(
+        {(link.source, link.target): not is_slow(link, majority) for link in links.links if link.outcome == "ok"}
+    )
+
+
+def late(links: Links) -> Culprits:
+    """Who accounts for the directions whose latency is far above the median."""
+    majority = median_latency(links.links)
+    if majority is None:
+        return Culprits()
+    return attribute(
+        {(link.source, link.target): not is_late(link, majority) for link in links.links if link.outcome == "ok"}
+    )
+
+
+def accused_nodes(links: Links) -> frozenset[int]:
+    """The numbers of the nodes that something is wrong with, and of those that never came or fell silent."""
+    found = {*links.missing, *links.lost}
+    for culprits in (broken(links), stalling(links), slow(links), late(links)):
+        found.update(culprits.nodes, culprits.ingress, culprits.egress)
+    return frozenset(found)

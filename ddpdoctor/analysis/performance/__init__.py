@@ -1,0 +1,1 @@
+"""Bandwidths, stragglers and the figures that measurements are compared with."""

@@ -1,0 +1,155 @@
+"""Who keeps the others waiting, step after step: from when each rank of a host made the collectives that all of them made.
+
+All ranks take the same time for a step, as the collectives in it make them wait for the last one; the last one to come to
+them is the slow one. DDP calls its collectives asynchronously: only where every rank made a call after all of them had made
+the one before it, they had met, and a new round begins. Clocks of different hosts are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.step_times import Pace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Times = NDArray[np.int64]
+
+LEAST_ROUNDS = 20  # fewer are warm-up and chance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Straggler:
+    """The rank of one host that came last the most often.
+
+    It was last in `last_in` of `rounds` rounds, then by `seconds` (median) after the last but one; `share` is the part of
+    all the time that these waits make up. `phase` says where it lost most against its peers, `phase_seconds` how much a
+    round (median); None where no marks tell.
+    """
+
+    host: str
+    rank: int
+    rounds: int
+    last_in: int
+    seconds: float
+    share: float
+    phase: str | None
+    phase_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stragglers:
+    """One entry per host on which several ranks met in enough rounds."""
+
+    hosts: tuple[Straggler, ...]
+
+
+def derive(records: PerRank[FlightRecord], paces: PerRank[Pace] | None) -> Stragglers:
+    """The latest rank of each host; of a host whose ranks did not meet often enough there is nothing to say."""
+    by_host: dict[str, dict[int, FlightRecord]] = {}
+    for entry in records:
+        by_host.setdefault(entry.host, {})[entry.rank] = entry.value
+    marks = {entry.rank: entry.value for entry in paces or ()}
+    found = (_latest(host, ranks, marks) for host, ranks in by_host.items() if host and len(ranks) > 1)
+    return Stragglers(hosts=tuple(straggler for straggler in found if straggler is not None))
+
+
+def _latest(host: str, records: dict[int, FlightRecord], paces: dict[int, Pace]) -> Straggler | None:
+    made = {rank: _made(record) for rank, record in records.items()}
+    common = sorted(set.intersection(*(set(calls) for calls in made.values())))
+    ranks = sorted(made)
+    if len(common) < LEAST_ROUNDS:
+        return None
+    import numpy as np  # a tenth of a second, which most reports need not wait for
+
+    times = np.array([[made[rank][seq] for seq in common] for rank in ranks], dtype=np.int64)
+    met = times[:, :-1].max(axis=0)  # when the last rank had made the call before
+    first = 1 + np.flatnonzero(times[:, 1:].min(axis=0) >= met)  # the first calls of rounds
+    if len(first) < LEAST_ROUNDS:
+        return None
+    arrived, released = times[:, first], met[first - 1]
+    in_order = np.sort(arrived, axis=0)
+    gaps = in_order[-1] - in_order[-2]
+    last = arrived.argmax(axis=0)
+    who = int(np.bincount(last, minlength=len(ranks)).argmax())
+    his = gaps[last == who]
+    span = float(times[:, -1].max() - released[0])
+    phase, lost = _phase(ranks, who, arrived, released, paces)
+    return Straggler(
+        host=host,
+        rank=ranks[who],
+        rounds=len(first),
+        last_in=len(his),
+        seconds=float(np.median(his)) / 1e9,
+        share=min(float(np.median(his)) * len(his), float(his.sum())) / span
+        if span > 0
+        else 0.0,  # no outlier raises it
+        phase=phase,
+        phase_seconds=lost,
+    )
+
+
+def _made(record: FlightRecord) -> dict[int, int]:
+    """When each collective of the default group was made, by its number; of a coalesced one its first part."""
+    default = {
+        number
+        for number, call in enumerate(record.calls)
+        if not call.point_to_point
+        and (record.groups[call.group].name in DEFAULT_GROUP or record.groups[call.group].description in DEFAULT_GROUP)
+    }
+    made: dict[int, int] = {}
+    for call, seq, created in zip(record.call, record.seq, record.created_ns, strict=True):
+        if call in default:
+            made.setdefault(seq, created)
+    return made
+
+
+def _phase(
+    ranks: Sequence[int], who: int, arrived: Times, released: Times, paces: dict[int, Pace]
+) -> tuple[str | None, float | None]:
+    """The part of its rounds in which rank number `who` takes longer than its peers by most, and by how many seconds."""
+    spent = {rank: _spent(paces[rank], arrived[number], released) for number, rank in enumerate(ranks) if rank in paces}
+    own = spent.pop(ranks[who], {})
+    lost = {
+        phase: seconds - median(peer[phase] for peer in spent.values())
+        for phase, seconds in own.items()
+        if spent and all(phase in peer for peer in spent.values())
+    }
+    if not lost:
+        return None, None
+    phase = max(lost, key=lost.__getitem__)
+    return phase, lost[phase]
+
+
+def _spent(pace: Pace, arrived: Times, released: Times) -> dict[str, float]:
+    """The median seconds of each part of this rank's rounds, among those in which every part can be told."""
+    forward = _last_before(pace.forward_ns, arrived)
+    asked, drawn = _last_before(pace.asked_ns, forward), _last_before(pace.drawn_ns, forward)
+    here = forward >= released
+    if here.sum() < LEAST_ROUNDS / 2:
+        return {}
+    spent = {"in its forward and backward": (arrived - forward)[here]}
+    loaded = here & (asked >= released) & (drawn >= asked)
+    if loaded.sum() < here.sum() / 2:
+        spent["before its forward"] = (forward - released)[here]
+    else:
+        spent["between its last step and its next batch"] = (asked - released)[loaded]
+        spent["while it waits for its batch"] = (drawn - asked)[loaded]
+        spent["between its batch and its forward"] = (forward - drawn)[loaded]
+    return {phase: float(median(times)) / 1e9 for phase, times in spent.items()}
+
+
+def _last_before(marks: Sequence[int], times: Times) -> Times:
+    """For each time the last mark that is not after it, 0 where there is none."""
+    import numpy as np
+
+    column = np.array((0, *sorted(marks)), dtype=np.int64)
+    return column[np.searchsorted(column, times, side="right") - 1]

@@ -1,0 +1,313 @@
+"""The ways in which the replicas of a training can diverge: one type per way, each with what its rule reports.
+
+Every variant is about the first step (or epoch) at which it shows. Which ranks are at fault stands in `ranks`: the minority, the
+ranks that did it, or all ranks where every rank does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias, TypeVar
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.replicas import Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diverged:
+    """What all variants have in common."""
+
+    step: int
+    """The optimizer step, counted from 0, at which it shows first; 0 where it is about an epoch."""
+    ranks: tuple[int, ...]
+    """The ranks at fault, in ascending order."""
+    lines: Mapping[int, Frame] = field(default_factory=dict)
+    """The line of the user's code that did it, or that shows it, by rank."""
+
+
+class SkipCause(Enum):
+    """How it is known that a rank skipped a step."""
+
+    STEPS = "steps"
+    """It has made fewer steps by the same forward."""
+    POSITION = "position"
+    """It stands at another batch by the same forward."""
+    FOUND_INF = "found_inf"
+    """Its GradScaler found gradients that are not finite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSkipped(Diverged):
+    """Some ranks skipped an optimizer step that the others made."""
+
+    cause: SkipCause
+    """How it is known."""
+    sides: tuple[Side, ...]
+    """The ranks by the number of steps made, or by their position in the data."""
+    tied: bool = False
+    """Whether no majority decides which ranks are at fault."""
+    seen: int
+    """The step at which the ranks were compared."""
+    scale: float | None = None
+    """The GradScaler's scale at that step; None for the other causes."""
+
+
+class WrittenAt(Enum):
+    """What the lines of `WeightsWritten` are."""
+
+    THE_WRITE = ""
+    """Lines that wrote the weights."""
+    A_LOAD = "loaded"
+    """Lines that loaded a state dict."""
+    THE_NEXT_FORWARD = "next forward"
+    """The first forward after the write: the write itself was not seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsWritten(Diverged):
+    """Some ranks wrote weights outside the optimizer."""
+
+    tensors: tuple[str, ...]
+    """The parameters that differ since."""
+    total: int
+    """The number of parameters."""
+    shown: WrittenAt = WrittenAt.THE_NEXT_FORWARD
+    """What `lines` are."""
+
+
+class NonFiniteCause(Enum):
+    """Where a value that is not finite came from."""
+
+    INPUT = "input"
+    LOSS = "loss"
+    UNKNOWN = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalNotFinite(Diverged):
+    """Some ranks' own loss or gradients are NaN or infinite before anything is reduced."""
+
+    tensors: tuple[str, ...] = ()
+    """The parameters whose local gradient is not finite."""
+    total: int
+    """The number of parameters."""
+    cause: NonFiniteCause = NonFiniteCause.UNKNOWN
+    """Where it came from."""
+
+
+class NotReducedCause(Enum):
+    """Why DDP did not average a gradient."""
+
+    BYPASSED = "bypassed"
+    NO_SYNC = "no_sync"
+    AGAIN = "again"
+    NO_MODEL = "no model"
+    AUTOGRAD_GRAD = "autograd.grad"
+    ADDED = "added"
+    REPLACED = "replaced"
+    UNFROZEN = "unfrozen"
+    IGNORED = "ignored"
+    UNFINISHED = "unfinished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsNotReduced(Diverged):
+    """Gradients reach the optimizer as each rank computed them."""
+
+    tensors: tuple[str, ...]
+    """The parameters whose gradients these are."""
+    total: int
+    """The number of parameters."""
+    cause: NotReducedCause
+    """Why DDP did not average them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterOutside(Diverged):
+    """The optimizer steps parameters of no wrapped module, with gradients that differ."""
+
+    tensors: tuple[str, ...]
+    """These parameters."""
+    total: int
+    """The number of parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientsChanged(Diverged):
+    """Some ranks changed averaged gradients before the step."""
+
+    tensors: tuple[str, ...]
+    """The parameters whose gradients were changed."""
+    total: int
+    """The number of parameters."""
+    tied: bool = False
+    """Whether it cannot be decided which ranks changed them."""
+    wrote: bool = False
+    """Whether `lines` are those that changed them; else they are those that step with them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionScaled(Diverged):
+    """Reduced gradients are a multiple of the mean of the local ones."""
+
+    factor: float
+    """The multiple."""
+    by_hook: bool = False
+    """Whether a communication hook is registered; then `lines` are where."""
+
+
+class SettingsAt(Enum):
+    """What the lines of `SettingsDiffer` are."""
+
+    THE_WRITE = ""
+    """Lines that changed the setting."""
+    GIVEN = "given"
+    """Lines that gave it to the optimizer."""
+    THE_STEP = "step"
+    """The steps that were made with it: the change itself was not seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsDiffer(Diverged):
+    """Ranks step with different optimizer settings."""
+
+    names: tuple[str, ...]
+    """The settings that tell the same ranks apart, the most telling first."""
+    sides: tuple[Side, ...]
+    """The ranks by the value of the first of them."""
+    tied: bool = False
+    """Whether no majority decides which ranks are at fault."""
+    shown: SettingsAt = SettingsAt.THE_STEP
+    """What `lines` are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameSamples(Diverged):
+    """All ranks draw the same samples in an epoch."""
+
+    epoch: int
+    """The epoch's number."""
+    drawn: int
+    """How many samples all ranks drew together."""
+    unique: int
+    """How many different samples these were."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameInputs(Diverged):
+    """The model gets the same input on all ranks in every step seen."""
+
+    steps: int
+    """The number of steps seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplesOverlap(Diverged):
+    """The ranks' parts of a data set overlap, or do not cover it."""
+
+    epoch: int
+    """The epoch's number."""
+    drawn: int
+    """How many samples all ranks drew together."""
+    unique: int
+    """How many different samples these were."""
+    missing: int
+    """How many samples no rank drew."""
+    length: int
+    """The length of the data set, 0 where it is not known."""
+    without_them: bool = False
+    """Whether the parts would not overlap without `ranks`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameOrder(Diverged):
+    """An epoch repeats the shuffled order of an earlier one."""
+
+    epoch: int
+    """The number of the epoch that repeats it."""
+    before: int
+    """The number of the epoch that it repeats."""
+    sampler: str
+    """The sampler's class, empty where it is not known."""
+
+
+class DrawnFor(Enum):
+    """When a generator is drawn from."""
+
+    DATA = "data"
+    """Between two steps, where data is loaded."""
+    MODEL = "model"
+    """Between the forward and the end of the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameDraws(Diverged):
+    """A random generator is in the same state on all ranks when they draw from it."""
+
+    generator: str
+    """The generator's name."""
+    drawn_for: DrawnFor
+    """When it is drawn from."""
+    steps: int
+    """In how many steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEarly(Diverged):
+    """The result of an asynchronous collective is used, or may be, before it is complete."""
+
+    op: str
+    """The collective."""
+    used_by: str
+    """The call that used it (`forward`, `step`, ...), empty where the handle was dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnevenBatches(Diverged):
+    """Ranks train on batches of different sizes in the same step."""
+
+    sides: tuple[Side, ...]
+    """The ranks by their batch size."""
+    tied: bool = False
+    """Whether no majority decides which ranks are at fault."""
+    steps: int
+    """In how many of the audited steps sizes differ."""
+    last: int
+    """In how many of these the batch was the last of an epoch on every rank."""
+    audited: int
+    """The number of audited steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialMetric(Diverged):
+    """Ranks evaluate different data and never combine their results."""
+
+    sides: tuple[Side, ...]
+    """Each rank with how many samples it evaluated."""
+
+
+Divergence: TypeAlias = (
+    StepSkipped | WeightsWritten | LocalNotFinite | GradientsNotReduced | ParameterOutside | GradientsChanged
+    | ReductionScaled | SettingsDiffer | SameSamples | SameInputs | SamplesOverlap | SameOrder | SameDraws | ReadEarly
+    | UnevenBatches | PartialMetric
+)  # fmt: skip
+
+V = TypeVar("V", bound=Diverged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergences:
+    """Every way in which the ranks of a job diverge, in the order of a step."""
+
+    steps: int
+    """How many optimizer steps the job made."""
+    world_size: int
+    """The number of ranks."""
+    found: tuple[Divergence, ...] = ()
+    """What diverges, each way once, with its first step."""
+
+    def of(self, variant: type[V]) -> tuple[V, ...]:
+        """Those of one variant, in the order found."""
+        return tuple(one for one in self.found if isinstance(one, variant))

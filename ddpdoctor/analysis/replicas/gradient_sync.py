@@ -1,0 +1,182 @@
+"""What became of the gradients in one step: reduced and equal, never reduced, or changed on some ranks afterwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+
+from typing_extensions import assert_never
+
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.divergence import (
+    GradientsChanged,
+    GradientsNotReduced,
+    NotReducedCause,
+    ParameterOutside,
+)
+from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import Gradient, StepSeen, model_prefix
+
+ALIKE = 0.999  # cosine of projections: exact reductions give 1 - 1e-11, unrelated gradients of ten tensors almost never this
+STRAIGHT = 1 - 1e-8  # the same where nothing but a scale may have been changed
+EXACT = 1e-4  # relative: rounding of a float32 projection is about 1e-6
+
+# the call to blame, where the parameter itself has no origin that is
+SHOWN_AT = {
+    NotReducedCause.NO_SYNC: "forward",
+    NotReducedCause.AGAIN: "backward",
+    NotReducedCause.AUTOGRAD_GRAD: "grad",
+}
+_OF_STANDING = {one.value: one for one in NotReducedCause}
+
+
+class _Happened(Enum):
+    """What became of a gradient, where it is not that DDP did not reduce it."""
+
+    OUTSIDE = "outside"
+    CHANGED = "changed"
+
+
+def gradient_divergences(
+    seen: Mapping[int, StepSeen], step: int
+) -> Iterator[GradientsNotReduced | ParameterOutside | GradientsChanged]:
+    """The gradients that differ between ranks when the optimizer gets them, by what happened to them."""
+    names = [name for one in seen.values() for name in one.gradients]
+    differing = [name for name in dict.fromkeys(names) if _differs(name, seen)]
+    groups: dict[_Happened | NotReducedCause, list[str]] = {}
+    for name in differing:
+        groups.setdefault(_what_happened(name, differing, seen), []).append(name)
+    everybody, total = tuple(sorted(seen)), len(set(names))
+    for happened, members in groups.items():
+        tensors = tuple(members)
+        match happened:
+            case NotReducedCause():
+                lines = _lines(members[0], happened, seen)
+                yield GradientsNotReduced(
+                    step=step, ranks=everybody, tensors=tensors, total=total, cause=happened, lines=lines
+                )
+            case _Happened.OUTSIDE:
+                lines = _lines(members[0], None, seen)
+                yield ParameterOutside(step=step, ranks=everybody, tensors=tensors, total=total, lines=lines)
+            case _Happened.CHANGED:
+                culprits = _who_changed(members, seen)
+                wrote = lines_that_wrote(seen, "gradients", culprits)
+                yield GradientsChanged(
+                    step=step, ranks=culprits, tied=len(culprits) == len(seen), tensors=tensors, total=total,
+                    lines=wrote or _lines(members[0], None, seen), wrote=bool(wrote),
+                )  # fmt: skip
+            case _:
+                assert_never(happened)
+
+
+def _lines(name: str, cause: NotReducedCause | None, seen: Mapping[int, StepSeen]) -> dict[int, Frame]:
+    """Where the user's code let it happen to the gradient of `name`; where it stepped, if that is not known."""
+    found = {}
+    at_call = lines_at(seen, SHOWN_AT.get(cause, "step") if cause is not None else "step")
+    for rank, one in seen.items():
+        bypassed = one.bypassed.get(model_prefix(name)) if cause is NotReducedCause.BYPASSED else None
+        origin = one.origins.get(name) if cause is not NotReducedCause.NO_MODEL else None
+        line = origin or bypassed or at_call.get(rank)
+        if line is not None:
+            found[rank] = line
+    return found
+
+
+def _differs(name: str, seen: Mapping[int, StepSeen]) -> bool:
+    return len({one.gradients[name].digest if name in one.gradients else "" for one in seen.values()}) > 1
+
+
+def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepSeen]) -> _Happened | NotReducedCause:
+    gradients = {rank: one.gradients.get(name) for rank, one in seen.items()}
+    standings = {g.standing for g in gradients.values() if g is not None}
+    if "outside" in standings:
+        return _Happened.OUTSIDE
+    for standing in ("added", "replaced", "unfrozen", "ignored"):
+        if standing in standings:
+            return _OF_STANDING[standing]
+    present = [g for g in gradients.values() if g is not None]
+    if all(g.local is None for g in present):
+        return NotReducedCause.NO_MODEL if standings == {"no model"} else NotReducedCause.AUTOGRAD_GRAD
+    if len(present) == len(seen) and not _is_local(differing, seen) and _some_are_reduced(differing, seen):
+        return _Happened.CHANGED
+    cause = _cause(name, present, seen)
+    unfinished = cause is NotReducedCause.UNFINISHED
+    if unfinished and len(present) == len(seen) and _are_no_ones_own(differing, seen):
+        return _Happened.CHANGED
+    return cause
+
+
+def _cause(name: str, gradients: Sequence[Gradient], seen: Mapping[int, StepSeen]) -> NotReducedCause:
+    if all(g.standing == "no model" for g in gradients):
+        return NotReducedCause.NO_MODEL
+    if all(model_prefix(name) in one.bypassed for one in seen.values()):
+        return NotReducedCause.BYPASSED
+    if all(one.synchronised is False for one in seen.values()):
+        return NotReducedCause.NO_SYNC
+    if all(g.count > one.wrapped for g, one in zip(gradients, seen.values(), strict=False)):
+        return NotReducedCause.AGAIN
+    return NotReducedCause.UNFINISHED
+
+
+def _is_local(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
+    """Whether every rank's gradients are its own, exactly."""
+    return all(
+        (g := one.gradients.get(name)) is None
+        or (g.local is not None and abs(g.reduced - g.local) <= EXACT * max(abs(g.local), 1e-30))
+        for name in names
+        for one in seen.values()
+    )
+
+
+def _are_no_ones_own(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
+    """Whether no rank's gradients are its own, clipped or not, while DDP reduced others: then it reduced these, too."""
+    if len(names) == len({name for one in seen.values() for name in one.gradients}):
+        return False
+    return all(
+        _alike(_reduced(names, one), [one.gradients[name].local or 0.0 for name in names]) is None
+        for one in seen.values()
+    )
+
+
+def _some_are_reduced(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
+    means = _means(names, seen)
+    return any(_alike(_reduced(names, one), means) is not None for one in seen.values())
+
+
+def _who_changed(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[int, ...]:
+    """The ranks whose gradients are not as they were reduced; all ranks where it cannot be told.
+
+    Ranks that changed nothing hold the same bytes: those that are the mean of the local gradients, else those that most ranks
+    hold (all may clip), else the only ones that are a multiple of the mean.
+    """
+    means = _means(names, seen)
+    sides = vote({rank: tuple(one.gradients[name].digest for name in names) for rank, one in seen.items()})
+    factors = {side: _alike(_reduced(names, seen[side[0]]), means, STRAIGHT) for side in sides.sides}
+    scaled = {side: factor * (seen[side[0]].scale or 1.0) for side, factor in factors.items() if factor is not None}
+    unchanged = [side for side, factor in scaled.items() if abs(factor - 1) <= EXACT]
+    if len(unchanged) != 1:
+        unchanged = [sides.majority] if sides.majority else list(scaled)
+    return tuple(sorted(set(seen) - set(unchanged[0]))) if len(unchanged) == 1 else tuple(sorted(seen))
+
+
+def _means(names: Sequence[str], seen: Mapping[int, StepSeen]) -> list[float]:
+    locals_ = [[one.gradients[name].local for one in seen.values() if name in one.gradients] for name in names]
+    return [sum(value or 0.0 for value in values) / len(seen) for values in locals_]
+
+
+def _reduced(names: Sequence[str], one: StepSeen) -> list[float]:
+    return [one.gradients[name].reduced if name in one.gradients else 0.0 for name in names]
+
+
+def _alike(values: Sequence[float], means: Sequence[float], least: float = ALIKE) -> float | None:
+    """The factor by which `values` are a multiple of `means`, or None where they are none."""
+    xx = sum(x * x for x in means)
+    yy = sum(y * y for y in values)
+    xy = sum(x * y for x, y in zip(means, values, strict=True))
+    if not math.isfinite(xx + yy) or xx == 0 or yy == 0:
+        return None
+    if len(means) < 3 and abs(xy / xx - 1) > EXACT:
+        return None
+    return xy / xx if xy * xy >= least**2 * xx * yy else None

@@ -1,0 +1,264 @@
+"""Tracks of all ranks to one comparison of their tensors, at the first step where some differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from ddpdoctor.analysis.majority import vote, vote_of
+from ddpdoctor.analysis.replicas.comparison import (
+    ALIKE,
+    kind_of,
+    largest_gap,
+    order_difference,
+    row_major_index,
+    shortest_texts,
+    sides_of,
+    structure_differences,
+)
+from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.analysis.replicas.training_divergence import ByRank, aligned
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.replicas import (
+    SAMPLED,
+    Element,
+    Kind,
+    Replicas,
+    Role,
+    Side,
+    StructureDifference,
+    ValueDifference,
+)
+from ddpdoctor.evidence.training_trace import Table, TensorKind, Track, model_prefix
+from ddpdoctor.model import SkipCheck
+
+Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind, str]]
+
+
+def derive(tracks: PerRank[Track]) -> Replicas:
+    """The structure before wrapping, then the values at the start, or at the first step where they differ."""
+    by_rank = {entry.rank: entry.value for entry in tracks}
+    if all(track.start is None and not track.steps for track in by_rank.values()):
+        raise SkipCheck("no rank wrapped a model in DistributedDataParallel or stepped an optimizer")
+    structure = _structure({rank: track.kinds for rank, track in by_rank.items()})
+    steps = aligned(by_rank)
+    total = max((track.steps_made or 0 for track in by_rank.values()), default=0) or None
+    starts = {rank: _table(track, track.start) for rank, track in by_rank.items()}
+    values = compare_tables(starts)
+    if values or structure:
+        wraps = {rank: _wrap_line(track, (structure or values)[0].name) for rank, track in by_rank.items()}
+        return _replicas(by_rank, starts, structure=structure, values=values, stepped=False, lines=wraps)
+    left = _left(by_rank, total)
+    for seen in steps:
+        if left is not None and (left.step or 0) <= max(one.step for one in seen.values()):
+            return left
+        before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
+        if before and not any(one.step for one in seen.values()):
+            return _replicas(by_rank, starts, values=before, stepped=False)
+        after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
+        states = _states(seen)
+        absent = _absent_states(seen)
+        found = (
+            *compare_tables(after),
+            *_compare("buffer", {rank: one.buffers for rank, one in seen.items()}),
+            *states,
+            *_compare_parts({rank: one.parts for rank, one in seen.items()}),
+        )
+        if found or absent:
+            return _replicas(
+                by_rank, after, structure=absent, values=found, stepped=True, in_forward=True, total=total,
+                step=max(one.step for one in seen.values()), lines={**lines_at(seen)}, state_lines=_state_lines(seen, states),
+                loads={rank: one.loaded for rank, one in seen.items() if one.loaded is not None},
+                shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
+            )  # fmt: skip
+    return left or _replicas(by_rank, starts, stepped=bool(steps), total=total)
+
+
+def _left(tracks: Mapping[int, Track], total: int | None) -> Replicas | None:
+    """The weights with which models ended, the first of those that differ; where all ranks had made as many steps."""
+    for ends in zip(*(track.left for track in tracks.values()), strict=False):
+        tables = {rank: _table(track, end.weights) for (rank, track), end in zip(tracks.items(), ends, strict=True)}
+        if len({end.step for end in ends}) == 1 and (values := compare_tables(tables)):
+            return _replicas(tracks, tables, values=values, stepped=ends[0].step > 0, step=ends[0].step, total=total)
+    return None
+
+
+def _wrap_line(track: Track, name: str) -> Frame | None:
+    """Where the model was wrapped to which the tensor `name` belongs: those of the second are called `model2:name`."""
+    prefix = model_prefix(name)
+    place = int(prefix[len("model") : -1]) - 1 if prefix else 0
+    return track.wrap_lines[place] if place < len(track.wrap_lines) else None
+
+
+def compare_tables(tables: Mapping[int, Table]) -> tuple[ValueDifference, ...]:
+    """The parameters that differ, with the sampled element of the largest difference where one differs."""
+    return _compare("parameter", {rank: table.digests for rank, table in tables.items()}, element_in(tables))
+
+
+def _compare(
+    role: Role, digests: Mapping[int, Mapping[str, str]], locate: Locate | None = None
+) -> tuple[ValueDifference, ...]:
+    names = next(iter(digests.values()), {})
+    found = []
+    for name in names:
+        held = {rank: mine[name] for rank, mine in digests.items() if name in mine}
+        if len(held) < len(digests) or len(set(held.values())) == 1:
+            continue
+        sides = vote(held).sides
+        element, kind, extent = locate(name, sides) if locate is not None else (None, "value", "")
+        said = element.values if element is not None else ("",) * len(sides)
+        found.append(
+            ValueDifference(
+                role=role,
+                name=name,
+                element=element,
+                kind=kind,
+                extent=extent,
+                sides=tuple(Side(ranks=side, says=says) for side, says in zip(sides, said, strict=True)),
+            )
+        )
+    return tuple(found)
+
+
+def _compare_parts(parts: Mapping[int, Mapping[str, tuple[int, str]]]) -> tuple[ValueDifference, ...]:
+    """The parameters on a mesh of which two ranks hold the same part with other bytes."""
+    found = []
+    for name in next(iter(parts.values()), {}):
+        held: dict[int, dict[int, str]] = {}
+        for rank, mine in parts.items():
+            if name in mine:
+                first, digest = mine[name]
+                held.setdefault(first, {})[rank] = digest
+        sides = next((sides for digests in held.values() if len(sides := vote(digests).sides) > 1), None)
+        if sides is not None:
+            found.append(ValueDifference(role="parameter", name=name, sides=tuple(Side(ranks=side) for side in sides)))
+    return tuple(found)
+
+
+def _states(seen: ByRank) -> tuple[ValueDifference, ...]:
+    return _compare("optimizer state", {rank: one.state for rank, one in seen.items() if one.state is not None})
+
+
+def _absent_states(seen: ByRank) -> tuple[StructureDifference, ...]:
+    """The state that some ranks have before the step and others do not: one of them loaded it, or began anew."""
+    held = {rank: one.state for rank, one in seen.items() if one.state is not None}
+    names = dict.fromkeys(name for state in held.values() for name in state)
+    said = {name: {rank: "present" if name in state else "absent" for rank, state in held.items()} for name in names}
+    return tuple(
+        StructureDifference(role="optimizer state", name=name, aspect="presence", sides=sides_of(of_rank))
+        for name, of_rank in said.items()
+        if len({*of_rank.values()}) > 1
+    )
+
+
+def _state_lines(seen: ByRank, states: Sequence[ValueDifference]) -> dict[int, Frame]:
+    if not states:
+        return {}
+    return lines_that_wrote(seen, "state", vote_of([side.ranks for side in states[0].sides]).minority)
+
+
+def element_in(tables: Mapping[int, Table]) -> Locate:
+    """A function that gives the first element of a tensor in which its sides differ most, the kind and the extent of it.
+
+    That is among the elements written down: some of each tensor, or all of one.
+    """
+
+    def locate(name: str, sides: Sequence[Sequence[int]]) -> tuple[Element | None, Kind, str]:
+        columns = [dict(tables[side[0]].samples.get(name, ())) for side in sides]
+        apart = [offset for offset in columns[0] if len({column.get(offset) for column in columns}) > 1]
+        if not apart:
+            return None, "value", ""
+        kinds = {_kind([column[offset] for column in columns]) for offset in apart}
+        gaps = {offset: _gap([column[offset] for column in columns]) for offset in apart}
+        largest = max(gaps.values())
+        offset, gap = next((offset, gap) for offset, gap in gaps.items() if gap >= largest * ALIKE or gap == largest)
+        values = [column[offset] for column in columns]
+        shape = tables[sides[0][0]].shapes.get(name, ())
+        found = Element(
+            index=row_major_index(offset, shape), values=_short(values), difference=gap if gap >= 0 else None
+        )
+        total = math.prod(shape)
+        extent = f"{len(apart):,} of {total:,} elements" if len(columns[0]) == total else SAMPLED
+        return found, kinds.pop() if len(kinds) == 1 else "value", extent
+
+    return locate
+
+
+def _gap(values: Sequence[str]) -> float:
+    """The largest difference, -1 where it is not a finite number."""
+    numbers = _numbers(values)
+    gap = largest_gap(numbers) if numbers is not None else -1.0
+    return gap if math.isfinite(gap) else -1.0
+
+
+def _kind(values: Sequence[str]) -> Kind:
+    if all(value.startswith("nan (") for value in values):
+        return "NaN payload"
+    numbers = _numbers(values)
+    return "sign of zero" if numbers is not None and kind_of(numbers) == "sign of zero" else "value"
+
+
+def _short(values: Sequence[str]) -> tuple[str, ...]:
+    """The values with as few digits as keep different ones apart."""
+    numbers = _numbers(values)
+    return (shortest_texts(numbers, len(set(values))) if numbers is not None else None) or tuple(values)
+
+
+def _numbers(values: Sequence[str]) -> list[float] | None:
+    """The values as numbers, or None where one is none, such as a NaN with its payload."""
+    try:
+        return [float(value) for value in values]
+    except ValueError:
+        return None
+
+
+def _structure(kinds: Mapping[int, Sequence[TensorKind]]) -> tuple[StructureDifference, ...]:
+    """What differs before any value, parameters first."""
+    found: list[StructureDifference] = []
+    roles: tuple[Role, ...] = ("parameter", "buffer")
+    for role in roles:
+        listed = {
+            rank: {kind.name: kind.structure for kind in mine if kind.role == role} for rank, mine in kinds.items()
+        }
+        found += structure_differences(role, listed)
+        order = order_difference(role, {rank: list(mine) for rank, mine in listed.items()})
+        found += [order] if order is not None else []
+    return tuple(found)
+
+
+def _table(track: Track, key: str | None) -> Table:
+    return track.tables.get(key or "", Table(digests={}))
+
+
+def _replicas(
+    tracks: Mapping[int, Track],
+    tables: Mapping[int, Table],
+    *,
+    stepped: bool,
+    structure: tuple[StructureDifference, ...] = (),
+    values: tuple[ValueDifference, ...] = (),
+    in_forward: bool = False,
+    step: int | None = None,
+    total: int | None = None,
+    lines: Mapping[int, Frame | None] | None = None,
+    state_lines: Mapping[int, Frame] | None = None,
+    loads: Mapping[int, Frame] | None = None,
+    shadowed: Mapping[int, int] | None = None,
+) -> Replicas:
+    return Replicas(
+        ranks=tuple(sorted(tracks)),
+        tensors=max((len(table.digests) for table in tables.values()), default=0),
+        bytes=0,
+        method=next(iter(tracks.values())).method,
+        stepped=stepped,
+        in_forward=in_forward,
+        step=step,
+        steps=total,
+        structure=structure,
+        values=values,
+        lines={rank: line for rank, line in (lines or {}).items() if line is not None},
+        state_lines=state_lines or {},
+        loads=loads or {},
+        shadowed=shadowed or {},
+    )

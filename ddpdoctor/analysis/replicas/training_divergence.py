@@ -1,0 +1,336 @@
+"""Tracks of all ranks to the ways in which they part: aligned first, then phase by phase in the order of a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+from typing_extensions import assert_never
+
+from ddpdoctor.analysis.majority import Vote, vote
+from ddpdoctor.analysis.replicas.comparison import sides_of
+from ddpdoctor.analysis.replicas.data_sharding import data_divergences
+from ddpdoctor.analysis.replicas.divergence import (
+    Divergence,
+    Divergences,
+    GradientsChanged,
+    GradientsNotReduced,
+    LocalNotFinite,
+    NonFiniteCause,
+    ParameterOutside,
+    PartialMetric,
+    ReadEarly,
+    ReductionScaled,
+    SameDraws,
+    SameInputs,
+    SameOrder,
+    SameSamples,
+    SamplesOverlap,
+    SettingsAt,
+    SettingsDiffer,
+    SkipCause,
+    StepSkipped,
+    UnevenBatches,
+    WeightsWritten,
+    WrittenAt,
+)
+from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences
+from ddpdoctor.analysis.replicas.rng_sync import same_draws
+from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.replicas import Side
+from ddpdoctor.evidence.training_trace import OverflowSeen, StepSeen, Track
+from ddpdoctor.model import SkipCheck
+
+ByRank = dict[int, StepSeen]
+
+
+def derive(tracks: PerRank[Track]) -> Divergences:
+    """Every way in which the ranks part, at its first step; the scan ends at the step after which the weights differ."""
+    by_rank = {entry.rank: entry.value for entry in tracks}
+    methods = {track.method for track in by_rank.values()}
+    if len(methods) > 1:
+        raise SkipCheck("some ranks have the package xxhash and some do not: install it on all ranks or on none")
+    steps = aligned(by_rank)
+    found: list[Divergence] = []
+    for place, seen in enumerate(steps):
+        found += _at_step(seen, steps[place - 1] if place else None, by_rank)
+        if parted(seen):
+            break
+    found += _at_the_end(by_rank, found)
+    found += gradient_scale(steps)
+    found += data_divergences(by_rank, steps)
+    found += same_draws(steps)
+    found += _read_early(by_rank)
+    made = [track.steps_made for track in by_rank.values() if track.steps_made is not None]
+    return Divergences(
+        steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
+        world_size=len(by_rank),
+        found=tuple(_first_of_each(found)),
+    )
+
+
+def _first_of_each(found: Iterable[Divergence]) -> Iterator[Divergence]:
+    """What goes on step after step is reported once, with its first step."""
+    known = set()
+    for one in found:
+        key = type(one), _what(one)
+        if key not in known:
+            known.add(key)
+            yield one
+
+
+def _what(one: Divergence) -> Hashable:
+    """What must be equal in two divergences of one variant for the later one to be the same thing going on."""
+    match one:
+        case StepSkipped() | GradientsNotReduced() | LocalNotFinite():
+            return one.cause
+        case WeightsWritten():
+            return one.shown is WrittenAt.A_LOAD
+        case SettingsDiffer():
+            return one.shown is SettingsAt.GIVEN, one.names[0]
+        case SameDraws():
+            return one.drawn_for, one.generator
+        case ReadEarly():
+            return one.used_by, one.op
+        case SamplesOverlap():
+            return one.without_them
+        case SameOrder():
+            return one.sampler
+        case ReductionScaled():
+            return one.by_hook
+        case ParameterOutside() | GradientsChanged() | SameSamples() | SameInputs() | UnevenBatches() | PartialMetric():
+            return None
+        case _:
+            assert_never(one)
+
+
+def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:
+    """The steps that all ranks audited, each rank's beside the others'; a rank that skips one stays in line."""
+    seen = {rank: {step.key: step for step in track.steps} for rank, track in tracks.items()}
+    common = set.intersection(*(set(steps) for steps in seen.values())) if seen else set()
+    return [{rank: steps[key] for rank, steps in seen.items()} for key in sorted(common)]
+
+
+def parted(seen: ByRank) -> bool:
+    """Whether the weights differ after this step."""
+    return len({step.after for step in seen.values()}) > 1
+
+
+def _voted(values: Mapping[int, Hashable]) -> tuple[Vote, tuple[Side, ...]]:
+    """The vote, and its sides with their values."""
+    return vote(values), sides_of(values)
+
+
+def _at_step(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> Iterator[Divergence]:
+    step = max(one.step for one in seen.values())
+    skipped = _skipped(seen, before, tracks)
+    if skipped is not None:
+        yield skipped
+        return
+    written = _written(seen, before, tracks)
+    if written is not None:
+        yield written
+    non_finite = _non_finite(seen)
+    if non_finite is not None:
+        yield non_finite
+    else:
+        yield from gradient_divergences(seen, step)
+    yield from _settings_differ(seen, step)
+
+
+def _settings_differ(seen: ByRank, step: int) -> Iterator[SettingsDiffer]:
+    """Settings that are not the same on all ranks; those that tell the same ranks apart are one finding, `lr` before others."""
+    settings = {rank: _settings(one) for rank, one in seen.items()}
+    apart: dict[tuple[tuple[int, ...], ...], list[str]] = {}
+    for name in sorted({name for own in settings.values() for name in own}, key=lambda name: (name[:2] != "lr", name)):
+        decided = vote({rank: own.get(name, "absent") for rank, own in settings.items()})
+        if len(decided.sides) > 1:
+            apart.setdefault(decided.sides, []).append(name)
+    for names in apart.values():
+        decided, sides = _voted({rank: own.get(names[0], "absent") for rank, own in settings.items()})
+        wrote = lines_that_wrote(seen, "settings", decided.minority)
+        given = {rank: line for rank, one in seen.items() if (line := one.setting_lines.get(names[0])) is not None}
+        known = given if set(decided.minority) <= set(given) else {}
+        yield SettingsDiffer(
+            step=step, ranks=decided.minority, tied=decided.tied, names=tuple(names), sides=sides,
+            lines=wrote or known or lines_at(seen),
+            shown=SettingsAt.THE_WRITE if wrote else SettingsAt.GIVEN if known else SettingsAt.THE_STEP,
+        )  # fmt: skip
+
+
+def _settings(one: StepSeen) -> dict[str, str]:
+    """What the update depends on besides tensors: the optimizer's options, and the scale of a GradScaler."""
+    return {**one.settings, **({} if one.scale is None else {"the scale of GradScaler": f"{one.scale:g}"})}
+
+
+def _skipped(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> StepSkipped | None:
+    """A rank has made fewer steps than its peers by the same forward, or stands at another batch of its data."""
+    step = max(one.step for one in seen.values())
+    compared: tuple[tuple[SkipCause, dict[int, Hashable]], ...] = (
+        (SkipCause.STEPS, {rank: one.step for rank, one in seen.items()}),
+        (SkipCause.POSITION, {rank: one.position for rank, one in seen.items()}),
+    )
+    for cause, values in compared:
+        if len(set(values.values())) == 1:
+            continue
+        if before is not None and cause is SkipCause.POSITION and len({one.position for one in before.values()}) > 1:
+            continue
+        decided, sides = _voted(values)
+        last = max((one.step for one in before.values()), default=-1) if before else -1
+        if cause is SkipCause.STEPS and (left_out := _left_out(seen, before, tracks)):
+            return _by_scaler(left_out, last + 1, sides, step)
+        return StepSkipped(
+            step=last + 1 if cause is SkipCause.STEPS else step, ranks=decided.minority, tied=decided.tied, sides=sides,
+            cause=cause, lines=lines_at(seen), seen=step,
+        )  # fmt: skip
+    return None
+
+
+def _left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> dict[int, OverflowSeen]:
+    """The ranks, not all of them, whose GradScaler left out a step since the last one that was looked at."""
+    found = {}
+    for rank, track in tracks.items():
+        first = before[rank].forwards if before else 0
+        late = (one for one in track.overflows if first < one.forwards <= seen[rank].forwards)
+        if (overflow := next(late, None)) is not None:
+            found[rank] = overflow
+    return found if len(found) < len(tracks) else {}
+
+
+def _by_scaler(left_out: dict[int, OverflowSeen], step: int, sides: tuple[Side, ...], seen: int) -> StepSkipped:
+    return StepSkipped(
+        step=step, ranks=tuple(sorted(left_out)), sides=sides, cause=SkipCause.FOUND_INF, seen=seen,
+        scale=next(iter(left_out.values())).scale or 0.0,
+        lines={rank: one.line for rank, one in left_out.items() if one.line is not None},
+    )  # fmt: skip
+
+
+def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> WeightsWritten | None:
+    """Weights that were equal after the last step and are not before this one: somebody wrote them in between."""
+    if len({one.weights for one in seen.values()}) == 1:
+        return None
+    if before is not None and any(seen[rank].step != one.step + 1 for rank, one in before.items()):
+        return None
+    if before is None and any(one.step for one in seen.values()):
+        return None
+    were = {rank: before[rank].after if before else track.start for rank, track in tracks.items()}
+    if len(set(were.values())) > 1:
+        return None
+    writers = tuple(sorted(rank for rank, one in seen.items() if one.weights != were[rank]))
+    tables = {rank: tracks[rank].tables[one.weights] for rank, one in seen.items()}
+    names = [
+        name for name in tables[writers[0]].digests if len({table.digests.get(name) for table in tables.values()}) > 1
+    ]
+    total = len(tables[writers[0]].digests)
+    decided = vote({rank: one.weights for rank, one in seen.items()})
+    culprits = writers if len(writers) < len(seen) else decided.minority
+    wrote = lines_that_wrote(seen, "weights", culprits)
+    loaded = {rank: line for rank in culprits if (line := seen[rank].lines.get("load")) is not None}
+    known = loaded if len(loaded) == len(culprits) else {}
+    return WeightsWritten(
+        step=max(one.step for one in seen.values()), ranks=culprits, tensors=tuple(names), total=total,
+        lines=wrote or known or lines_at(seen, "forward"),
+        shown=WrittenAt.THE_WRITE if wrote else WrittenAt.A_LOAD if known else WrittenAt.THE_NEXT_FORWARD,
+    )  # fmt: skip
+
+
+def _non_finite(seen: ByRank) -> LocalNotFinite | None:
+    """Some ranks' own gradients or losses are not finite, before anything is reduced, and others' are.
+
+    Under a GradScaler gradients overflow now and then on purpose: there only a loss counts.
+    """
+    step = max(one.step for one in seen.values())
+    bad = {
+        rank: [name for name, g in one.gradients.items() if g.local is not None and not math.isfinite(g.local)]
+        for rank, one in seen.items()
+        if one.scale is None
+    }
+    lost = [rank for rank, one in seen.items() if one.loss is not None and not math.isfinite(one.loss)]
+    culprits = sorted({rank for rank, names in bad.items() if names} | set(lost))
+    if not culprits or len(culprits) == len(seen):
+        return None
+    names = next((names for names in bad.values() if names), [])
+    given = [rank for rank in culprits if not seen[rank].finite]
+    return LocalNotFinite(
+        step=step, ranks=tuple(culprits), tensors=tuple(names),
+        lines=lines_at(seen, "forward" if given == culprits else "backward"),
+        total=len(next(iter(seen.values())).gradients),
+        cause=NonFiniteCause.INPUT if given == culprits else NonFiniteCause.LOSS if lost else NonFiniteCause.UNKNOWN,
+    )  # fmt: skip
+
+
+def _at_the_end(tracks: Mapping[int, Track], found: list[Divergence]) -> Iterator[StepSkipped]:
+    """Ranks that made as many forwards as the others and fewer steps, where no later step showed it."""
+    if any(isinstance(one, StepSkipped) for one in found):
+        return
+    made = {rank: track.steps_made for rank, track in tracks.items() if track.steps_made is not None}
+    forwards = {track.forwards_made for track in tracks.values()}
+    if len(made) == len(tracks) and len(forwards) == 1 and len(set(made.values())) > 1:
+        decided, sides = _voted(made)
+        yield StepSkipped(
+            step=min(made.values()), ranks=decided.minority, tied=decided.tied, sides=sides, cause=SkipCause.STEPS,
+            seen=max(made.values()),
+        )  # fmt: skip
+
+
+def _read_early(tracks: Mapping[int, Track]) -> Iterator[ReadEarly]:
+    """Asynchronous collectives that some ranks never wait for, or not in time, by the operation and what used the result."""
+    for op, used_by in sorted({(one.op, one.used_by) for track in tracks.values() for one in track.unwaited}):
+        first = {
+            rank: one
+            for rank, track in tracks.items()
+            for one in reversed(track.unwaited)
+            if (one.op, one.used_by) == (op, used_by)
+        }
+        yield ReadEarly(
+            step=min(one.step for one in first.values()), ranks=tuple(sorted(first)), op=op, used_by=used_by,
+            lines={rank: one.line for rank, one in first.items() if one.line is not None},
+        )  # fmt: skip
+
+
+def gradient_scale(steps: list[ByRank]) -> Iterator[ReductionScaled]:
+    """A reduced gradient that is the number of ranks, or its inverse, times the mean of the local ones: step after step."""
+    factors: list[tuple[float, ByRank]] = []
+    for seen in steps:
+        factor = _factor(seen)
+        if factor is None:
+            return
+        factors.append((factor, seen))
+    world_size = len(steps[0]) if steps else 1
+    if world_size < 2 or not factors:
+        return
+    first = factors[0][0]
+    steady = all(abs(factor / first - 1) < FACTOR_TOLERANCE for factor, _ in factors)
+    multiplied = abs(first / world_size - 1) < FACTOR_TOLERANCE
+    divided = abs(first * world_size - 1) < FACTOR_TOLERANCE and len(factors) >= STEADY_STEPS
+    if steady and (multiplied or divided):
+        seen = factors[0][1]
+        hooks = {rank: one.comm_hook for rank, one in seen.items() if one.comm_hook}
+        yield ReductionScaled(
+            step=max(one.step for one in seen.values()), ranks=tuple(sorted(seen)), factor=round(first, 4),
+            lines=hooks or lines_at(seen, "backward"), by_hook=bool(hooks),
+        )  # fmt: skip
+
+
+FACTOR_TOLERANCE = 0.01  # compressed reductions (fp16) are within 0.4 % of the mean; clipping is hardly ever 1/N
+STEADY_STEPS = 3  # clipping to a norm may shrink one gradient by 1/N, but not three
+
+
+def _factor(seen: ByRank) -> float | None:
+    """The reduced gradient over the mean of the local ones, by projections; None where it is no multiple of it."""
+    names = set.intersection(*(set(one.gradients) for one in seen.values()))
+    xs, ys = [], []
+    for name in names:
+        gradients = [one.gradients[name] for one in seen.values()]
+        if any(g.local is None or g.standing != "reduced" for g in gradients):
+            continue
+        if len({g.digest for g in gradients}) > 1:
+            return None
+        xs.append(sum(g.local or 0.0 for g in gradients) / len(gradients))
+        ys.append(gradients[0].reduced)
+    scale = next(iter(seen.values())).scale or 1.0
+    xx, yy, xy = sum(x * x for x in xs), sum(y * y for y in ys), sum(x * y for x, y in zip(xs, ys, strict=True))
+    if not math.isfinite(xx + yy) or xx == 0 or yy == 0 or xy * xy < 0.999 * xx * yy:
+        return None
+    return xy / xx * scale

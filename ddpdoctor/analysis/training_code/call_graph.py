@@ -1,0 +1,316 @@
+"""Who calls whom in the training code, which functions all ranks run, and which collectives a call leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ddpdoctor.evidence.training_code import (
+    Call,
+    Function,
+    Guard,
+    Kind,
+    Loop,
+    Module,
+    Origin,
+    Program,
+    TrainingCode,
+    Value,
+)
+
+COLLECTIVE = frozenset({"collective", "collective-save"})
+DOES_THE_DATA = frozenset(
+    {"lightning", "fabric", "accelerate", "transformers", "ignite", "mmengine", "composer", "catalyst", "fastai", "detectron2",
+     "webdataset", "torchdata", "deepspeed", "ray", "fairseq", "speechbrain", "nemo", "megatron", "colossalai", "torchtitan"}
+)  # fmt: skip
+"""Frameworks that give each rank its own data, or set the epoch of samplers, by themselves."""
+DOES_THE_DEVICE = DOES_THE_DATA | {"horovod", "xla", "sagemaker", "submitit", "jax", "tensorflow"}
+"""Frameworks that give each rank its device, or make the process group, by themselves."""
+DEEPEST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A call that all ranks must make, and the calls of the program's functions that lead to it."""
+
+    call: Call
+    through: tuple[Call, ...] = ()
+
+
+@dataclass(eq=False)
+class CallGraph:
+    """The facts, and the questions that rules ask about them."""
+
+    code: TrainingCode
+    _always: dict[str, bool | None] = field(default_factory=dict)
+    _reached: dict[str, Reached | None] = field(default_factory=dict)
+
+    @cached_property
+    def functions(self) -> dict[str, Function]:
+        """Every function by its id."""
+        return {function.id: function for module in self.code.modules for function in module.functions}
+
+    @cached_property
+    def modules(self) -> dict[str, Module]:
+        """Every module by its file."""
+        return {module.file: module for module in self.code.modules}
+
+    @cached_property
+    def callers(self) -> dict[str, list[tuple[Function, Call]]]:
+        """The calls of each function."""
+        found: dict[str, list[tuple[Function, Call]]] = {}
+        for function in self.functions.values():
+            for call in function.calls:
+                if call.target:
+                    found.setdefault(call.target, []).append((function, call))
+        return found
+
+    @cached_property
+    def _programs(self) -> dict[str, list[Program]]:
+        found: dict[str, list[Program]] = {}
+        for program in self.code.programs:
+            for file in program.files:
+                found.setdefault(file, []).append(program)
+        return found
+
+    @cached_property
+    def made(self) -> dict[str, tuple[Function, Call]]:
+        """Every call by its id: what made an object."""
+        return {call.id: (function, call) for function in self.functions.values() for call in function.calls}
+
+    @cached_property
+    def _traits(self) -> dict[str, frozenset[str]]:
+        return {
+            program.root: frozenset(
+                word
+                for file in program.files
+                if (module := self.modules.get(file)) is not None
+                for word in (*module.words, *module.frameworks, *module.reads)
+            )
+            for program in self.code.programs
+        }
+
+    # programs
+
+    def programs(self, function: Function) -> list[Program]:
+        """The programs that a function belongs to."""
+        return self._programs.get(function.id.partition("::")[0], [])
+
+    def any_program(self, function: Function, words: Iterable[str]) -> bool:
+        """Whether any program that the function belongs to calls, reads or imports one of `words`."""
+        wanted = frozenset(words)
+        return any(wanted & self._traits[program.root] for program in self.programs(function))
+
+    def calls_in(self, program: Program) -> Iterator[tuple[Function, Call]]:
+        """Every call of a program."""
+        for file in program.files:
+            module = self.modules.get(file)
+            for function in module.functions if module is not None else ():
+                for call in function.calls:
+                    yield function, call
+
+    def calls(self, *does: str) -> Iterator[tuple[Function, Call]]:
+        """Every call for one of these purposes."""
+        wanted = frozenset(does)
+        for function in self.functions.values():
+            for call in function.calls:
+                if call.does in wanted:
+                    yield function, call
+
+    # who runs a line
+
+    def on_all_ranks(self, function: Function) -> bool | None:
+        """True where a chain of calls without a test of the rank leads here, False where all have one, None if unknown."""
+        if function.id not in self._always:
+            self._always[function.id] = None
+            self._always[function.id] = self._on_all_ranks(function)
+        return self._always[function.id]
+
+    def _on_all_ranks(self, function: Function) -> bool | None:
+        if any(guard.by_rank for guard in function.guards):
+            return False
+        if function.entry:
+            return True
+        callers = self.callers.get(function.id, [])
+        answers = [
+            False if any(guard.by_rank for guard in call.guards) else self.on_all_ranks(caller)
+            for caller, call in callers
+        ]
+        if True in answers:
+            return True
+        return False if answers and None not in answers else None
+
+    def line_on_all_ranks(self, function: Function, call: Call) -> bool:
+        """Whether all ranks make a call for certain, as far as tests of the rank go."""
+        return not any(guard.by_rank for guard in call.guards) and self.on_all_ranks(function) is True
+
+    # collectives
+
+    def collective_in(self, function_id: str, depth: int = DEEPEST) -> Reached | None:
+        """The first call that every rank must make once it calls a function, whatever the arguments."""
+        if function_id not in self._reached:
+            self._reached[function_id] = None
+            function = self.functions.get(function_id)
+            if function is not None and not function.guards and depth:
+                self._reached[function_id] = next(self._certain(function, depth), None)
+        return self._reached[function_id]
+
+    def _certain(self, function: Function, depth: int) -> Iterator[Reached]:
+        for call in function.calls:
+            if not unconditional(call.guards, function):
+                continue
+            if is_collective(call):
+                yield Reached(call)
+            elif call.target and (inner := self.collective_in(call.target, depth - 1)) is not None:
+                yield Reached(inner.call, (call, *inner.through))
+
+    def leads_to_collective(self, call: Call) -> Reached | None:
+        """The collective that a call is, or makes for certain; None where there is none."""
+        if is_collective(call):
+            return Reached(call)
+        if call.target and (inner := self.collective_in(call.target)) is not None:
+            return Reached(inner.call, (call, *inner.through))
+        return None
+
+    # models and loaders
+
+    def loaders(self, value: Value) -> list[tuple[Function, Call]]:
+        """The calls that made the data loaders that a value can be, or was taken from."""
+        found = [self.made[made] for made in value.made if made in self.made]
+        return [(function, call) for function, call in found if call.does == "loader"]
+
+    def is_sharded(self, loader: Call) -> bool:
+        """Whether a loader has a sampler that gives each rank its part."""
+        given = loader.argument("sampler") or loader.argument("batch_sampler")
+        return given is not None and given.may(Kind.SAMPLER) is not None
+
+    def wraps(self, value: Value) -> list[tuple[Function, Call]]:
+        """The calls that wrapped the model that a value can be."""
+        return [
+            self.made[made] for made in value.made if made in self.made and self.made[made][1].does.startswith("wrap-")
+        ]
+
+    def forwards(self, value: Value) -> list[tuple[Function, Call]]:
+        """The forward calls that a loss comes from."""
+        found = [self.made[made] for made in value.made if made in self.made]
+        return [(function, call) for function, call in found if call.does == "forward"]
+
+    def trains(self, function: Function, forward: Call) -> bool:
+        """Whether a backward follows on what a forward gave."""
+        return any(
+            call.does == "backward" and call.receiver is not None and forward.id in _all_made(call)
+            for call in function.calls
+        )
+
+    def has_batch_norm(self, model: Value) -> bool:
+        """Whether a model has buffers that its wrapper broadcasts, as batch normalisation does."""
+        names = (
+            "resnet",
+            "resnext",
+            "densenet",
+            "mobilenet",
+            "efficientnet",
+            "regnet",
+            "inception",
+            "googlenet",
+            "shufflenet",
+        )
+        for origin in model.origins:
+            if origin.kind is Kind.MODEL and origin.text.rpartition(".")[2].lower().startswith(names):
+                return True
+            if origin.kind is not Kind.MODEL or not origin.note:
+                continue
+            module = self.modules.get(origin.note.partition("::")[0])
+            if self._norms(f"{origin.note}.__init__", DEEPEST) or (
+                module is not None
+                and not module.functions
+                and {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"} & {*module.words}
+            ):
+                return True
+        return False
+
+    def _norms(self, function_id: str, depth: int) -> bool:
+        function = self.functions.get(function_id)
+        if function is None or not depth:
+            return False
+        return any(
+            call.does == "batch-norm" or (call.target and self._norms(call.target, depth - 1))
+            for call in function.calls
+        )
+
+    # local values
+
+    def certainly_local(self, value: Value) -> Origin | None:
+        """What makes a value differ between ranks for certain: a clock, or a loss over this rank's part of the data."""
+        if value.may(Kind.SHARED):
+            return None
+        local = [origin for origin in value.origins if origin.kind is Kind.LOCAL]
+        for origin in local:
+            if not origin.made and origin.note not in {"part", "length"}:
+                return origin if origin.text.startswith("time") else None
+        for origin in local:
+            made = self.made.get(origin.made)
+            if made is None:
+                continue
+            function, call = made
+            if call.does == "loader" and self.is_sharded(call):
+                return origin
+            trained = call.does == "forward" and self.trains(function, call)
+            if trained and call.receiver is not None and call.receiver.may(Kind.WRAPPED, Kind.BARE):
+                return origin
+        return None
+
+
+def _all_made(call: Call) -> frozenset[str]:
+    found = call.receiver.made if call.receiver is not None else frozenset()
+    return found.union(*(argument.value.made for argument in call.arguments))
+
+
+def is_collective(call: Call) -> bool:
+    """Whether a call is a collective of the whole job: one over another group is not judged."""
+    if call.does not in COLLECTIVE:
+        return False
+    group = call.argument("group") or call.argument("process_group")
+    return group is None or group.constant == "None" or group.text.endswith("WORLD")
+
+
+def unconditional(guards: Iterable[Guard], function: Function) -> bool:
+    """Whether nothing decides about a line but whether there are several ranks."""
+    return all(
+        guard.form == "main"
+        or (guard.state and not {name.partition(".")[0] for name in guard.names} & {*function.parameters} - {"self"})
+        for guard in guards
+    )
+
+
+def rank_guard(guards: Iterable[Guard]) -> Guard | None:
+    """The first test that picks one rank, or all but one, without early exits before the line."""
+    return next(
+        (
+            guard
+            for guard in guards
+            if guard.by_rank
+            and guard.of_rank
+            and guard.form not in {"after", "decorator"}
+            and not _asks_for_types(guard)
+        ),
+        None,
+    )
+
+
+def _asks_for_types(guard: Guard) -> bool:
+    """Whether a test also asks what kind of object there is: which ranks pass is then not known from the text."""
+    return "type(" in guard.test or "isinstance(" in guard.test
+
+
+def inner_loops(function: Function, order: int) -> Iterator[Loop]:
+    """The loops of a function around a place, innermost first."""
+    yield from sorted(
+        (loop for loop in function.loops if loop.order < order <= loop.last_order), key=lambda loop: -loop.order
+    )
+
+
+def derive(code: TrainingCode) -> CallGraph:
+    """The call graph over the facts."""
+    return CallGraph(code)

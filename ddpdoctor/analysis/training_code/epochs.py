@@ -1,0 +1,98 @@
+"""Epoch loops: in which loop a sampler's data are gone over again and again, and who tells the sampler the epoch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
+from ddpdoctor.evidence.training_code import Call, Function, Kind, Loop, Value
+
+MOST_CALLS = 4  # functions between the epoch loop and the loop over the batches
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLoop:
+    """A loop over epochs, in its function, and the loop over a loader that it leads to."""
+
+    epochs: Loop
+    function: Function
+    batches: Loop
+    within: Function
+    inner: int
+    """The place in `function` where the batches begin: the inner loop, or the call that leads to it."""
+    through: Value
+    """The loader that is gone over."""
+
+    @property
+    def counter(self) -> str:
+        """The variable that counts the epochs: `epoch` of `for epoch in range(10)`."""
+        words = self.epochs.head.split()
+        return words[1].strip("(),") if len(words) > 1 and words[0] == "for" else "epoch"
+
+
+def loaders_of(graph: CallGraph, sampler: Call) -> frozenset[str]:
+    """The ids of the loaders that draw through a sampler."""
+    return frozenset(
+        loader.id
+        for _, loader in graph.calls("loader")
+        for name in ("sampler", "batch_sampler")
+        if (given := loader.argument(name)) is not None and sampler.id in given.made
+    )
+
+
+def epoch_loop(graph: CallGraph, sampler: Call) -> EpochLoop | None:
+    """The loop in which a sampler's data are gone over more than once; None where there is none for certain."""
+    loaders = loaders_of(graph, sampler)
+    for function in graph.functions.values():
+        for loop in function.loops:
+            origin = loop.over.may(Kind.LOADER)
+            if origin is None or origin.made not in loaders or origin.note == "prepared" or evaluates(function, loop):
+                continue
+            found = next(_around(graph, function, loop, function, loop.order, MOST_CALLS), None)
+            if found is not None:
+                return found
+    return None
+
+
+def evaluates(function: Function, loop: Loop) -> bool:
+    """Whether a loop over batches is there to evaluate: the order of its batches does not matter."""
+    names = (*function.decorators, *(context.name for context in loop.contexts))
+    if any(name.endswith(("no_grad", "inference_mode")) for name in names):
+        return True
+    if re.search(r"(?i)eval|valid|test|predict|infer", function.place.function):
+        return True
+    last = [call for call in function.calls if call.does in {"eval", "train"} and call.order < loop.order]
+    return bool(last) and last[-1].does == "eval"
+
+
+def _around(
+    graph: CallGraph, within: Function, batches: Loop, function: Function, order: int, calls: int
+) -> Iterator[EpochLoop]:
+    for outer in inner_loops(function, order):
+        if outer is batches:
+            continue
+        if outer.over.may(Kind.LOADER):
+            return
+        if outer.counts and outer.turns != 1:
+            yield EpochLoop(outer, function, batches, within, order, batches.over)
+            return
+    if calls:
+        for caller, call in graph.callers.get(function.id, ()):
+            if caller.id != function.id:
+                yield from _around(graph, within, batches, caller, call.order, calls - 1)
+
+
+def told_the_epoch(graph: CallGraph, function: Function, sampler: Call) -> Call | None:
+    """A call of set_epoch that this sampler gets, or may get; None where there is none for certain."""
+    loaders = loaders_of(graph, sampler)
+    for program in graph.programs(function):
+        for _, call in graph.calls_in(program):
+            if call.does != "set-epoch":
+                continue
+            made = call.receiver.made if call.receiver is not None else frozenset()
+            known = call.receiver is not None and call.receiver.may(Kind.SAMPLER, Kind.LOADER, Kind.DATASET)
+            if not known or sampler.id in made or made & loaders:
+                return call
+    return None

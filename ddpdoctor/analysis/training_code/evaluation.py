@@ -1,0 +1,31 @@
+"""Loaders that each rank evaluates its own part of: what comes out of them is no value of the whole job."""
+
+from __future__ import annotations
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.epochs import evaluates
+from ddpdoctor.evidence.training_code import Kind, Value
+
+
+def evaluation_loaders(graph: CallGraph) -> dict[str, list[tuple[str, int, int]]]:
+    """The sharded loaders that are only evaluated, with each loop over them: its function, first and last order."""
+    found: dict[str, list[tuple[str, int, int]]] = {}
+    trained: set[str] = set()
+    for function in graph.functions.values():
+        for loop in function.loops:
+            for origin in loop.over.origins:
+                if origin.kind is not Kind.LOADER or origin.made not in graph.made:
+                    continue
+                if evaluates(function, loop) and graph.is_sharded(graph.made[origin.made][1]):
+                    found.setdefault(origin.made, []).append((function.id, loop.order, loop.last_order))
+                else:
+                    trained.add(origin.made)
+    return {made: loops for made, loops in found.items() if made not in trained}
+
+
+def of_one_part(graph: CallGraph, value: Value, loaders: dict[str, list[tuple[str, int, int]]]) -> str:
+    """The loader that a value was computed from on this rank alone; empty where it may be of the whole job."""
+    if value.may(Kind.SHARED) or not value.may(Kind.LOCAL):
+        return ""
+    mine = [call.id for _, call in graph.loaders(value)]
+    return mine[0] if mine and all(made in loaders for made in mine) else ""

@@ -1,0 +1,63 @@
+"""What still comes in a function after somebody has left: collectives, or the backward of a wrapped model."""
+
+from __future__ import annotations
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, inner_loops
+from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Kind, Loop
+
+
+def after_exit(graph: CallGraph, function: Function, leave: Exit, guard: Guard) -> tuple[Call, Reached | None] | None:
+    """The first call that the ranks that stay make and the one that left does not; the collective that it leads to.
+
+    None stands for the collective where the call is a backward of the wrapped model.
+    """
+    loop = next(inner_loops(function, leave.order), None)
+    for call in function.calls:
+        if not _comes(call, leave, loop) or _same_branch(call, guard) or not _plain(call, leave):
+            continue
+        reached = graph.leads_to_collective(call)
+        if reached is not None:
+            return call, reached
+        if reduces_gradients(graph, call):
+            return call, None
+    return None
+
+
+def collective_before(graph: CallGraph, function: Function, guard: Guard) -> bool:
+    """Whether the branch that leaves makes a collective itself, which may pair with the one that follows."""
+    return any(
+        _same_branch(call, guard) and (graph.leads_to_collective(call) is not None or call.does == "destroy")
+        for call in function.calls
+    )
+
+
+def reduces_gradients(graph: CallGraph, call: Call) -> bool:
+    """Whether a call is the backward of a loss that came through the wrapper."""
+    if call.does != "backward" or call.receiver is None or call.under(".no_sync"):
+        return False
+    return any(
+        forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
+        for _, forward in graph.forwards(call.receiver)
+    )
+
+
+def _comes(call: Call, leave: Exit, loop: Loop | None) -> bool:
+    """Whether the call is still to come for those that stay: behind the exit, or in the next turn of the loop it leaves."""
+    in_loop = loop is not None and loop.order < call.order <= loop.last_order
+    if leave.form == "continue":
+        return in_loop and call.order > leave.order
+    if leave.form == "break":
+        return in_loop
+    return call.order > leave.order or in_loop
+
+
+def _same_branch(call: Call, guard: Guard) -> bool:
+    return any(its.line == guard.line and its.form == guard.form and its.branch == guard.branch for its in call.guards)
+
+
+def _plain(call: Call, leave: Exit) -> bool:
+    """Whether those that stay make the call, whatever else is tested."""
+    return all(
+        guard.form in {"main", "after"} or guard.state or guard in leave.guards or (guard.form == "while")
+        for guard in call.guards
+    )

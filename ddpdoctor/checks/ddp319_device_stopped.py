@@ -1,0 +1,51 @@
+"""DDP319: a rank enqueued collectives that its peers have completed, and completes nothing itself any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.hangs.wait_for_graph import Behind, Reason, WaitForGraph
+from ddpdoctor.messages.collectives import unplaced, verb, witnesses
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP319",
+    name="device-stopped",
+    summary="a rank has not completed collectives that it enqueued and that its peers have completed",
+    severity=Severity.FAIL,
+    remedy="look at the GPU of this rank: Xid in `dmesg`, `nvidia-smi -q`, a kernel of your own that does not end; and at the "
+    "rank's own log for CUDA and NCCL errors",
+    explains=("DDP307", "DDP312", "DDP313", "DDP314", "DDP318", "DDP408"),
+)
+SHOWN_RANKS = 3
+
+
+def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
+    """One finding for all ranks that stopped: the oldest collective of each that its peers have and it has not."""
+    if graph is None or not timeline.groups or graph.reason is not Reason.STOPPED:
+        return
+    ranks = sorted(one.rank for one in graph.behind)
+    calls = {one.rank: one.operation for one in graph.behind}
+    told = [_said(one) for one in graph.behind[:SHOWN_RANKS]]
+    if len(graph.behind) > SHOWN_RANKS:
+        told.append(f"and so {len(graph.behind) - SHOWN_RANKS} more ranks")
+    yield RULE.finding(
+        f"{'; '.join(told)}: {verb(ranks, 'its device', 'their devices')} stopped, or "
+        f"{verb(ranks, 'its watchdog thread', 'their watchdog threads')} did",
+        ranks=ranks,
+        where=witnesses(calls, ranks),
+        details=[*graph.details(), *unplaced(calls, ranks)],
+        not_completed={str(one.rank): one.operation.seq for one in graph.behind},
+        completed={str(one.rank): one.completed for one in graph.behind},
+        peers_completed={str(one.rank): max(one.peers_completed.values(), default=None) for one in graph.behind},
+        waiting=[*graph.waiting],
+    )
+
+
+def _said(one: Behind) -> str:
+    peers = [*one.peers_completed]
+    return (
+        f"rank {one.rank} enqueued {one.operation.name} and did not complete it, while {group_ranks(peers)} completed "
+        f"#{max(one.peers_completed.values())}"
+    )

@@ -1,0 +1,90 @@
+"""DDP710: a training loader without a distributed sampler gives all ranks all the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Value
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP710",
+    name="sampler-missing",
+    summary="the training loader of a DDP job has no DistributedSampler: every rank trains on all the data",
+    severity=Severity.FAIL,
+    remedy="give the loader `sampler=DistributedSampler(dataset)` in place of `shuffle=True`",
+    leads_to=("DDP511",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each loader over a whole map-style data set that feeds the wrapped model."""
+    for function, loader in graph.calls("loader"):
+        if loader.argument("sampler", 3) is not None or loader.argument("batch_sampler", 4) is not None:
+            continue
+        if not loader.name.endswith("DataLoader") or any(argument.name == "**" for argument in loader.arguments):
+            continue
+        if graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, loader):
+            continue
+        if any(guard.form in {"else", "or"} or guard.by_rank or guard.state for guard in loader.guards):
+            continue
+        dataset = loader.argument("dataset", 0)
+        if dataset is None or not _is_whole(graph, dataset):
+            continue
+        trained = _trained(graph, loader)
+        if trained is not None:
+            yield code_finding(
+                RULE,
+                f"no DistributedSampler: each rank goes over all of `{dataset.text}`, and the ranks train on the same samples",
+                loader.place,
+                trained.place,
+                remedy=f"write `sampler=DistributedSampler({dataset.text})` in place of `shuffle`, and call its set_epoch in "
+                "every epoch",
+            )
+
+
+def _is_whole(graph: CallGraph, dataset: Value) -> bool:
+    """Whether every alternative is a map-style data set that no rank was given a part of."""
+    if dataset.only(Kind.DATASET) is None:
+        return False
+    for origin in dataset.origins:
+        made = graph.made.get(origin.made)
+        if made is None:
+            return False
+        _, call = made
+        if call.does != "dataset" and "__getitem__" not in _methods(graph, origin.note):
+            return False
+        if any(argument.value.may(*RANK_KINDS, Kind.WORLD_SIZE) for argument in call.arguments):
+            return False
+        if any(_asks(graph.functions.get(method)) for method in _members(graph, origin.note)):
+            return False
+    return True
+
+
+def _members(graph: CallGraph, cls: str) -> list[str]:
+    return [name for name in graph.functions if cls and name.startswith(f"{cls}.")]
+
+
+def _methods(graph: CallGraph, cls: str) -> set[str]:
+    return {name.rpartition(".")[2] for name in _members(graph, cls)}
+
+
+def _asks(function: Function | None) -> bool:
+    return function is not None and (any(call.does == "ask" for call in function.calls) or bool(function.cuts))
+
+
+def _trained(graph: CallGraph, loader: Call) -> Call | None:
+    """A backward through the wrapper over batches of this loader."""
+    for function, backward in graph.calls("backward"):
+        if backward.receiver is None or loader.id not in backward.receiver.made:
+            continue
+        wrapped = any(
+            forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
+            for _, forward in graph.forwards(backward.receiver)
+        )
+        prepared = any(origin.note == "prepared" for origin in backward.receiver.origins)
+        if wrapped and not prepared and next(inner_loops(function, backward.order), None) is not None:
+            return backward
+    return None

@@ -1,0 +1,41 @@
+"""DDP711: a shuffling DistributedSampler gives the same order in every epoch, because nobody tells it the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
+from ddpdoctor.analysis.training_code.epochs import epoch_loop, told_the_epoch
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP711",
+    name="set-epoch-missing",
+    summary="a shuffling DistributedSampler is used for several epochs, and nothing calls set_epoch",
+    severity=Severity.WARN,
+    remedy="call `sampler.set_epoch(epoch)` at the top of the epoch loop",
+    leads_to=("DDP513",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each sampler that is gone over in an epoch loop and never told the epoch."""
+    for function, sampler in graph.calls("sampler"):
+        if graph.any_program(function, DOES_THE_DATA) or not sampler.name.endswith("DistributedSampler"):
+            continue
+        shuffle = sampler.argument("shuffle", 3)
+        if shuffle is not None and shuffle.constant != "True":
+            continue
+        loop = epoch_loop(graph, sampler)
+        if loop is None or told_the_epoch(graph, function, sampler) is not None:
+            continue
+        name = next((origin.why[0].text.partition(" ")[0] for origin in loop.through.origins if origin.why), "sampler")
+        yield code_finding(
+            RULE,
+            f"nothing calls set_epoch on this sampler: `{loop.epochs.head}` sees the same order in every epoch",
+            sampler.place,
+            loop.epochs.place,
+            notes=[f"the loader with it is gone over in line {loop.batches.place.line}: `{loop.batches.head}`"],
+            remedy=f"call `{name}.sampler.set_epoch({loop.counter})` as the first line of `{loop.epochs.head}`",
+        )

@@ -1,0 +1,67 @@
+"""DDP712: set_epoch is called, but with a number that never changes, too late, or on another sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.epochs import EpochLoop, epoch_loop, loaders_of
+from ddpdoctor.evidence.training_code import Call
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP712",
+    name="set-epoch-constant",
+    summary="set_epoch is called in a way that leaves the order of the samples the same in several epochs",
+    severity=Severity.WARN,
+    remedy="call `sampler.set_epoch(epoch)` with the epoch's number, before the loop over the loader",
+    leads_to=("DDP513",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each sampler whose only set_epoch calls are without effect."""
+    for function, sampler in graph.calls("sampler"):
+        if graph.any_program(function, DOES_THE_DATA):
+            continue
+        shuffle = sampler.argument("shuffle", 3)
+        if shuffle is not None and shuffle.constant != "True":
+            continue
+        loop = epoch_loop(graph, sampler)
+        if loop is None:
+            continue
+        known = {sampler.id, *loaders_of(graph, sampler)}
+        mine = [
+            call
+            for program in graph.programs(function)
+            for _, call in graph.calls_in(program)
+            if call.does == "set-epoch"
+            and (call.receiver is None or not call.receiver.made or call.receiver.made & known)
+        ]
+        reasons = [_reason(loop, call) for call in mine]
+        if mine and all(reasons):
+            yield code_finding(
+                RULE,
+                f"{reasons[0]}: `{loop.epochs.head}` sees the same order again",
+                mine[0].place,
+                loop.epochs.place,
+                remedy=f"call it as `set_epoch({loop.counter})`, as the first line of `{loop.epochs.head}`",
+            )
+
+
+def _reason(loop: EpochLoop, call: Call) -> str:
+    """Why a call has no effect; empty where it has one, or where that is not known."""
+    given = call.argument("epoch", 0)
+    if given is not None and given.constant is not None:
+        return f"set_epoch always gets {given.constant}"
+    same = call.place.file == loop.epochs.place.file and call.place.function == loop.epochs.place.function
+    if not same or given is None:
+        return ""
+    last = max((each.last_order for each in loop.function.loops if each.order == loop.inner), default=loop.inner)
+    around = next(inner_loops(loop.function, call.order), None)
+    if around is loop.epochs and call.order > last and given.text == loop.counter:
+        return (
+            f"set_epoch({given.text}) comes after the batches of the epoch, so that the first two epochs have one order"
+        )
+    return ""

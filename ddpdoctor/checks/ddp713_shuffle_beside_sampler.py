@@ -1,0 +1,36 @@
+"""DDP713: a DataLoader gets shuffle=True and a sampler, which raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP713",
+    name="shuffle-beside-sampler",
+    summary="a DataLoader with shuffle=True and a sampler: its constructor raises ValueError",
+    severity=Severity.FAIL,
+    remedy="drop `shuffle=True`: a DistributedSampler shuffles by itself",
+    leads_to=("DDP401",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each such loader."""
+    for _, loader in graph.calls("loader"):
+        shuffle = loader.argument("shuffle", 2)
+        sampler = loader.argument("sampler", 3)
+        if shuffle is None or sampler is None or shuffle.constant != "True" or not loader.name.endswith("DataLoader"):
+            continue
+        if any(origin.kind is not Kind.SAMPLER for origin in sampler.origins) or not sampler.origins:
+            continue
+        yield code_finding(
+            RULE,
+            f"DataLoader raises ValueError: `shuffle=True` and `sampler={sampler.text}` exclude each other",
+            loader.place,
+            remedy=f"drop `shuffle=True`: `{sampler.text}` shuffles by itself",
+        )

@@ -1,0 +1,70 @@
+"""DDP715: each rank draws its own split into training and test data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
+from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP715",
+    name="split-drawn-per-rank",
+    summary="each rank draws its own split of the data: what one rank tests on, another trains on",
+    severity=Severity.FAIL,
+    remedy="draw the split with a generator of one seed: `generator=torch.Generator().manual_seed(0)`",
+    leads_to=("DDP512",),
+)
+_SPLITS = {"random_split": ("generator",), "train_test_split": ("random_state", "shuffle")}
+_SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "fix_seed", "init_seeds", "setup_seed",
+          "set_random_seed", "default_rng", "RandomState", "manual_seed_all", "seed_torch", "set_seeds", "init_seed",
+          "fix_random_seed", "fix_random_seeds", "fix_seeds", "same_seeds", "initialize_seed",
+          "random_seed", "seed_worker")  # fmt: skip
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each split without a seed of its own where no seed makes all ranks draw alike."""
+    for function, call in graph.calls("split"):
+        given = _SPLITS.get(short(call))
+        if (
+            given is None
+            or any(call.argument(name) is not None for name in given)
+            or (len(call.arguments) > 2 and short(call) == "random_split")
+        ):
+            continue
+        if graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, call):
+            continue
+        why = _differs(graph, function, call)
+        if why:
+            yield code_finding(
+                RULE,
+                f"{short(call)} draws another split on every rank, as {why}: what one rank tests on, another trains on",
+                call.place,
+                remedy="add `generator=torch.Generator().manual_seed(0)`"
+                if short(call) == "random_split"
+                else "add `random_state=0`",
+            )
+
+
+def _differs(graph: CallGraph, function: Function, call: Call) -> str:
+    """Why ranks draw differently; empty where a seed may make them alike."""
+    if not graph.any_program(function, _SEEDS):
+        return "no seed is set in this program"
+    seeds = [
+        seed
+        for program in graph.programs(function)
+        for _, seed in graph.calls_in(program)
+        if seed.does == "seed"
+        and seed.name == ("torch.manual_seed" if short(call) == "random_split" else "numpy.random.seed")
+    ]
+    of_rank = [seed for seed in seeds if (value := seed.argument("seed", 0)) is not None and value.may(*RANK_KINDS)]
+    if (
+        seeds
+        and len(of_rank) == len(seeds)
+        and of_rank[0].place.function == call.place.function
+        and of_rank[0].order < call.order
+    ):
+        return f"the seed in line {of_rank[0].place.line} holds the rank"
+    return ""

@@ -1,0 +1,74 @@
+"""DDP716: all ranks download into one folder at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
+from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP716",
+    name="download-on-every-rank",
+    summary="every rank downloads or unpacks into the same folder at the same time",
+    severity=Severity.WARN,
+    remedy="download on local rank 0 only, then `dist.barrier()`, then open the data on every rank",
+    leads_to=("DDP401",),
+)
+_WAITS = re.compile(r"first|lock|rank|main|zero|barrier|master", re.IGNORECASE)
+_BEFORE = ("prepare_data", "download", "setup_data")
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each download that no test of the rank guards."""
+    for function, call in graph.calls("dataset", "download"):
+        if call.does == "dataset":
+            asked = call.argument("download")
+            if asked is None or asked.constant != "True":
+                continue
+        if any(guard.by_rank for guard in call.guards) or not _trains(graph, function, call):
+            continue
+        folder = call.argument("root", 0)
+        if folder is not None and folder.may(*RANK_KINDS):
+            continue
+        first = f"`download=True` of {short(call)}" if call.does == "dataset" else f"{short(call)}"
+        where = f" into {folder.text}" if folder is not None and folder.text and call.does == "dataset" else ""
+        yield code_finding(
+            RULE,
+            f"{first} runs on every rank at once{where}: ranks read files that another rank is still writing",
+            call.place,
+            remedy="write `download=dist.get_rank() == 0` and `dist.barrier()` behind it, before the other ranks open the files"
+            if call.does == "dataset"
+            else None,
+        )
+
+
+def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 2) -> bool:
+    """Whether a file that makes a process group or a wrapper leads here, with nothing that keeps other ranks behind."""
+    if _waits(function, call) or function.guards or function.place.function in _BEFORE:
+        return False
+    file = function.id.partition("::")[0]
+    if graph.on_all_ranks(function) is True and any(
+        other.does == "init" or other.does.startswith("wrap-")
+        for each in graph.modules[file].functions
+        for other in each.calls
+    ):
+        return True
+    callers = graph.callers.get(function.id, ()) if depth else ()
+    return any(
+        not any(guard.by_rank for guard in way.guards) and _trains(graph, caller, way, depth - 1)
+        for caller, way in callers
+    )
+
+
+def _waits(function: Function, call: Call) -> bool:
+    """Whether the other ranks are kept behind: by a `with`, or by a barrier under a test of the rank before it."""
+    if any(_WAITS.search(context.text) for context in call.contexts):
+        return True
+    return any(
+        other.does == "collective" and other.order < call.order and any(guard.by_rank for guard in other.guards)
+        for other in function.calls
+    ) or any(_WAITS.search(other.name) and other.target and other.order < call.order for other in function.calls)

@@ -1,0 +1,70 @@
+"""DDP720: the global rank is used as the number of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin, Value
+from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP720",
+    name="device-from-global-rank",
+    summary="the global rank chooses the GPU: from the second node on there is no GPU of this number",
+    severity=Severity.FAIL,
+    remedy='choose the GPU by the local rank: `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`',
+    leads_to=("DDP415", "DDP401"),
+)
+_ONE_NODE = ("spawn", "start_processes", "Process", "notebook_launcher")
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each function, at the first place that takes the global rank for a device."""
+    for function in graph.functions.values():
+        if graph.any_program(function, (*_ONE_NODE, *DOES_THE_DEVICE)):
+            continue
+        found = [(call, value, origin) for call in function.calls for value, origin in _devices(call)]
+        if not found or _one_node(graph, function):
+            continue
+        call, value, origin = found[0]
+        again = [
+            f"and again in line {other.place.line}: {other.text}" for other, _, _ in found[1:4] if other is not call
+        ]
+        yield code_finding(
+            RULE,
+            f"{short(call)} gets the global rank `{value.text}`: rank 8 on the second node of 8 GPUs asks for GPU 8, which "
+            "is not there",
+            call.place,
+            because=origin,
+            notes=[*again, f"`{value.text}` comes from {origin.text}"],
+            remedy=f'use the local rank in place of `{value.text}`: `int(os.environ["LOCAL_RANK"])`',
+        )
+
+
+def _devices(call: Call) -> Iterator[tuple[Value, Origin]]:
+    """The arguments of a call that name a device, where they are the global rank."""
+    if call.does == "set-device" or call.does == "cuda" or call.does == "to":
+        given = [call.argument("device", 0)]
+    elif call.does == "device":
+        given = [call.argument("index", 1), call.argument("type", 0)]
+    elif call.does == "wrap-ddp":
+        given = [call.argument("device_ids", 1)]
+    elif call.does == "wrap-fsdp":
+        given = [call.argument("device_id")]
+    else:
+        return
+    for value in given:
+        if value is not None and (origin := value.only(Kind.GLOBAL_RANK)) is not None:
+            yield value, origin
+
+
+def _one_node(graph: CallGraph, function: Function) -> bool:
+    """Whether the world is as large as one node by construction."""
+    for program in graph.programs(function):
+        for _, call in graph.calls_in(program):
+            size = call.argument("world_size") if call.does == "init" else None
+            if size is not None and size.may(Kind.DEVICE_COUNT):
+                return True
+    return False

@@ -1,0 +1,31 @@
+"""DDP724: a program leaves its process group behind when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP724",
+    name="process-group-not-destroyed",
+    summary="a program initialises a process group and never destroys it: its end may hang or warn of leaks",
+    severity=Severity.INFO,
+    remedy="call `dist.destroy_process_group()` as the last line of the program",
+    leads_to=("DDP318",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each call of init_process_group in a program that calls no destroy_process_group."""
+    for function, call in graph.calls("init"):
+        programs = graph.programs(function)
+        if not programs or graph.any_program(function, {"destroy_process_group", *DOES_THE_DEVICE}):
+            continue
+        if not any(graph.modules[program.root].main for program in programs if program.root in graph.modules):
+            continue
+        yield code_finding(
+            RULE, "nothing destroys this process group: the program's end may hang, and NCCL warns of leaks", call.place
+        )

@@ -1,0 +1,69 @@
+"""DDP727: the backend is for another kind of device than the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.evidence.training_code import Call, Program
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP727",
+    name="backend-does-not-fit",
+    summary="the backend does not fit the devices: nccl needs CUDA tensors, and gloo is slow with them",
+    severity=Severity.WARN,
+    remedy='choose it by the device: `"nccl" if torch.cuda.is_available() else "gloo"`',
+    leads_to=("DDP413",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each program with one backend and devices of the other kind only."""
+    seen: set[str] = set()
+    for program in graph.code.programs:
+        calls = [call for _, call in graph.calls_in(program)]
+        inits = [call for call in calls if call.does == "init"]
+        wraps = [call for call in calls if call.does == "wrap-ddp"]
+        backends = {_backend(call) for call in inits}
+        if len(inits) != 1 or not wraps or inits[0].id in seen or _framework(graph, program) or inits[0].guards:
+            continue
+        seen.add(inits[0].id)
+        on_gpu = [
+            call for call in wraps if (ids := call.argument("device_ids", 1)) is not None and ids.constant != "None"
+        ]
+        if backends == {"gloo"} and len(on_gpu) == len(wraps) and not any(call.guards for call in wraps):
+            yield code_finding(
+                RULE,
+                "the gradients of a model on GPUs go over gloo, through the CPU: it works and is many times slower than nccl",
+                inits[0].place,
+                on_gpu[0].place,
+            )
+        elif backends == {"nccl"} and _cpu_only(graph, program, calls):
+            yield code_finding(
+                RULE,
+                "the backend is nccl, and the model stays on the CPU: nccl takes CUDA tensors only",
+                inits[0].place,
+                wraps[0].place,
+            )
+
+
+def _backend(call: Call) -> str:
+    given = call.argument("backend", 0)
+    return (given.constant or "?").strip("\"'") if given is not None else "?"
+
+
+def _framework(graph: CallGraph, program: Program) -> bool:
+    return any(set(graph.modules[file].frameworks) & DOES_THE_DEVICE for file in program.files if file in graph.modules)
+
+
+def _cpu_only(graph: CallGraph, program: Program, calls: list[Call]) -> bool:
+    """Whether nothing in a program names a device but the CPU, and something does."""
+    words = {word for file in program.files if file in graph.modules for word in graph.modules[file].words}
+    if words & {"cuda", "set_device", "is_available", "current_device", "device=", "device_ids=", "device_count"}:
+        return False
+    devices = [call for call in calls if call.does in {"to", "device"}]
+    return bool(devices) and all(
+        (given := call.argument("device", 0)) is not None and given.constant == "'cpu'" for call in devices
+    )

@@ -1,0 +1,39 @@
+"""DDP728: two processes claim one rank, because each gives its local rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP728",
+    name="rank-from-local-rank",
+    summary="init_process_group gets the local rank as rank: from the second node on two processes claim one rank",
+    severity=Severity.FAIL,
+    remedy='give it `rank=int(os.environ["RANK"])`, or leave rank and world_size out: it reads them itself',
+    leads_to=("DDP206",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each such call."""
+    for function, call in graph.calls("init"):
+        rank = call.argument("rank", 4)
+        size = call.argument("world_size", 3)
+        if rank is None or (origin := rank.only(Kind.LOCAL_RANK)) is None or origin.note in {"by name", "remainder"}:
+            continue
+        if size is not None and not size.only(Kind.WORLD_SIZE):
+            continue
+        if graph.any_program(function, ("spawn", "start_processes", "Process")):
+            continue
+        yield code_finding(
+            RULE,
+            f"`rank={rank.text}` is the local rank: the first ranks of two nodes both claim rank 0",
+            call.place,
+            because=origin,
+            notes=[f"`{rank.text}` comes from {origin.text}"],
+        )

@@ -1,0 +1,57 @@
+"""DDP729: a collective over NCCL gets a tensor that is on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP729",
+    name="cpu-tensor-in-nccl-collective",
+    summary="a tensor on the CPU in a collective over NCCL: it raises `No backend type associated with device type cpu`",
+    severity=Severity.FAIL,
+    remedy="make the tensor on the rank's GPU: `torch.tensor(value, device=local_rank)`",
+    leads_to=("DDP401",),
+)
+_DEFAULTS = {"set_default_device", "set_default_tensor_type", "new_group"} | DOES_THE_DEVICE
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each collective of a tensor that is made on the CPU and never moved."""
+    for function, call in graph.calls("collective"):
+        if short(call).endswith(("_object", "_object_list", "barrier")) or not call.name.startswith(
+            "torch.distributed."
+        ):
+            continue
+        tensor = call.argument("tensor", 0)
+        if tensor is None or (origin := tensor.may(Kind.CPU_TENSOR)) is None:
+            continue
+        if (
+            any(each.kind in {Kind.OBJECT, Kind.SHARED} for each in tensor.origins)
+            or call.argument("group") is not None
+        ):
+            continue
+        if graph.any_program(function, _DEFAULTS) or not _only_nccl(graph, function):
+            continue
+        yield code_finding(
+            RULE,
+            f"{short(call)} over NCCL gets `{tensor.text}`, which is on the CPU: it raises `No backend type associated with "
+            "device type cpu`",
+            call.place,
+            because=origin,
+            remedy=f"make it on the GPU: add `device=torch.cuda.current_device()` to `{origin.text}`",
+        )
+
+
+def _only_nccl(graph: CallGraph, function: Function) -> bool:
+    inits = [call for program in graph.programs(function) for _, call in graph.calls_in(program) if call.does == "init"]
+    return bool(inits) and all(_is_nccl(call) for call in inits)
+
+
+def _is_nccl(call: Call) -> bool:
+    backend = call.argument("backend", 0)
+    return backend is not None and backend.constant in {"'nccl'", '"nccl"'}

@@ -1,0 +1,111 @@
+"""DDP730: only some ranks make a call that all ranks must make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.branches import answered_elsewhere
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, is_collective, rank_guard
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
+from ddpdoctor.messages.code_findings import code_finding, guarded, short, through
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP730",
+    name="collective-under-rank-test",
+    summary="a collective stands in a branch that only some ranks take: those ranks wait for the others for ever",
+    severity=Severity.FAIL,
+    remedy="make the call on every rank, and leave only printing and saving under the test of the rank",
+    leads_to=("DDP305",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each collective, or call that leads to one, under a test of the rank."""
+    for function in graph.functions.values():
+        if function.place.function in {"__enter__", "__exit__"}:
+            continue
+        seen: set[tuple[int, str]] = set()
+        for call in function.calls:
+            guard = _guard(function, call)
+            if guard is None or guard.by_rank is None:
+                continue
+            reached = graph.leads_to_collective(call)
+            if reached is not None and not answered_elsewhere(graph, function, call, guard):
+                if (guard.line, reached.call.id) not in seen:
+                    seen.add((guard.line, reached.call.id))
+                    yield _collective(call, guard, reached)
+            elif reached is None and _is_fsdp_state(call) and not answered_elsewhere(graph, function, call, guard):
+                yield _of_all(call, guard, "FSDP's state_dict gathers the parameters of all ranks")
+            elif (severity := _forward(graph, function, call)) and not answered_elsewhere(graph, function, call, guard):
+                yield _wrapped(call, guard, severity)
+
+
+def _guard(function: Function, call: Call) -> Guard | None:
+    found = rank_guard(call.guards)
+    if found is not None:
+        return found
+    return next((guard for guard in function.guards if guard.by_rank), None) if is_collective(call) else None
+
+
+def _collective(call: Call, guard: Guard, reached: Reached) -> Finding:
+    name = short(reached.call)
+    way = through(reached.through[1:]) if reached.through else []
+    place = f"{reached.call.place.file}:{reached.call.place.line}"
+    called = f"{short(call)}() makes {name} ({place})" if reached.through else f"{name} is called"
+    return code_finding(
+        RULE,
+        f"{called} {guarded(guard)}: the ranks that take the branch wait for the others, which never call it",
+        call.place,
+        because=guard.by_rank,
+        notes=way,
+        remedy=f"call {short(call)}() on every rank: move it out of `if {guard.test}`"
+        if guard.form != "decorator"
+        else f"call it outside of the function that {guard.test} runs on one rank",
+        measured={"collective": name},
+    )
+
+
+def _of_all(call: Call, guard: Guard, why: str) -> Finding:
+    return code_finding(
+        RULE,
+        f"{call.text} stands {guarded(guard)}: {why}, and the others never call it",
+        call.place,
+        because=guard.by_rank,
+        remedy=f"call it on every rank before `if {guard.test}`, and only save the result under the test",
+        measured={"collective": "state_dict"},
+    )
+
+
+def _is_fsdp_state(call: Call) -> bool:
+    if call.does != "state-dict" or call.receiver is None:
+        return False
+    origin = call.receiver.only(Kind.WRAPPED)
+    return origin is not None and origin.note == "fsdp"
+
+
+def _forward(graph: CallGraph, function: Function, call: Call) -> Severity | None:
+    """How bad a forward of the wrapper on some ranks is: None where it makes no collective for certain."""
+    if call.does != "forward" or call.receiver is None or call.receiver.only(Kind.WRAPPED) is None:
+        return None
+    if graph.trains(function, call):
+        return Severity.FAIL
+    models = [wrap.argument("module", 0) for _, wrap in graph.wraps(call.receiver)]
+    return Severity.WARN if any(model is not None and graph.has_batch_norm(model) for model in models) else None
+
+
+def _wrapped(call: Call, guard: Guard, severity: Severity) -> Finding:
+    why = (
+        "its backward reduces gradients over all ranks"
+        if severity is Severity.FAIL
+        else "the wrapper broadcasts the model's buffers in every forward"
+    )
+    return code_finding(
+        RULE,
+        f"the wrapped model is called {guarded(guard)}: {why}, and the others never call it",
+        call.place,
+        because=guard.by_rank,
+        severity=severity,
+        remedy="call the module inside the wrapper there, `.module(...)`, or call the wrapper on every rank",
+        measured={"collective": "forward"},
+    )

@@ -1,0 +1,95 @@
+"""DDP732: a rank leaves the loop because of its own loss, batch or clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.later_calls import after_exit, reduces_gradients
+from ddpdoctor.evidence.training_code import Call, Exit, Function, Origin
+from ddpdoctor.messages.code_findings import code_finding, guarded, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP732",
+    name="early-exit-by-local-value",
+    summary="a rank leaves a step or a loop because of a value of its own, and the others wait for it",
+    severity=Severity.FAIL,
+    remedy="let all ranks decide alike: all_reduce the value before the test, for instance the maximum of a 0/1 flag",
+    leads_to=("DDP305", "DDP306", "DDP510"),
+)
+_WORDS = {
+    "return": "returns",
+    "break": "leaves the loop",
+    "continue": "skips the rest of the step",
+    "exit": "ends the process",
+}
+_HARMLESS = ("KeyboardInterrupt", "StopIteration", "Import", "FileNotFound", "Key", "Attribute", "Queue", "Empty", "Index",
+             "TypeError", "NotImplemented", "StopAsync", "Exists", "Permission", "JSON")  # fmt: skip
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each such exit, and for each exception that is swallowed in the loop over the batches."""
+    for function in graph.functions.values():
+        for leave in function.exits:
+            if leave.form == "swallow":
+                yield from _swallowed(graph, function, leave)
+            elif leave.form in _WORDS and not leave.fails:
+                yield from _left(graph, function, leave)
+
+
+def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding]:
+    for guard in leave.guards:
+        if guard.by_local is None or guard.by_rank is not None or guard.form == "after":
+            continue
+        origin = graph.certainly_local(guard.value)
+        if origin is None or next(inner_loops(function, leave.order), None) is None:
+            continue
+        later = after_exit(graph, function, leave, guard)
+        if later is None:
+            continue
+        call, reached = later
+        what = "the backward of the wrapped model" if reached is None else short(reached.call)
+        yield code_finding(
+            RULE,
+            f"a rank {_WORDS[leave.form]} {guarded(guard)}, which each rank decides by its own {_what(origin)}: the others "
+            f"wait for it in {what} in line {call.place.line}",
+            leave.place,
+            call.place,
+            because=origin,
+            remedy=f"let all ranks decide alike: put the result of `{guard.test}` into a tensor and all_reduce it with MAX "
+            "before the test",
+            measured={"collective": "backward" if reached is None else short(reached.call)},
+        )
+        return
+
+
+def _what(origin: Origin) -> str:
+    return "clock" if not origin.made else "batch" if origin.note == "batch" else "loss"
+
+
+def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding]:
+    handler = next((guard for guard in reversed(leave.guards) if guard.form == "except"), None)
+    if handler is None or any(word in handler.test for word in _HARMLESS):
+        return
+    loop = next(inner_loops(function, leave.order), None)
+    if loop is None or leave.since < loop.order:
+        return
+    lost = [call for call in _tried(function, leave) if reduces_gradients(graph, call)]
+    if not lost:
+        return
+    yield code_finding(
+        RULE,
+        f"`except {handler.test}`: a rank whose step fails goes on to the next batch, and the others wait for it in the "
+        f"backward of line {lost[0].place.line}".replace("except `", "except`"),
+        leave.place,
+        lost[0].place,
+        remedy="let the exception end the job, or all_reduce a flag that says whether any rank failed before the next step",
+        measured={"collective": "backward"},
+    )
+
+
+def _tried(function: Function, leave: Exit) -> Iterator[Call]:
+    for call in function.calls:
+        if leave.since < call.order < leave.order and not any(guard.form == "except" for guard in call.guards):
+            yield call

@@ -1,0 +1,54 @@
+"""DDP733: a collective stands in the handler of an exception that other ranks do not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
+from ddpdoctor.messages.code_findings import code_finding, short, through
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP733",
+    name="collective-in-handler",
+    summary="a collective in an `except`: the ranks that met the exception wait for those that did not",
+    severity=Severity.WARN,
+    remedy="let the exception end the job, or decide with a collective that every rank makes whether one failed",
+    leads_to=("DDP305",),
+)
+_SAME_EVERYWHERE = (
+    "ImportError",
+    "ModuleNotFoundError",
+    "AttributeError",
+    "NotImplementedError",
+    "TypeError",
+    "KeyboardInterrupt",
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each handler with a collective."""
+    for function in graph.functions.values():
+        seen: set[int] = set()
+        for call in function.calls:
+            handler = next((guard for guard in call.guards if guard.form == "except"), None)
+            if (
+                handler is None
+                or call.guards[-1] is not handler
+                or handler.line in seen
+                or any(name in handler.test for name in _SAME_EVERYWHERE)
+            ):
+                continue
+            reached = graph.leads_to_collective(call)
+            if reached is None and not reduces_gradients(graph, call):
+                continue
+            seen.add(handler.line)
+            name = short(reached.call) if reached is not None else "the backward of the wrapped model"
+            yield code_finding(
+                RULE,
+                f"{name} in `{f'except {handler.test}'.strip()}` (line {handler.line}): a rank that meets the exception "
+                "waits for those that do not",
+                call.place,
+                notes=through(reached.through[1:]) if reached is not None else (),
+            )

@@ -1,0 +1,49 @@
+"""DDP738: objects are sent over NCCL before any rank has chosen its GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP738",
+    name="object-collective-device",
+    summary="collectives of objects over NCCL use the current GPU, and no rank sets one: all of them use GPU 0",
+    severity=Severity.FAIL,
+    remedy="call `torch.cuda.set_device(local_rank)` before the first collective of objects",
+    leads_to=("DDP415",),
+)
+_SETS = {
+    "set_device",
+    "set_device_index",
+    "device_id=",
+    "CUDA_VISIBLE_DEVICES",
+    "init_distributed_mode",
+} | DOES_THE_DEVICE
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each program whose ranks do so, at the first such call."""
+    seen: set[str] = set()
+    for function, call in graph.calls("collective"):
+        if not short(call).endswith(("_object", "_object_list")) or graph.any_program(function, _SETS):
+            continue
+        if call.argument("device") is not None or call.argument("group") is not None or function.id in seen:
+            continue
+        inits = [
+            init for program in graph.programs(function) for _, init in graph.calls_in(program) if init.does == "init"
+        ]
+        if not inits or any(
+            (given := init.argument("backend", 0)) is None or given.constant != "'nccl'" for init in inits
+        ):
+            continue
+        seen.add(function.id)
+        yield code_finding(
+            RULE,
+            f"{short(call)} over NCCL moves its objects through the current GPU, and no rank has set one: all use GPU 0",
+            call.place,
+            inits[0].place,
+        )

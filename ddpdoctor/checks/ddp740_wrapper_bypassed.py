@@ -1,0 +1,85 @@
+"""DDP740: the training forward goes past the wrapper, so that gradients are never reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP740",
+    name="wrapper-bypassed",
+    summary="the training forward calls the module inside the wrapper: gradients are never reduced, each rank trains alone",
+    severity=Severity.FAIL,
+    remedy="call the wrapped model in the training step; `.module` is for saving and for evaluation",
+    leads_to=("DDP504",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each backward whose loss came through no wrapper, though there is one."""
+    for function, backward in graph.calls("backward"):
+        if backward.receiver is None or not _steps(function):
+            continue
+        forwards = graph.forwards(backward.receiver)
+        if not forwards or any(_wrapped(call) for _, call in forwards) or _reduces_itself(graph, function, backward):
+            continue
+        for owner, forward in forwards:
+            if forward.under("no_grad", "inference_mode"):
+                continue
+            found = _bypassed(graph, owner, forward)
+            if found is not None:
+                inner, wrap = found
+                yield code_finding(
+                    RULE,
+                    f"{inner} is called past its wrapper, and its loss goes into the backward in line {backward.place.line}: "
+                    "gradients are never reduced, each rank trains alone",
+                    forward.place,
+                    backward.place,
+                    notes=[f"the wrapper is made in {wrap.place.file}:{wrap.place.line}"],
+                    remedy=f"call the wrapped model in place of `{inner}`",
+                )
+                break
+
+
+def _steps(function: Function) -> bool:
+    return any(call.does == "step" for call in function.calls)
+
+
+def _wrapped(call: Call) -> bool:
+    return call.receiver is not None and call.receiver.may(Kind.WRAPPED) is not None
+
+
+def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str, Call] | None:
+    """The model as written, and its wrapper, where the forward is of the module inside of a DDP wrapper for certain."""
+    assert forward.receiver is not None
+    bare = forward.receiver.only(Kind.BARE)
+    if bare is not None and bare.made in graph.made and bare.note != "fsdp":
+        return forward.receiver.text, graph.made[bare.made][1]
+    model = forward.receiver.only(Kind.MODEL)
+    if model is None or len([one for one in forward.receiver.origins if one.kind is Kind.MODEL]) != 1:
+        return None
+    for owner, wrap in graph.calls("wrap-ddp"):
+        inner = wrap.argument("module", 0)
+        if inner is None or model.made not in inner.made or len(inner.origins) != 1:
+            continue
+        file = owner.id.partition("::")[0]
+        if any(file not in program.files for program in graph.programs(function)):
+            continue
+        same = owner.id == function.id
+        if (same and wrap.order < forward.order) or not same:
+            return forward.receiver.text, wrap
+    return None
+
+
+def _reduces_itself(graph: CallGraph, function: Function, backward: Call) -> bool:
+    """Whether the step averages gradients by hand afterwards."""
+    for call in function.calls:
+        if call.order > backward.order and backward.loops[-1:] == call.loops[: len(backward.loops)][-1:]:
+            reached = graph.leads_to_collective(call)
+            if reached is not None and short(reached.call) != "barrier":
+                return True
+    return False

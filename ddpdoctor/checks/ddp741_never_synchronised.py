@@ -1,0 +1,74 @@
+"""DDP741: every forward runs under no_sync, so that gradients are never reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP741",
+    name="never-synchronised",
+    summary="every forward before the step runs under no_sync: gradients are never reduced, each rank trains alone",
+    severity=Severity.FAIL,
+    remedy="run the forward and backward of the last micro-batch outside of no_sync",
+    leads_to=("DDP504",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each function whose forwards all run under no_sync; info where only the backward does."""
+    for function in graph.functions.values():
+        if not any(call.does == "step" for call in function.calls):
+            continue
+        forwards = [call for call in function.calls if _is_ddp_forward(call) and graph.trains(function, call)]
+        if not forwards:
+            continue
+        inside = [call for call in forwards if _off(call)]
+        if len(inside) == len(forwards):
+            yield _never(function, inside[0])
+        elif not inside:
+            backwards = [call for call in function.calls if call.does == "backward"]
+            if backwards and all(_off(call) for call in backwards):
+                yield _saves_nothing(backwards[0])
+
+
+def _is_ddp_forward(call: Call) -> bool:
+    if call.does != "forward" or call.receiver is None:
+        return False
+    origin = call.receiver.may(Kind.WRAPPED)
+    return origin is not None and origin.note != "fsdp"
+
+
+def _off(call: Call) -> bool:
+    """Whether the wrapper's no_sync is always entered around the call."""
+    context = call.under(".no_sync")
+    return context is not None and context.plain
+
+
+def _never(function: Function, forward: Call) -> Finding:
+    context = forward.under(".no_sync")
+    step = next(call for call in function.calls if call.does == "step")
+    assert context is not None
+    return code_finding(
+        RULE,
+        f"every forward runs under `{context.text}`: the step in line {step.place.line} uses gradients of this rank alone",
+        forward.place,
+        step.place,
+        remedy=f"leave `{context.text}` for the last micro-batch: run its forward and backward outside of the block",
+    )
+
+
+def _saves_nothing(backward: Call) -> Finding:
+    context = backward.under(".no_sync")
+    assert context is not None
+    return code_finding(
+        RULE,
+        f"only the backward runs under `{context.text}`: what counts is the forward, so that gradients are reduced all the same",
+        backward.place,
+        severity=Severity.INFO,
+        remedy=f"put the forward under `{context.text}` as well, for all micro-batches but the last",
+    )

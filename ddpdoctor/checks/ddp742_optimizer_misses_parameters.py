@@ -1,0 +1,64 @@
+"""DDP742: parameters change after the wrapper was made, which does not know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Call, Change, Function, Kind
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP742",
+    name="optimizer-misses-parameters",
+    summary="parameters are replaced or unfrozen after the wrapper or the optimizer was made, which do not know of them",
+    severity=Severity.FAIL,
+    remedy="change the model first, then wrap it, then make the optimizer",
+    leads_to=("DDP518", "DDP503"),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each layer that is replaced, and each parameter that is unfrozen, after the wrapper was made."""
+    for function in graph.functions.values():
+        wraps = [call for call in function.calls if call.does == "wrap-ddp"]
+        if not wraps:
+            continue
+        frozen = any(change.key.endswith(".requires_grad") and change.value.constant != "True" and change.order > wraps[0].order
+                     for change in function.changes)  # fmt: skip
+        for change in function.changes:
+            before = [wrap for wrap in wraps if wrap.order < change.order]
+            if not before or _remade(function, change.order):
+                continue
+            if change.key.endswith(".requires_grad"):
+                if change.value.constant == "True" and not frozen:
+                    yield _finding(change, before[-1], f"`{change.key} = True` unfreezes parameters", "leaves out")
+            elif change.value.may(Kind.MODEL) and _is_part(change, before[-1]):
+                yield _finding(change, before[-1], f"`{change.key}` is replaced", "does not reduce")
+                break
+
+
+def _is_part(change: Change, wrap: Call) -> bool:
+    """Whether the object that changes is the wrapped model, or the model inside."""
+    inner = wrap.argument("module", 0)
+    known = {wrap.id} | (inner.made if inner is not None else frozenset())
+    first = change.key.partition(".")[0]
+    return bool(change.owner.made & known) or (".module." in f".{change.key}." and first != "self")
+
+
+def _remade(function: Function, order: int) -> bool:
+    return any(
+        call.does in {"wrap-ddp", "optimizer"} and call.order > order and call.does == "wrap-ddp"
+        for call in function.calls
+    )
+
+
+def _finding(change: Change, wrap: Call, what: str, how: str) -> Finding:
+    return code_finding(
+        RULE,
+        f"{what} after the wrapper was made in line {wrap.place.line}, which {how} the gradients of what came later",
+        change.place,
+        wrap.place,
+        remedy=f"move line {change.place.line} before line {wrap.place.line}, and make the optimizer behind both",
+    )

@@ -1,0 +1,48 @@
+"""DDP743: weights are loaded after wrapping, on some ranks only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.branches import answered_elsewhere
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, rank_guard
+from ddpdoctor.evidence.training_code import Call, Kind
+from ddpdoctor.messages.code_findings import code_finding, guarded, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP743",
+    name="weights-loaded-on-one-rank",
+    summary="weights are loaded on one rank after the model was wrapped: the other ranks train on with others",
+    severity=Severity.FAIL,
+    remedy="load on every rank, or load before wrapping: the wrapper's constructor broadcasts rank 0's weights",
+    leads_to=("DDP509",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each such load that nothing broadcasts afterwards."""
+    for function, call in graph.calls("load-state"):
+        guard = rank_guard(call.guards)
+        if guard is None or call.receiver is None:
+            continue
+        model = call.receiver.may(Kind.WRAPPED, Kind.BARE)
+        if model is None or answered_elsewhere(graph, function, call, guard):
+            continue
+        later = [other for other in function.calls if other.order > call.order]
+        if any(_shares(graph, other) or other.does == "wrap-ddp" for other in later):
+            continue
+        wrap = graph.made[model.made][1] if model.made in graph.made else None
+        yield code_finding(
+            RULE,
+            f"`{call.receiver.text}` is loaded {guarded(guard)}, after it was wrapped: the other ranks keep their weights",
+            call.place,
+            *([wrap.place] if wrap is not None else []),
+            because=guard.by_rank,
+            remedy=f"load on every rank: move line {call.place.line} out of `if {guard.test}`",
+        )
+
+
+def _shares(graph: CallGraph, call: Call) -> bool:
+    reached = graph.leads_to_collective(call)
+    return reached is not None and short(reached.call).startswith(("broadcast", "_broadcast", "_sync"))

@@ -1,0 +1,57 @@
+"""DDP745: gradients are clipped while they are still multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP745",
+    name="clip-before-unscale",
+    summary="gradients are clipped before the scaler has unscaled them: the threshold is wrong by the loss scale",
+    severity=Severity.FAIL,
+    remedy="call `scaler.unscale_(optimizer)` before clip_grad_norm_",
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each function that scales, clips and steps without unscaling in between."""
+    for function in graph.functions.values():
+        clips = [call for call in function.calls if call.does == "clip" and call.name.startswith("torch.")]
+        scales = [call for call in function.calls if call.does == "scale" and _is_scaler(call)]
+        if not clips or not scales:
+            continue
+        clip = clips[0]
+        before = [call for call in scales if call.order < clip.order]
+        step = _step(function, clip)
+        if not before or step is None or any(_unscales(call, clip) for call in function.calls):
+            continue
+        if any("amp" in guard.test or "scaler" in guard.test or "fp16" in guard.test for guard in clip.guards):
+            continue
+        scaler = before[-1].receiver.text if before[-1].receiver is not None else "scaler"
+        optimizer = step.arguments[0].value.text if step.arguments else "optimizer"
+        yield code_finding(
+            RULE,
+            f"{short(clip)} clips gradients that `{scaler}.scale` has multiplied, and nothing unscales them before: the "
+            "threshold is wrong by the loss scale",
+            clip.place,
+            before[-1].place,
+            remedy=f"put `{scaler}.unscale_({optimizer})` before line {clip.place.line}",
+        )
+
+
+def _is_scaler(call: Call) -> bool:
+    return call.receiver is not None and any(origin.note == "scaler" for origin in call.receiver.origins)
+
+
+def _unscales(call: Call, clip: Call) -> bool:
+    return call.does == "unscale" and call.order < clip.order
+
+
+def _step(function: Function, clip: Call) -> Call | None:
+    steps = [call for call in function.calls if call.does == "step" and call.order > clip.order and _is_scaler(call)]
+    return steps[0] if steps else None

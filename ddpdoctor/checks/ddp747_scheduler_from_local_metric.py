@@ -1,0 +1,43 @@
+"""DDP747: each rank lowers its learning rate by its own loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders, of_one_part
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP747",
+    name="scheduler-from-local-metric",
+    summary="a ReduceLROnPlateau gets a loss of this rank alone: learning rates part between ranks",
+    severity=Severity.FAIL,
+    remedy="all_reduce the metric before the scheduler gets it",
+    leads_to=("DDP506",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each step of such a scheduler with a local value."""
+    loaders = evaluation_loaders(graph)
+    for _, call in graph.calls("step"):
+        if (
+            call.receiver is None
+            or not call.arguments
+            or not any(one.note == "plateau" for one in call.receiver.origins)
+        ):
+            continue
+        value = call.arguments[0].value
+        origin = graph.certainly_local(value)
+        if origin is None and not of_one_part(graph, value, loaders):
+            continue
+        yield code_finding(
+            RULE,
+            f"`{call.receiver.text}` lowers the learning rate by `{value.text}`, which is another on each rank: "
+            "learning rates part",
+            call.place,
+            because=origin,
+            remedy=f"all_reduce `{value.text}` over all ranks before `{call.receiver.text}.step`",
+        )

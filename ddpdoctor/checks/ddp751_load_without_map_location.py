@@ -1,0 +1,62 @@
+"""DDP751: every rank loads a checkpoint of GPU tensors to the GPU that wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP751",
+    name="load-without-map-location",
+    summary="torch.load without map_location: every rank puts the checkpoint on the GPU that it was saved from",
+    severity=Severity.WARN,
+    remedy='load to the CPU: `torch.load(path, map_location="cpu")`',
+    leads_to=("DDP407",),
+)
+_DEVICE_WORDS = ("cpu", "gpu", "cuda", "device", "distributed", "exists")
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each such load whose result goes into a model or an optimizer."""
+    for function, call in graph.calls("load"):
+        if call.argument("map_location", 1) is not None or not call.name.startswith("torch."):
+            continue
+        if graph.any_program(function, DOES_THE_DEVICE) or not graph.line_on_all_ranks(function, call):
+            continue
+        path = call.argument("f", 0)
+        if path is None or path.may(*RANK_KINDS) or path.may(Kind.LOCAL):
+            continue
+        if any(word in guard.test.lower() for guard in call.guards for word in _DEVICE_WORDS[:-1]):
+            continue
+        if not _saves_from_gpu(graph, function) or not _is_restored(graph, call):
+            continue
+        yield code_finding(
+            RULE,
+            f"{call.text} has no map_location: the tensors of all ranks land on the GPU that saved them, GPU 0",
+            call.place,
+            remedy=f'write `torch.load({path.text}, map_location="cpu")`',
+        )
+
+
+def _saves_from_gpu(graph: CallGraph, function: Function) -> bool:
+    """Whether a program of the function gives ranks a GPU each, and saves checkpoints itself."""
+    for program in graph.programs(function):
+        calls = [call for _, call in graph.calls_in(program)]
+        saves = any(call.does == "save" and call.name == "torch.save" for call in calls)
+        devices = any(
+            (call.does == "set-device" or (call.does == "wrap-ddp" and call.argument("device_ids", 1) is not None))
+            for call in calls
+        )
+        if saves and devices:
+            return True
+    return False
+
+
+def _is_restored(graph: CallGraph, load: Call) -> bool:
+    return any(
+        load.id in argument.value.made for _, call in graph.calls("load-state") for argument in call.arguments[:1]
+    )

@@ -1,0 +1,40 @@
+"""DDP757: every training step waits for all ranks or for the GPU without need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops, is_collective
+from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
+from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP757",
+    name="synchronisation-in-every-step",
+    summary="a barrier or torch.cuda.synchronize in every training step: ranks wait for each other without need",
+    severity=Severity.INFO,
+    remedy="drop it, or do it every 100 steps: `if step % 100 == 0:`",
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each such call beside a backward of the wrapped model."""
+    for function in graph.functions.values():
+        steps = [call for call in function.calls if reduces_gradients(graph, call)]
+        for call in function.calls:
+            waits = call.does == "synchronize" or (is_collective(call) and short(call) == "barrier")
+            if waits and _every_step(function, call, steps):
+                yield code_finding(
+                    RULE,
+                    f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
+                    call.place,
+                )
+
+
+def _every_step(function: Function, call: Call, steps: list[Call]) -> bool:
+    loop = next(inner_loops(function, call.order), None)
+    if loop is None or call.guards != tuple(guard for guard in call.guards if guard.state):
+        return False
+    return any(step.loops[-1:] == (loop.order,) for step in steps)

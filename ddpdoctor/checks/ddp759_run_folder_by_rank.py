@@ -1,0 +1,43 @@
+"""DDP759: every rank names the folder of the run by its own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.evidence.training_code import RANK_KINDS, Kind
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP759",
+    name="run-folder-by-rank",
+    summary="each rank names the run's folder by its own clock: ranks that start in different seconds write to different folders",
+    severity=Severity.WARN,
+    remedy="make the name on rank 0 and broadcast it: `dist.broadcast_object_list(names)`",
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each folder that all ranks make by the time."""
+    for function, call in graph.calls("make-folder"):
+        path = call.argument("name", 0) or call.argument("path")
+        if (
+            path is None
+            or path.may(*RANK_KINDS)
+            or path.may(Kind.SHARED)
+            or not graph.line_on_all_ranks(function, call)
+        ):
+            continue
+        origin = path.may(Kind.LOCAL)
+        if origin is None or origin.made or not any(word in origin.text for word in ("time", "now")):
+            continue
+        if graph.any_program(function, {"hydra", *DOES_THE_DEVICE}):
+            continue
+        yield code_finding(
+            RULE,
+            f"each rank makes `{path.text}` by its own {origin.text}: ranks that start in different seconds write to different "
+            "folders",
+            call.place,
+            because=origin,
+        )

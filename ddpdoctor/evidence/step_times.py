@@ -1,0 +1,42 @@
+"""How a rank goes about its iterations: when they began, and where it was seen meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddpdoctor.evidence.frames import Frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The latest iterations of one rank, oldest first.
+
+    Times are nanoseconds since the epoch, by the clock of its host.
+    """
+
+    asked_ns: tuple[int, ...] = ()
+    """When each batch was requested from the DataLoader; empty where none was used."""
+    drawn_ns: tuple[int, ...] = ()
+    """When each batch was there; as long as `asked_ns`."""
+    forward_ns: tuple[int, ...] = ()
+    """When each training forward of the wrapped model began."""
+    forward: Frame | None = None
+    """The user's line of the last forward."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """Where one rank was at samples of its stack at random moments while the job ran."""
+
+    of: int
+    """The number of samples; those at which it waited for its peers count here only."""
+    places: tuple[Frame, ...] = ()
+    """The user's lines that were seen, the most frequent first."""
+    times: tuple[int, ...] = ()
+    """At how many samples each of them was seen."""
+
+
+KINDS = {
+    Pace: "step times",
+    Looks: "stack samples",
+}

@@ -1,0 +1,417 @@
+"""What Python training code does, as it was read without running it: calls, loops, exits, and what their values depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """What a value is known to be, or to depend on."""
+
+    GLOBAL_RANK = "global rank"
+    LOCAL_RANK = "local rank"
+    SPAWN_INDEX = "index of a spawned process"
+    RANK = "depends on the rank"
+    WORLD_SIZE = "world size"
+    DEVICE_COUNT = "number of devices"
+    LOCAL = "differs between ranks"
+    SHARED = "equal on all ranks"
+    CONSTANT = "constant"
+    MODEL = "model"
+    WRAPPED = "wrapped model"
+    BARE = "model taken out of its wrapper"
+    SAMPLER = "sampler"
+    LOADER = "data loader"
+    DATASET = "data set"
+    CPU_TENSOR = "tensor on the CPU"
+    UNORDERED = "list in no fixed order"
+    INSTANCE = "object of a class of the program"
+    OBJECT = "object of a library's class"
+    FUNCTION = "function that is not called"
+    UNKNOWN = "unknown"
+
+    __hash__ = object.__hash__  # members are compared by identity
+
+
+RANK_KINDS = frozenset({Kind.GLOBAL_RANK, Kind.LOCAL_RANK, Kind.SPAWN_INDEX, Kind.RANK})
+"""The kinds that differ between ranks because the rank itself is in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place in a file that was read."""
+
+    file: str
+    """The path as it was given; in a notebook with the number of the cell."""
+    line: int
+    """From 1 on."""
+    column: int
+    """From 1 on."""
+    function: str
+    """The function around it, `<module>` outside of any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One step in the chain from a value to what it comes from."""
+
+    text: str
+    """The assignment, parameter or call as written, shortened."""
+    file: str
+    """The file of the step."""
+    line: int
+    """The line of the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """One thing that a value can be."""
+
+    kind: Kind
+    """What it is."""
+    text: str = ""
+    """The expression or name that it begins with: `RANK`, `dist.get_rank()`, the literal of a constant."""
+    made: str = ""
+    """`file:line:column` of the call that made an object; the same in the fact about that call."""
+    note: str = ""
+    """What is further known: the class of an object, `argument` for a command-line option."""
+    why: tuple[Link, ...] = ()
+    """The chain from the value, nearest step first, to the origin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """What is known of an expression: the expression, and everything that it can be."""
+
+    text: str = ""
+    """As written, shortened."""
+    origins: tuple[Origin, ...] = ()
+    """Every alternative; empty where nothing is known."""
+
+    def may(self, *kinds: Kind) -> Origin | None:
+        """The first alternative of one of these kinds, or None."""
+        return next((origin for origin in self.origins if origin.kind in kinds), None)
+
+    def only(self, *kinds: Kind) -> Origin | None:
+        """The first alternative of these kinds where, constants apart, there is no other; else None."""
+        rest = [origin for origin in self.origins if origin.kind is not Kind.CONSTANT]
+        return rest[0] if rest and all(origin.kind in kinds for origin in rest) else None
+
+    @property
+    def constant(self) -> str | None:
+        """The literal, as Python writes it, of a value that can be nothing else; else None."""
+        one = self.origins[0] if len(self.origins) == 1 else None
+        return one.text if one is not None and one.kind is Kind.CONSTANT else None
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The places of the calls that made it, where it is an object."""
+        return frozenset(origin.made for origin in self.origins if origin.made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """A test that decides whether a line is reached."""
+
+    form: str
+    """What the test belongs to.
+
+    `main` (the test of `__name__`), `if`, `else`, `while`, `case`, `except`, `and`, `or`, `after` (an early exit before
+    the line), `decorator`.
+    """
+    file: str
+    """The file of the test."""
+    line: int
+    """Where the statement of the test begins."""
+    test: str
+    """The test as written, shortened; of `except` the exceptions."""
+    branch: int
+    """0 for the body, and one more for each `elif` or `else`."""
+    value: Value
+    """What the test depends on."""
+    names: tuple[str, ...] = ()
+    """The names in the test, as written."""
+    of_rank: str = ""
+    """`first` where one rank passes, `others` where all but that one pass, else empty."""
+    state: bool = False
+    """The test asks whether there is a process group, or more than one rank: equal on all ranks."""
+
+    @property
+    def by_rank(self) -> Origin | None:
+        """The rank that the test depends on for certain, or None."""
+        if self.state:
+            return None
+        return next((one for one in self.value.origins if one.kind in RANK_KINDS and one.note != "uncertain"), None)
+
+    @property
+    def by_local(self) -> Origin | None:
+        """The value of this rank alone that the test depends on, or None."""
+        return self.value.may(Kind.LOCAL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """A `with` block around a line."""
+
+    name: str
+    """The full name of what is entered: `torch.no_grad`, or `.no_sync` for a method."""
+    text: str
+    """As written, shortened."""
+    line: int
+    """Where the block begins."""
+    value: Value
+    """The object whose method is entered, or what the expression is."""
+    plain: bool = True
+    """The block is entered always: it is a call, and no expression chooses among several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One argument of a call."""
+
+    name: str
+    """The keyword, or the position as a number."""
+    value: Value
+    """What is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call that matters to distributed training, or one of a function of the program."""
+
+    place: Place
+    """Where it stands."""
+    text: str
+    """As written, shortened."""
+    name: str
+    """The full name of what is called, `torch.distributed.all_reduce`; `.method` where the object is not known."""
+    does: str
+    """What the call is for, such as `collective`, `forward` or `save`; empty for other functions of the program."""
+    order: int
+    """Counts the calls, loops and exits of a function in the order in which they are written."""
+    arguments: tuple[Argument, ...] = ()
+    """The arguments, where they matter."""
+    receiver: Value | None = None
+    """The object of a method."""
+    target: str = ""
+    """The function of the program that is called: the id of its `Function`."""
+    guards: tuple[Guard, ...] = ()
+    """The tests around it, outermost first."""
+    loops: tuple[int, ...] = ()
+    """The orders of the loops around it, outermost first."""
+    contexts: tuple[Context, ...] = ()
+    """The `with` blocks around it, outermost first."""
+    result: str = ""
+    """The name that the result is assigned to, as written."""
+    used: tuple[str, ...] = ()
+    """How the result is used: names of methods, keys and functions that take it."""
+
+    @property
+    def id(self) -> str:
+        """`file:line:column`."""
+        return f"{self.place.file}:{self.place.line}:{self.place.column}"
+
+    def argument(self, name: str, position: int | None = None) -> Value | None:
+        """The argument of this name, or at this position; None where it is not given."""
+        wanted = {name} if position is None else {name, str(position)}
+        return next((argument.value for argument in self.arguments if argument.name in wanted), None)
+
+    def under(self, *names: str) -> Context | None:
+        """The innermost block around it whose name ends in one of these, or None."""
+        return next((context for context in reversed(self.contexts) if context.name.endswith(names)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """A `for` or `while` loop."""
+
+    place: Place
+    """Where it begins."""
+    head: str
+    """`for x in loader` as written, shortened."""
+    order: int
+    """The loop's number among the calls, loops and exits of its function."""
+    last_order: int
+    """The highest number inside of it."""
+    over: Value
+    """What it goes over; of a `while` its test."""
+    counts: bool
+    """It counts: `range(...)`, `itertools.count()`, `while`."""
+    turns: int | None
+    """How often it turns, where a constant says so."""
+    guards: tuple[Guard, ...] = ()
+    """The tests around it."""
+    loops: tuple[int, ...] = ()
+    """The loops around it."""
+    contexts: tuple[Context, ...] = ()
+    """The `with` blocks around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """A statement or call that leaves a loop, a function or the program."""
+
+    place: Place
+    """Where it stands."""
+    form: str
+    """`return`, `break`, `continue`, `raise`, `exit`, or `swallow` at the end of an `except` that goes on."""
+    order: int
+    """Its number among the calls, loops and exits of its function."""
+    fails: bool = False
+    """It ends the job for all ranks: `raise`, or an exit code that is not 0."""
+    since: int = 0
+    """Of `swallow`: the number before the first call of the `try`."""
+    guards: tuple[Guard, ...] = ()
+    """The tests around it."""
+    loops: tuple[int, ...] = ()
+    """The loops around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A part of a list that is chosen by the rank: `files[rank::world_size]`."""
+
+    place: Place
+    """Where it stands."""
+    text: str
+    """As written, shortened."""
+    whole: Value
+    """The list."""
+    by: Origin
+    """The rank in the bounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """An attribute of an object that is assigned to: `p.requires_grad = True`, `model.fc = nn.Linear(512, 10)`."""
+
+    place: Place
+    """Where it stands."""
+    key: str
+    """`model.fc` as written."""
+    value: Value
+    """What it gets."""
+    order: int
+    """Its number among the calls, loops and exits of its function."""
+    owner: Value
+    """What is known of the object."""
+    guards: tuple[Guard, ...] = ()
+    """The tests around it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function of the program; the code of a module outside of all functions is one, too."""
+
+    id: str
+    """`file::Class.method`."""
+    place: Place
+    """Where it begins."""
+    calls: tuple[Call, ...] = ()
+    """The calls that matter, in order."""
+    loops: tuple[Loop, ...] = ()
+    """Its loops, in order."""
+    exits: tuple[Exit, ...] = ()
+    """Its exits, in order."""
+    cuts: tuple[Cut, ...] = ()
+    """The parts of lists that it chooses by the rank."""
+    changes: tuple[Change, ...] = ()
+    """The attributes of modules and parameters that it assigns to."""
+    parameters: tuple[str, ...] = ()
+    """The names of its parameters."""
+    guards: tuple[Guard, ...] = ()
+    """Tests that a decorator puts around the whole function."""
+    decorators: tuple[str, ...] = ()
+    """The full names of its decorators."""
+    entry: bool = False
+    """It runs first: module code, or a function that `spawn` starts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A command-line option that the program declares."""
+
+    place: Place
+    """Where it is declared."""
+    name: str
+    """As it is typed: `--local_rank`."""
+    default: Value
+    """What it is when it is not given."""
+    overwritten: bool = False
+    """The program assigns to it somewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """An environment variable that the program sets."""
+
+    place: Place
+    """Where it is set."""
+    name: str
+    """The variable."""
+    value: Value
+    """What it is set to."""
+    always: bool
+    """It is overwritten whatever it was before: no test of it, and no `setdefault`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """A `# ddpdoctor: ignore[...]` comment."""
+
+    file: str
+    """The file it stands in."""
+    line: int
+    """The line that it silences."""
+    codes: tuple[str, ...]
+    """The codes that it names; empty for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """One file that was read."""
+
+    file: str
+    """The path."""
+    functions: tuple[Function, ...] = ()
+    """Its functions, its own code first; empty where it has nothing to do with distributed training."""
+    options: tuple[Option, ...] = ()
+    """The command-line options that it declares."""
+    settings: tuple[Setting, ...] = ()
+    """The environment variables that it sets."""
+    reads: tuple[str, ...] = ()
+    """The environment variables that it reads."""
+    words: tuple[str, ...] = ()
+    """All names of functions and attributes in it that rules ask about: `set_epoch`, `set_device`."""
+    frameworks: tuple[str, ...] = ()
+    """Frameworks that it imports, such as `lightning`."""
+    main: bool = False
+    """It tests `__name__ == "__main__"`."""
+    remarks: tuple[Remark, ...] = ()
+    """Its comments that silence findings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A file that is started, with the files of the same run that it imports."""
+
+    root: str
+    """The file that is started."""
+    files: tuple[str, ...]
+    """The file itself and all that it imports."""
+    started_by: str = ""
+    """How a launch script that was read starts it: `torchrun`, `srun`, or empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCode:
+    """All Python code that was read, as far as it trains on several ranks."""
+
+    modules: tuple[Module, ...]
+    """Every file that could be read."""
+    programs: tuple[Program, ...] = ()
+    """The programs among them that train on several ranks."""
+
+
+KINDS = {TrainingCode: "training code"}

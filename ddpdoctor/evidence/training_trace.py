@@ -1,0 +1,249 @@
+"""What each rank wrote down of its own training: digests of weights, gradients, state and settings, step by step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ddpdoctor.evidence.frames import Frame
+
+
+def model_prefix(name: str) -> str:
+    """What the names of all tensors of one model begin with: nothing for the first model, then `model2:`, `model3:`."""
+    numbered = re.match(r"model\d+:", name)
+    return numbered.group() if numbered else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The fingerprints of named tensors at one moment."""
+
+    digests: Mapping[str, str]
+    """Name to fingerprint."""
+    samples: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    """A few elements of each tensor: the place in row-major order, and the value as text."""
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The shapes of tensors with samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorKind:
+    """A parameter or buffer as it was before the model was wrapped."""
+
+    role: str
+    """`parameter` or `buffer`."""
+    name: str
+    """Its name in the user's model."""
+    structure: Mapping[str, str]
+    """Each aspect (dtype, shape, stride, requires_grad, ties) as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient:
+    """What became of one parameter's gradient by the time of the step."""
+
+    digest: str
+    """The fingerprint of what the optimizer gets."""
+    reduced: float
+    """The projection of what the optimizer gets."""
+    local: float | None
+    """The projection of the rank's own gradient before it was reduced; None where autograd accumulated none."""
+    count: int
+    """How often a gradient was accumulated."""
+    standing: str
+    """`reduced` for a parameter that DDP reduces, else why it does not: added, replaced, unfrozen, ignored, outside, no
+    model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSeen:
+    """One audited step. `forwards`, `since` and `beside` align the ranks."""
+
+    step: int
+    """The number of the optimizer step, from 0."""
+    forwards: int
+    """Wrapped forwards so far."""
+    since: int
+    """Steps since the last wrapped forward."""
+    weights: str
+    """The key in `Track.tables` of the weights before the forward."""
+    after: str
+    """The key in `Track.tables` of the weights after the step."""
+    beside: int = 0
+    """For a step of no wrapped parameter, which is not counted: the number of such steps since the last counted one."""
+    position: tuple[int, int] | None = None
+    """The epoch and the batch that the data loader gave last, as it counts them; None without a DataLoader."""
+    shadowed: int = 0
+    """How many of the steps so far were its peers', which this rank only shadowed inside `Join`."""
+    wrapped: int = 0
+    """Forwards of wrappers since the last step."""
+    synchronised: bool | None = None
+    """Whether DDP was to reduce in the last backward; None where no wrapper was called."""
+    batch: int = 0
+    """The number of samples in the last input."""
+    input: str | None = None
+    """The fingerprint of the last input; None where it holds no tensor."""
+    loss: float | None = None
+    """The last loss; None where it is not known."""
+    scale: float | None = None
+    """The scale of the GradScaler; None without one."""
+    optimizer: str = ""
+    """The class of the optimizer."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The optimizer's options as text."""
+    setting_lines: Mapping[str, Frame] = field(default_factory=dict)
+    """The user's line that gave the optimizer each setting (made it, loaded it, stepped its schedule), where nothing
+    changed it since."""
+    loaded: Frame | None = None
+    """The user's line that loaded the optimizer's state since its last step."""
+    state: Mapping[str, str] | None = None
+    """The fingerprints of the optimizer's state before the step; None where it has none."""
+    buffers: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprints of the model's buffers."""
+    gradients: Mapping[str, Gradient] = field(default_factory=dict)
+    """By the parameter's name."""
+    line: Frame | None = None
+    """The user's line that stepped."""
+    lines: Mapping[str, Frame] = field(default_factory=dict)
+    """The user's line of each call: forward, backward, grad, or load (of weights since the last step)."""
+    bypassed: Mapping[str, Frame] = field(default_factory=dict)
+    """The user's lines that called a module whose wrapper was not called, by what the names of its tensors begin with.
+    The user's lines that called a module whose wrapper was not called, by what the names of its tensors begin with."""
+    origins: Mapping[str, Frame] = field(default_factory=dict)
+    """The user's lines that made a parameter one that DDP does not reduce, by its name."""
+    comm_hook: Frame | None = None
+    """The user's line that registered a communication hook."""
+    random: tuple[Mapping[str, int], ...] = ()
+    """A digest of each random generator when the observed part of the step began, and when it ended."""
+    finite: bool = True
+    """Whether all numbers given to the wrapper were finite."""
+    parts_before: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """Like `parts`, before the step."""
+    parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """For each parameter on a device mesh, the lowest rank that holds the same part, and the part's fingerprint."""
+    writes: Mapping[str, tuple[Frame, ...]] = field(default_factory=dict)
+    """The user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in
+    a replay only."""
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """What it has in common with the steps of other ranks that belong to it."""
+        return self.forwards, self.since, self.beside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverflowSeen:
+    """A step that a GradScaler left out, because the gradients of this rank were not finite."""
+
+    step: int
+    """The number of the step."""
+    forwards: int
+    """Wrapped forwards so far."""
+    scale: float | None = None
+    """The GradScaler's scale."""
+    line: Frame | None = None
+    """The user's line that called it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnwaitedSeen:
+    """An asynchronous collective whose handle was dropped before anybody waited for it."""
+
+    op: str
+    """The function, such as `all_reduce`."""
+    step: int
+    """How many steps had been made."""
+    line: Frame | None = None
+    """The user's line that called it."""
+    used_by: str = ""
+    """`forward` or `step` where that read the result before it was complete; else empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSeen:
+    """One pass over a data loader that was trained on."""
+
+    loader: int
+    """The number of the data loader among those trained on."""
+    number: int
+    """The number of the pass among those trained on."""
+    batches: int
+    """How many batches were drawn."""
+    finished: bool
+    """Whether the pass came to its end."""
+    length: int | None
+    """The length of the data set; None where it has none."""
+    indices: tuple[int, ...] | None
+    """In the order drawn; None where the data set has none."""
+    sampler: str = ""
+    """The class of the sampler."""
+    line: Frame | None = None
+    """The user's line that iterates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationSeen:
+    """Forwards in evaluation mode between two training steps."""
+
+    step: int
+    """The number of the next step."""
+    batches: int
+    """How many forwards."""
+    samples: int
+    """How many samples."""
+    collectives: int
+    """How many collectives the user's code called after them, before training continued."""
+    input: str
+    """A fingerprint of all inputs."""
+    line: Frame | None = None
+    """The user's line of the last forward."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """The weights of the models in training: at the end, or where other models follow."""
+
+    step: int
+    """How many steps had been made."""
+    weights: str
+    """The key in `Track.tables`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """One rank's training."""
+
+    method: str
+    """How fingerprints are made; ranks with different methods cannot be compared."""
+    every: int
+    """Every how many steps the rank was audited; 0 as often as the budget allows."""
+    kinds: tuple[TensorKind, ...] = ()
+    """The parameters and buffers before the models were wrapped."""
+    wrap_lines: tuple[Frame | None, ...] = ()
+    """The user's lines that wrapped its models, in order."""
+    start: str | None = None
+    """The key of the weights after the last wrap that came before any step."""
+    left: tuple[Left, ...] = ()
+    """The weights with which models ended."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """The weights at the moments that other fields refer to, by key."""
+    steps: tuple[StepSeen, ...] = ()
+    """The audited steps."""
+    epochs: tuple[EpochSeen, ...] = ()
+    """The passes over data loaders."""
+    evaluations: tuple[EvaluationSeen, ...] = ()
+    """The evaluations."""
+    overflows: tuple[OverflowSeen, ...] = ()
+    """The steps that a GradScaler left out."""
+    unwaited: tuple[UnwaitedSeen, ...] = ()
+    """Asynchronous collectives that nobody waited for."""
+    steps_made: int | None = None
+    """How many steps the rank made; None where its trace ends early."""
+    forwards_made: int | None = None
+    """How many wrapped forwards it made; None where its trace ends early."""
+    interval: int = 1
+    """Every how many steps it looked last."""
+
+
+KINDS = {Track: "training trace"}

@@ -1,0 +1,1 @@
+"""Readers of the host: limits, devices, network, processes. One reader per file."""

@@ -1,0 +1,254 @@
+"""The jobs that run on this host: their ranks, found by the environment that a launcher gave them and by who started whom."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from ddpdoctor.agent import DIRECTORY
+from ddpdoctor.evidence.launch import Joining, Launch
+from ddpdoctor.host import processes
+from ddpdoctor.model import group_ranks
+from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
+from ddpdoctor.ranks.call_ring_reader import OtherVersionError
+from ddpdoctor.ranks.snapshot import Target
+
+_SPAWNED = re.compile(r"from multiprocessing\.spawn import spawn_main")
+_PYTHON = re.compile(r"(^|/)(python|pypy)[\d.]*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    """One job's ranks on this host. `guessed` is True where the ranks are numbered by age, as `mp.spawn` leaves no mark."""
+
+    name: str
+    world_size: int
+    targets: tuple[Target, ...]
+    command: str
+    environ: Mapping[str, str]
+    guessed: bool = False
+    unread_agent: str = ""
+    """Why the files of the agents in its ranks cannot be read, where they cannot."""
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes of its ranks."""
+        return tuple(target.pid for target in self.targets)
+
+    @property
+    def told(self) -> str:
+        """`ranks 0-3 of 4, python train.py`, for a list of jobs."""
+        return f"{group_ranks([target.rank for target in self.targets])} of {self.world_size}, {self.command[:100]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The jobs on this host, and the Python processes that may be more of them but may not be looked into."""
+
+    jobs: tuple[RunningJob, ...]
+    forbidden: tuple[int, ...]
+
+
+def find_jobs() -> Found:
+    """Look through /proc once."""
+    environs: dict[int, dict[str, str]] = {}
+    forbidden: list[int] = []
+    parents = _parents()
+    for pid in parents:
+        environ = processes.environ(pid)
+        if environ is not None:
+            environs[pid] = environ
+        elif _runs_python(pid):
+            forbidden.append(pid)
+    launched = _launched(environs, parents)
+    jobs = [*_launched_jobs(launched, environs), *_spawned_jobs(parents, environs, {*launched})]
+    return Found(jobs=tuple(jobs), forbidden=tuple(forbidden))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchedProcess:
+    """A rank's process as its launcher started it, joined or not."""
+
+    pid: int
+    """The outermost Python with this rank; loader workers inherit its variables."""
+    rank: int
+    """The rank that the launcher gave it."""
+    world_size: int
+    """The world size that the launcher gave it."""
+    joining: Joining
+    """What its launcher said of the rendezvous; it does not tell whether the process has joined."""
+
+
+def launched_for(directory: Path) -> tuple[LaunchedProcess, ...]:
+    """The running ranks of the job whose agents write to `directory`, in order of rank."""
+    environs = {pid: found for pid in processes.all_pids() if (found := processes.environ(pid)) and DIRECTORY in found}
+    environs = {pid: found for pid, found in environs.items() if found[DIRECTORY] == str(directory)}
+    parents = _parents()
+    return tuple(
+        LaunchedProcess(
+            pid=pid,
+            rank=launch.rank,
+            world_size=launch.world_size,
+            joining=_joining(_outermost(pid, launch, parents)),
+        )
+        for pid, launch in sorted(_launched(environs, parents).items(), key=lambda item: item[1].rank)
+    )
+
+
+def joining_of(pid: int) -> Joining | None:
+    """What a launcher said of the rendezvous to this process, which may have joined since; None where there was none."""
+    launch = Launch.from_environ(processes.environ(pid) or {})
+    if launch is None:
+        return None
+    return replace(_joining(_outermost(pid, launch, _parents())), called=True)
+
+
+def _joining(environ: Mapping[str, str]) -> Joining:
+    """What a launcher said of the rendezvous to a process that was started with `environ`."""
+    host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
+    return Joining(
+        called=False,
+        given=f"{host}:{port}" if host and port else None,
+        launchers_store=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+    )
+
+
+def _outermost(pid: int, launch: Launch, parents: Mapping[int, int]) -> Mapping[str, str]:
+    """The variables of the outermost process of this rank: a shell between launcher and Python may have overwritten some."""
+    environ = processes.environ(pid) or {}
+    for above in _ancestors(pid, parents):
+        theirs = processes.environ(above) or {}
+        if (theirs.get("RANK"), theirs.get("TORCHELASTIC_RUN_ID")) != (str(launch.rank), launch.run_id):
+            return environ
+        environ = theirs
+    return environ
+
+
+def jobs_of(jobs: Iterable[RunningJob], pid: int) -> list[RunningJob]:
+    """The jobs of which `pid` is a rank, a launcher, or a process below a rank."""
+    parents = _parents()
+
+    def belongs(job: RunningJob) -> bool:
+        above = {ancestor for rank in job.pids for ancestor in _ancestors(rank, parents)}
+        return pid in job.pids or pid in above or bool({*_ancestors(pid, parents)} & {*job.pids})
+
+    return [job for job in jobs if belongs(job)]
+
+
+def _launched(environs: Mapping[int, Mapping[str, str]], parents: Mapping[int, int]) -> dict[int, Launch]:
+    """The process of each rank that a launcher marked: the outermost Python with this rank; workers inherit the mark."""
+    marked = {
+        pid: launch
+        for pid, environ in environs.items()
+        if (launch := Launch.from_environ(environ)) is not None and _is_python(pid)
+    }
+    ranks = {}
+    for pid, launch in marked.items():
+        above = [marked[ancestor] for ancestor in _ancestors(pid, parents) if ancestor in marked]
+        if not any((other.rank, other.launcher) == (launch.rank, launch.launcher) for other in above):
+            ranks[pid] = launch
+    starts = {ancestor for pid in ranks for ancestor in _ancestors(pid, parents)}
+    return {pid: launch for pid, launch in ranks.items() if pid not in starts}  # torchrun under srun is no rank
+
+
+def _launched_jobs(launched: Mapping[int, Launch], environs: Mapping[int, Mapping[str, str]]) -> Iterator[RunningJob]:
+    by_job: dict[tuple[object, ...], list[int]] = {}
+    for pid, launch in launched.items():
+        by_job.setdefault((launch.run_id, launch.master_addr, launch.master_port, launch.world_size), []).append(pid)
+    for (run_id, addr, port, world_size), pids in by_job.items():
+        found, unread = _agents(environs[pid].get(DIRECTORY, "") for pid in pids)
+        agents = {agent.rank: agent for agent in found}
+        targets = sorted(
+            (
+                Target(
+                    rank=launched[pid].rank,
+                    pid=pid,
+                    agent=agent if (agent := agents.get(launched[pid].rank)) and agent.pid == pid else None,
+                )
+                for pid in pids
+            ),
+            key=lambda target: target.rank,
+        )
+        yield RunningJob(
+            name=f"{run_id or 'job'} at {addr}:{port}",
+            world_size=int(str(world_size)),
+            targets=tuple(targets),
+            command=processes.command(targets[0].pid),
+            environ=environs[targets[0].pid],
+            unread_agent=unread,
+        )
+
+
+def _spawned_jobs(
+    parents: Mapping[int, int], environs: Mapping[int, Mapping[str, str]], known: set[int]
+) -> Iterator[RunningJob]:
+    """`mp.spawn` gives its children no variable; they are siblings that one Python started, and two or more."""
+    siblings: dict[int, list[int]] = {}
+    for pid in environs:
+        if _SPAWNED.search(processes.command(pid)) and not {pid, *_ancestors(pid, parents)} & known and _has_torch(pid):
+            siblings.setdefault(parents[pid], []).append(pid)
+    for parent, pids in siblings.items():
+        if len(pids) > 1:
+            found, unread = _agents([environs[pids[0]].get(DIRECTORY, "")])
+            agents = {agent.pid: agent for agent in found}
+            oldest_first = sorted(pids, key=lambda pid: (processes.started_at(pid) or 0, pid))
+            yield RunningJob(
+                name=f"spawned by process {parent}",
+                world_size=len(pids),
+                targets=tuple(
+                    Target(rank=agents[pid].rank if pid in agents else place, pid=pid, agent=agents.get(pid))
+                    for place, pid in enumerate(oldest_first)
+                ),
+                command=processes.command(parent),
+                environ=environs[pids[0]],
+                guessed=not agents,
+                unread_agent=unread,
+            )
+
+
+def _agents(directories: Iterable[str]) -> tuple[list[RankProcess], str]:
+    """The ranks with an agent that writes to one of `directories`, and why the files of some cannot be read."""
+    found: list[RankProcess] = []
+    unread = ""
+    for directory in sorted({*directories} - {""}):
+        try:
+            found += find_ranks(Path(directory))
+        except OtherVersionError as other:  # noqa: PERF203 - one directory a job
+            unread = f"{other.message}: {other.hint}"
+    return found, unread
+
+
+def _is_python(pid: int) -> bool:
+    return _runs_python(pid) or (bool(processes.command(pid)) and _has_torch(pid))
+
+
+def _runs_python(pid: int) -> bool:
+    words = processes.command(pid).split()
+    return bool(words) and bool(_PYTHON.search(words[0]))
+
+
+def _has_torch(pid: int) -> bool:
+    try:
+        return "/libtorch" in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except OSError:
+        return False
+
+
+def _parents() -> dict[int, int]:
+    found = {}
+    for pid in processes.all_pids():
+        with contextlib.suppress(psutil.Error):
+            found[pid] = psutil.Process(pid).ppid()
+    return found
+
+
+def _ancestors(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
+    seen = {pid}
+    while (pid := parents.get(pid, 0)) and pid not in seen:
+        seen.add(pid)
+        yield pid

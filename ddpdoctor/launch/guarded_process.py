@@ -1,0 +1,127 @@
+"""Run one external program under a deadline; whatever becomes of it, and of us, nothing of it stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+SUBREAPER = Path(__file__).with_name("subreaper.py")
+GRACE_SECONDS = 3.0  # torchrun needs about one second to pass SIGTERM on and leave
+KEPT_LINES = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramEnd:
+    """How a program ended: its exit code (128 + N for signal N), its output, and whether the deadline ended it."""
+
+    code: int
+    stdout: str
+    stderr: str
+    timed_out: bool
+    seconds: float
+
+
+def run(
+    command: Sequence[str],
+    *,
+    deadline_seconds: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    folder: str | None = None,
+    started: threading.Event | None = None,
+    poll: Callable[[], bool | None] | None = None,
+    kept_lines: int = KEPT_LINES,
+) -> ProgramEnd:
+    """Run `command` to its end or to the deadline, then end every process that it started.
+
+    `env` is added to this process's environment. `folder` is our caller's, and is removed where we are killed once `started`
+    is set. `poll` is called about every 50 ms while the program runs, in this thread; when it answers True, the program is
+    ended like one past its deadline. Only the last `kept_lines` lines of each stream are kept.
+    """
+    start = time.monotonic()
+    process = start_guarded(command, env=env, cwd=cwd, folder=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if started is not None:
+        started.set()
+    streams = [_Tail(process.stdout, kept_lines), _Tail(process.stderr, kept_lines)]
+    timed_out = False
+    try:
+        while process.poll() is None:
+            timed_out = time.monotonic() - start > deadline_seconds or bool(poll is not None and poll())
+            if timed_out:
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=0.05)
+    finally:
+        end(process)
+    if poll is not None:
+        poll()
+    stdout, stderr = (stream.text() for stream in streams)
+    return ProgramEnd(
+        code=process.returncode, stdout=stdout, stderr=stderr, timed_out=timed_out, seconds=time.monotonic() - start
+    )
+
+
+def start_guarded(
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    folder: str | None = None,
+    stdin: int | None = subprocess.DEVNULL,
+    stdout: int | None = None,
+    stderr: int | None = None,
+    grace_seconds: float = GRACE_SECONDS,
+) -> subprocess.Popen[str]:
+    """Start `command` below a subreaper (see subreaper.py). Ctrl-C at our terminal does not reach it: end it with `end`.
+
+    Where we are killed, the subreaper ends the program, and removes `folder`, which we could not.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SUBREAPER), str(grace_seconds), str(os.getpid()), folder or "", *command],
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a guarded program with its whole tree, and wait until it is gone."""
+    if process.poll() is None:
+        process.terminate()
+        while True:  # a second Ctrl-C must not leave the tree behind
+            with contextlib.suppress(KeyboardInterrupt):
+                process.wait()
+                return
+
+
+class _Tail:
+    """Reads a stream in a thread, so that a talkative program never blocks, and keeps its last lines."""
+
+    def __init__(self, stream: IO[str] | None, kept_lines: int) -> None:
+        self._lines: deque[str] = deque(maxlen=kept_lines)
+        self._stream = stream
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        if self._stream is not None:
+            with self._stream:
+                self._lines.extend(self._stream)
+
+    def text(self) -> str:
+        self._thread.join(timeout=5)
+        return "".join(self._lines)

@@ -1,0 +1,39 @@
+"""Why our own ranks ended without a result, in one sentence, from what the launcher and the ranks printed."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from ddpdoctor.launch.guarded_process import ProgramEnd
+
+_ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+_ERROR = re.compile(r"^(?:\[rank\d+\]: )?[\w.]*(?:Error|Exception)\b: .*$", re.MULTILINE)
+_PORT_TAKEN = re.compile(r"failed to listen on any local network address\. port: (\d+).*EADDRINUSE")
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def why_ranks_failed(ended: ProgramEnd, what: str) -> str:
+    """Such as `rank 1 was killed by SIGKILL during the benchmark`; `what` names what they did."""
+    stderr = _ANSI.sub("", ended.stderr)
+    if taken := _PORT_TAKEN.search(stderr):
+        return f"{what} could not start: another program uses port {taken[1]}; `ddpdoctor port {taken[1]}` shows which"
+    if ended.timed_out:
+        return f"{what} did not finish within {ended.seconds:.0f} s and was ended"
+    root = _ROOT_CAUSE.search(stderr)
+    if root is not None and int(root[2]) < 0:
+        return f"rank {root[1]} was killed by {_signal_name(-int(root[2]))} during {what}"
+    errors = _ERROR.findall(stderr)
+    said = f": {re.sub(r'^.rank[0-9]+.: ', '', errors[0])}" if errors else ""
+    if root is not None:
+        return f"rank {root[1]} failed during {what}{said or f' with exit code {root[2]}'}"
+    if ended.code > 128:
+        return f"this rank was killed by {_signal_name(ended.code - 128)} during {what}"
+    return f"{what} failed with exit code {ended.code}{said}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,123 @@
+"""Run one node's part of `ddpdoctor net` in a process of its own, under a deadline."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
+from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.launch.guarded_process import ProgramEnd, run
+from ddpdoctor.launch.ranks import our_file
+from ddpdoctor.launch.rendezvous import meeting_point
+
+GRACE_SECONDS = 40.0  # for torch's import, which takes half a minute from a cold network file system, and for leaving
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlace:
+    """This process's node in the job, and where the job's rendezvous is. `works` is False on a second rank of a node."""
+
+    node: int
+    nodes: int
+    master_addr: str
+    master_port: int
+    store_is_there: bool
+    run: str
+    works: bool = True
+
+
+def place_of(environ: Mapping[str, str], launch: Launch) -> NodePlace:
+    """The node that a launched process stands for: one rank of each node works, the others have nothing to do.
+
+    Raises:
+        UndecidedError: nothing says where rank 0 is.
+    """
+    point = meeting_point(environ, launch)
+    local = launch.local_world_size or 1
+    agents = launch.agents if launch.launcher == "torchrun" else None
+    return NodePlace(
+        node=launch.node_rank if agents and launch.node_rank is not None else launch.rank // local,
+        nodes=agents or -(-launch.world_size // local),
+        master_addr=point.host,
+        master_port=point.port,
+        store_is_there=point.hosted,
+        run=launch.run_id or "0",
+        works=local == 1 or launch.local_rank in {None, 0},
+    )
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.create_server(("", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def run_node(place: NodePlace, *, deadline_seconds: float) -> Evidence:
+    """What this node found; on node 0 what all nodes found, each with its own facts."""
+    command = [
+        sys.executable, str(our_file("probes", "net_node.py")),
+        "--node", str(place.node), "--nodes", str(place.nodes),
+        "--master-addr", place.master_addr, "--master-port", str(place.master_port),
+        "--run", place.run, "--deadline", str(deadline_seconds),
+        *(["--store-is-there"] if place.store_is_there else []),
+    ]  # fmt: skip
+    env = {"MASTER_ADDR": place.master_addr, "MASTER_PORT": str(place.master_port)}
+    ended = run(command, deadline_seconds=deadline_seconds + GRACE_SECONDS, env=env)
+    said: dict[str, Any] = {}
+    for line in ended.stdout.splitlines():
+        if line.startswith("{"):
+            said.update(json.loads(line))
+    return _evidence(place, said, ended)
+
+
+def _evidence(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> Evidence:
+    known = kinds()
+    of_job = ("Links", "RankSet", "Groups", "NcclTries")
+    own = {name: value for name, value in said.items() if name in known and name not in of_job}
+    by_node = {node["node"]: (node["host"], node["facts"]) for node in said.get("nodes", ())}
+    host, facts = by_node.get(place.node, (own.get("Network", {}).get("hostname", "this host"), {}))
+    by_node[place.node] = (host, {**facts, **own})
+    ranks = tuple(
+        RankFacts(
+            rank=node,
+            host=host,
+            facts=tuple(msgspec.convert(value, known[name], str_keys=True) for name, value in facts.items()),
+        )
+        for node, (host, facts) in sorted(by_node.items())
+    )
+    job: tuple[Any, ...] = tuple(
+        msgspec.convert(said[name], known[name], str_keys=True) for name in of_job if name in said
+    )
+    undecided = _undecided(place, said, ended)
+    missing = () if job else (Missing(kind="Links", reason="only node 0 collects them, once the nodes have joined"),)
+    return Evidence(job=job, ranks=ranks, undecided=undecided, missing=missing, launched=place.nodes > 1)
+
+
+def _undecided(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> tuple[str, ...]:
+    """Why there is no verdict on the job: nodes that never came, or a node 0 that did not get to the end."""
+    if "Links" in said:
+        links = said["Links"]
+        absent = place.nodes - len(links["nodes"])
+        late = (
+            ()
+            if links["complete"]
+            else (f"the deadline passed in round {links['rounds']}, before every pair was tested",)
+        )
+        return (*([f"{absent} of {place.nodes} nodes did not join"] if absent else []), *late)
+    if place.node == 0 and said.get("MasterProbe", {}).get("outcome") == "joined":
+        why = "the deadline passed" if ended.timed_out else f"its process ended with code {ended.code}"
+        return (f"the links could not be measured: {why}; {_last_words(ended)}",)
+    if place.node > 0 and said.get("MasterProbe", {}).get("outcome") == "joined" and ended.code != 0:
+        return ("this node did not receive the result: it joined too late, or lost the connection to node 0",)
+    return ()
+
+
+def _last_words(ended: ProgramEnd) -> str:
+    return next((line.strip() for line in reversed(ended.stderr.splitlines()) if line.strip()), "it printed nothing")

@@ -1,0 +1,175 @@
+"""A user's own command, run under observation: its signals, its stdin and its output are its own."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import tty
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from ddpdoctor.errors import UsageError
+from ddpdoctor.launch.process_tree import end
+
+COMPANION = Path(__file__).with_name("stderr_tee.py")
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
+GRACE_SECONDS = 5.0
+DRAIN_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A signal that reached us and went on to the job, and when, in seconds since the epoch."""
+
+    signal: signal.Signals
+    at: float
+
+
+class ObservedJob:
+    """The running command. Its stderr passes through a companion process that keeps the tail and survives us."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], companion: subprocess.Popen[bytes], mark: str, tail: Path
+    ) -> None:
+        self._process = process
+        self._companion = companion
+        self._mark = mark
+        self._tail = tail
+        self.received: list[Received] = []
+
+    @property
+    def pid(self) -> int:
+        """The process of the command itself."""
+        return self._process.pid
+
+    def wait(self, seconds: float) -> int | None:
+        """The command's exit code (-N for signal N) once it has ended, or None after `seconds`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout=seconds)
+        return None
+
+    def end(self) -> None:
+        """End the whole job, loader workers and subprocesses included."""
+        end(self.pid, self._mark, grace_seconds=GRACE_SECONDS)
+
+    def stderr_files(self) -> list[Path]:
+        """The files that hold the last megabyte or two of what the job wrote to its stderr, the older one first."""
+        return [path for path in (self._tail.with_suffix(".old"), self._tail) if path.exists()]
+
+    def drain(self) -> None:
+        """Wait until what the job wrote last has arrived, or for two seconds where a process it left still writes."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._companion.wait(timeout=DRAIN_SECONDS)
+
+
+@contextlib.contextmanager
+def observe(
+    command: Sequence[str], *, environ: Mapping[str, str], mark: str, tail: Path, die_with_us: bool
+) -> Iterator[ObservedJob]:
+    """Start `command` with `environ` added; signals that reach us go on to it while the context lasts.
+
+    `mark` is a variable of `environ` as `NAME=value`, by which every process of the job is known.
+    It shares our terminal, process group, stdin and stdout. With `die_with_us` it is ended when we are killed.
+
+    Raises:
+        UsageError: program not found, or it may not be run.
+    """
+    ours, theirs = _channel()
+    read_control, write_control = os.pipe()
+    companion = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(COMPANION), str(tail), str(read_control), *([mark] if die_with_us else [])],
+        stdin=ours,
+        pass_fds=(read_control,),
+        start_new_session=True,
+    )
+    os.close(ours)
+    os.close(read_control)
+    control = os.fdopen(write_control, "wb", buffering=0)
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        process = _start(command, environ, theirs)
+        os.close(theirs)
+        theirs = -1
+        _tell(control, f"{process.pid}\n")
+        job = ObservedJob(process, companion, mark, tail)
+        with _passing_signals_on(job):
+            yield job
+            _tell(control, "done\n")
+    finally:
+        if theirs >= 0:
+            os.close(theirs)
+        control.close()
+
+
+def _tell(control: IO[bytes], text: str) -> None:
+    """Tell the companion, unless it has left: the job has closed its stderr before us."""
+    with contextlib.suppress(BrokenPipeError):
+        control.write(text.encode())
+
+
+def _start(command: Sequence[str], environ: Mapping[str, str], stderr: int) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command, env={**os.environ, **environ}, stderr=stderr)
+    except FileNotFoundError:
+        raise UsageError(
+            f"{command[0]}: program not found", hint="write the command as in your shell: watch -- torchrun ..."
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{command[0]} cannot be started: {error.strerror}") from None
+
+
+def _channel() -> tuple[int, int]:
+    """Two ends for the job's stderr: a pseudo terminal where ours is a terminal, so that nothing looks different."""
+    if not os.isatty(2):
+        return os.pipe()
+    ours, theirs = pty.openpty()
+    tty.setraw(theirs)  # what the job writes must arrive as it is
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, fcntl.ioctl(2, termios.TIOCGWINSZ, bytes(8)))
+    return ours, theirs
+
+
+@contextlib.contextmanager
+def _passing_signals_on(job: ObservedJob) -> Iterator[None]:
+    """Ctrl-C at a terminal reaches the job by itself, as it shares our process group: it is not sent twice."""
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        job.received.append(Received(signal.Signals(number), time.time()))
+        if number == signal.SIGINT and _at_a_terminal():
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(job.pid, number)
+
+    before = {number: signal.signal(number, pass_on) for number in PASSED_ON}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _at_a_terminal() -> bool:
+    try:
+        with open("/dev/tty", "rb") as terminal:  # noqa: PTH123
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def private_directory() -> tempfile.TemporaryDirectory[str]:
+    """A directory of mode 0700 with a path short enough for Unix sockets in it."""
+    for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp is safe there
+        if place and len(place) < 60 and os.access(place, os.W_OK | os.X_OK):
+            return tempfile.TemporaryDirectory(prefix="ddpdoctor-", dir=place, ignore_cleanup_errors=True)
+    return tempfile.TemporaryDirectory(prefix="ddpdoctor-", ignore_cleanup_errors=True)

@@ -1,0 +1,135 @@
+"""Which lines of a log show a failure by themselves, which show a job at work, and when a line was written."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+_SHOWS_A_FAILURE = re.compile(
+    r"""
+    \[[EF]\ ?\d{0,4}\ ?[\d:.]*\ ?\w+\.(?:cpp|hpp|cc|cu):\d+\]       # an error line of torch's C++ code
+    | \bNCCL\ WARN\b | NET/IB\ :\ Got
+    | \[c10d\].*\b(?:has\ failed|has\ timed\ out|cannot\ be\ (?:initialized|retrieved)|recvValue\ failed|sendBytes\ failed)
+    | \bFailed\ to\ check\ the\ "should\ dump"
+    | ^(?:\S+\ ){0,5}[|\-\[\s(]*(?:ERROR|CRITICAL|FATAL)\b(?!\s*[:=]?\s*0\b)
+    | ^(?:[\w./-]+:\ ){0,2}(?:fatal\ )?[Ee]rror:\s
+    | \b[A-Z]\w*(?:Error|Exception)\b(?:\(\w+\))?(?::|$|\ \()
+    | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error | \bncclInvalid(?:Usage|Argument) | \bCuda\ failure\b
+    | \b(?:CUDA|HIP|NCCL|cuDNN|CUBLAS)\ (?:unknown\ )?error\b | \bNCCL\ Error\b | \bout\ of\ memory\b | \bTriton\ Error\b
+    | \bterminate\ called\b | \bwhat\(\): | \benforce\ fail\b | Assertion\ `.*`\ failed
+    | \bFatal\ Python\ error | [Ss]egmentation\ fault | \bcore\ dumped\b | \bBus\ error\b | \bbus\ error\b | \bstack\ smashing\b
+    | \bkilled\ by\ signal\b | \b\d+\ Killed\b | ^Killed\b | \b[Kk]illed\ process\b | \boom[-_\ ]kill | \bOOMKilled\b
+    | \bkilled\ due\ to\ memory | ^Terminated\b | \bDUE\ TO\ (?:TIME\ LIMIT|PREEMPTION) | \bCANCELLED\ AT\b
+    | \bBAD\ TERMINATION\b | \bKILLED\ BY\ SIGNAL\b | \bhave\ failed\ or\ timed\ out\b
+    | \bdeath\ signal\b | \bgot\ signal:\ \d | \bexited\ on\ signal\b | terminated\ with\ (?:signal|exit\ code|code)
+    | \b[Ee]xit(?:ed)?[\ -]?(?:code|with(?:\ (?:exit\ )?code)?|status)?[\ :=(]*-?[1-9]\d{0,4}\b
+    | \breturn\ code\ ?=?\ ?-?[1-9] | \bnon-zero\ (?:exit|status) | \bexited\ with\ non-zero\b
+    | \bConnection\ (?:refused|reset|closed|timed\ out|aborted) | \bBroken\ pipe\b | \bNo\ route\ to\ host\b | connection\ abort\b
+    | \bremote\ process\ exited\b | connectFullMesh\ failed | [Aa]ddress\ already\ in\ use | EADDRINUSE
+    | \bNo\ space\ left\b | \bquota\ exceeded\b | \bStale\ file\ handle\b
+    | Watchdog\ caught | Heartbeat\ monitor\ timed\ out | watchdog\ got\ stuck | \bmonitoredBarrier\b
+    | \bTimed\ out\ initializing | worker_count=\d+ | unrecognized\ arguments | arguments\ are\ required
+    | \bDuplicate\ GPU\ detected | is\ not\ compatible\ with\ the\ current\ PyTorch | \bXid\b | fallen\ off\ the\ bus
+    | did\ not\ receive\ grad\ for\ rank | participate\ in\ calculating\ loss
+    | \bdied\ unexpectedly\b | worker\ died\b | process\ has\ died | bootstrapping\ phase | Safe\ importing\ of\ main
+    | [Tt]oo\ many\ open\ files | PytorchStreamWriter\ failed | StorageFull | \(Pdb\) | exited\ unexpectedly
+    | ncclSocketInit: | no\ socket\ interface\ found | ^srun:\ error | ^slurmstepd:\ error
+    | Detected\ mismatch\ between\ collectives | inconsistent\ \d+\ params
+    """,
+    re.VERBOSE,
+)
+_MEANS_NOTHING = re.compile(
+    r"""
+    errno:\ 97\b(?!.*\[E)                                          # no IPv6 on this host: IPv4 is tried next
+    | \(gai\ error:\ -9\b
+    | hostname\ of\ the\ client\ socket\ cannot\ be\ retrieved      # slow, but it goes on
+    | Failed\ to\ open\ libibverbs | NET/Plugin | NCCL\ WARN\ MSCCL | Missing\ "?iommu=pt | NUMA\ auto\ balancing
+    | NCCL\ WARN\ NCCL\ build\ date | cudaDriverVersion
+    | \b\w*Warning: | ^\s*warnings\.warn | \bWARNING\b.*(?:ModuleNotFound|Import)Error
+    | [Ff]ailed\ to\ load\ image\ Python\ extension
+    | \berror_file\s*:\ <N/A> | no\ error\ file\ defined | \berrors?\s*[=:]\s*(?:0|None|null)\b | --[\w-]*error[\w-]*
+    | exits\ successfully | \b0\ errors?\b | exit(?:ed)?\ (?:code|with|status)\ 0\b
+    | sigkill_handler\]\ Killing | closing\ signal\ SIG
+    """,
+    re.VERBOSE,
+)
+_EXPLAINS = re.compile(
+    r"generated a random run_id|master_addr is only used for static rdzv_backend|hostname of the client socket cannot "
+    r"be retrieved|"
+    r"GLOBAL_RANK: 0, MEMBER: 1/1\b|NCCL_SOCKET_IFNAME set by environment|GLOO_SOCKET_IFNAME|Pandarallel will use "
+    r"Memory file system"
+)
+_ALWAYS_A_FAILURE = re.compile(
+    r"CUDA unknown error|unrecognized arguments|arguments are required|exits with return code|CalledProcessError"
+)
+_AT_WORK = re.compile(
+    r"\b(?:steps?|iter(?:ation)?s?|epochs?|loss|train(?:ing|er)?|batch(?:es)?|samples|tokens|learning[_ ]rate|lr)\b|"
+    r"\d(?:it/s|s/it)|\d%\|",
+    re.IGNORECASE,
+)
+_OF_A_JOB = re.compile(
+    r"\[rank\d+\]|\btorch\b|torchrun|torch\.distributed|NCCL INFO|\bnccl\b|\bgloo\b|DeepSpeed|deepspeed|accelerate|"
+    r"lightning|Megatron|"
+    r"world_size|WORLD_SIZE|local_rank|process group|init_process_group|exits successfully|Training (?:completed|finished|done)|"
+    r"(?<!\w)(?:epoch|step|iteration|iter|it)\b[ \]:=#/]*\d|\bloss\b['\": =]*[\d.]+|\d(?:it/s|s/it)|\brank[ =:]*\d",
+    re.IGNORECASE,
+)
+_CLEAN_END = re.compile(
+    r"exits successfully|[Tt]raining (?:is )?(?:complete|completed|finished|done)|max_(?:epochs|steps)=\d+.? reached|"
+    r"Init COMPLETE|[Ff]inished training|Saving (?:final|model)|\bdone\b",
+)
+_NUMBER = re.compile(r"\d+(?:[.,:e+-]*\d+)*")
+_OF_CPP = re.compile(
+    r"\[?[EWIF] ?(?P<month>\d{1,2})(?P<day>\d\d) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d(?:\.\d{1,6})?)"
+)
+_ISO = re.compile(r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T _](?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)")
+
+
+def shows_a_failure(text: str) -> bool:
+    """Whether this line alone shows that something failed: an error, an exit code, a signal, a broken connection."""
+    if _SHOWS_A_FAILURE.search(text) is None:
+        return False
+    return _MEANS_NOTHING.search(text) is None or _ALWAYS_A_FAILURE.search(text) is not None
+
+
+def explains_a_failure(text: str) -> bool:
+    """Whether this line, which shows no failure, can explain one."""
+    return _EXPLAINS.search(text) is not None
+
+
+def shows_work(text: str) -> bool:
+    """Whether this line reads like progress of a training: a step, a loss, a rate."""
+    return _AT_WORK.search(text) is not None
+
+
+def shows_health(text: str) -> bool:
+    """Whether this line shows a job at work or at a clean end."""
+    return _CLEAN_END.search(text) is not None or (any(map(str.isdigit, text)) and shows_work(text))
+
+
+def is_of_a_job(text: str) -> bool:
+    """Whether only a job of training or of torch.distributed writes such a line."""
+    return _OF_A_JOB.search(text) is not None
+
+
+def form_of(text: str) -> str:
+    """The line without its numbers and its bar: two lines of progress have the same form."""
+    return _NUMBER.sub("#", text.strip()[:300]).translate(_BARS)
+
+
+def time_of(stamp: str, text: str) -> tuple[float, str] | None:
+    """Seconds since the beginning of the year, and the clock as the line shows it; None where it shows none."""
+    found = _OF_CPP.match(text) or _ISO.search(stamp) or _ISO.search(text[:60])
+    if found is None:
+        return None
+    try:
+        moment = datetime(
+            2000, int(found["month"]), int(found["day"]), int(found["hour"]), int(found["minute"]), tzinfo=timezone.utc
+        )
+    except ValueError:
+        return None
+    seconds = (moment - datetime(2000, 1, 1, tzinfo=timezone.utc)).total_seconds() + float(found["second"])
+    return seconds, f"{found['hour']}:{found['minute']}:{found['second'][:2]}"
+
+
+_BARS = {ord(character): None for character in "█▏▎▍▌▋▊▉ #|-=>"}

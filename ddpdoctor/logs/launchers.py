@@ -1,0 +1,182 @@
+"""What launchers, schedulers, shells and the kernel write about the ends of processes: one event for each thing they say."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+MAX_TASKS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankEnded:
+    """A launcher names the rank that ended, and its exit code or -N for signal N."""
+
+    rank: int
+    code: int
+    launcher: str
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRankEnded:
+    """A launcher names the local rank that ended: the rank, where the job has one node."""
+
+    local_rank: int
+    code: int
+    launcher: str
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SomebodyEnded:
+    """A process of the job ended, and nothing shows which."""
+
+    code: int
+    launcher: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """The launcher ends this process because of another one."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfMemory:
+    """The kernel, a scheduler or a container runtime killed processes for memory: these, where it names them."""
+
+    pids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedFromOutside:
+    """A scheduler, a person or a closed terminal ended the job; `signal` is what the launcher received."""
+
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeveralNodes:
+    """The job has several nodes, so that a local rank is no rank."""
+
+
+Event: TypeAlias = RankEnded | LocalRankEnded | SomebodyEnded | Closing | OutOfMemory | EndedFromOutside | SeveralNodes
+
+_CLOSING = re.compile(
+    r"Sending process (\d+) closing signal SIG\w+|Unable to shutdown process (\d+) via|Killing subprocess (\d+)"
+)
+_TORCHRUN_FAILED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)")
+_SPAWNED_ENDED = re.compile(r"process (\d+) terminated with (?:signal (SIG[A-Z]+)|exit code (\d+))$")
+_LIGHTNING = re.compile(r"^\[rank: (\d+)\] Child process with PID (\d+) terminated with code (-?\d+)")
+_DEEPSPEED = re.compile(r" exits with return code = (-?\d+)$")
+_DIED_WITH = re.compile(r"^(?:subprocess\.)?CalledProcessError: .*died with <Signals\.(SIG[A-Z]+): \d+>")
+_NON_ZERO = re.compile(r"^(?:subprocess\.)?CalledProcessError: .*returned non-zero exit status (\d+)")
+_MPI_SIGNAL = re.compile(
+    r"(?:mpirun|prterun|mpiexec) noticed that process rank (\d+) with PID (\d+) .*exited on signal (\d+)"
+)
+_MPI_RANK = re.compile(r"^\s*Process name: \[\[?\d+,\d+\],(\d+)\]")
+_MPI_CODE = re.compile(r"^\s*Exit code:\s+(\d+)")
+_HYDRA_RANK = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT ")
+_HYDRA_END = re.compile(r"^=\s+(?:KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+))")
+_SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit code (\d+)|(\w.*))")
+_SHELL_KILLED = re.compile(
+    r"(?:line \d+: +|^\[\d+\]\+? +|^)(?:\d+ )?(Killed|Terminated|Segmentation fault|Aborted|Bus error)(?: +\(core "
+    r"dumped\))?(?:  +\S|$)"
+)
+_CONTAINER_CODE = re.compile(r"(?:terminated with|exited with code|Exit Code:|exit code) +(137|139|134|143)\b")
+_NODES = re.compile(
+    r"(?:--nnodes[= ]|\bnnodes[\"']?[:=] *[\"']?|max_nodes +: |num_nodes[=:] ?)(?:\d+:)?([2-9]|\d\d+)\b"
+)
+_HOSTS_OF_DEEPSPEED = re.compile(r"WORLD INFO DICT: \{'[^']+': \[[\d, ]*\], ")
+_CANCELLED = re.compile(
+    r"(slurmstepd|srun).*(CANCELLED|DUE TO (?:TIME LIMIT|PREEMPTION)|TIME LIMIT|PREEMPT)|Received \S+ death signal",
+    re.IGNORECASE,
+)
+_GOT_SIGNAL = re.compile(r"Received (?:Signals\.)?(\w+) death signal|SignalException: Process \d+ got signal: (\d+)")
+_OOM = re.compile(
+    r"oom[-_ ]kill|Out of memory: Killed|Memory cgroup out of memory|OUT_OF_MEMORY|: Out Of Memory|OOMKilled|"
+    r"killed due to (?:memory pressure|the node running low on memory)|Task was killed due to the node running low"
+)
+_KILLED_PID = re.compile(r"[Kk]illed process (\d+)")
+_WORDS_OF_SIGNALS = {
+    "Killed": -9, "Out Of Memory": -9, "Terminated": -15, "Segmentation fault": -11, "Aborted": -6, "Bus error": -7,
+}  # fmt: skip
+
+
+def events_of(text: str) -> Iterator[Event]:
+    """What a launcher or scheduler says in this line; nothing where it is not one of their lines."""
+    if found := _CLOSING.search(text):
+        yield Closing(pid=int(found[1] or found[2] or found[3]))
+    if _OOM.search(text):
+        yield OutOfMemory(pids=tuple(int(pid) for pid in _KILLED_PID.findall(text)))
+    if _NODES.search(text) or _HOSTS_OF_DEEPSPEED.search(text):
+        yield SeveralNodes()
+    if found := _GOT_SIGNAL.search(text):
+        yield EndedFromOutside(signal=_signal(found[1] or found[2]))
+    elif _CANCELLED.search(text):
+        yield EndedFromOutside()
+    yield from _ends(text)
+
+
+def _ends(text: str) -> Iterator[Event]:
+    if found := _TORCHRUN_FAILED.search(text):
+        yield LocalRankEnded(local_rank=int(found[2]), code=int(found[1]), pid=int(found[3]), launcher="torchrun")
+    elif found := _SPAWNED_ENDED.search(text):
+        code = -(_signal(found[2]) or 0) if found[2] else int(found[3])
+        yield RankEnded(rank=int(found[1]), code=code or 1, launcher="torch.multiprocessing")
+    elif found := _LIGHTNING.search(text):
+        yield LocalRankEnded(local_rank=int(found[1]), code=int(found[3]), pid=int(found[2]), launcher="Lightning")
+    elif found := _DEEPSPEED.search(text):  # the command that it quotes is the last one started, whichever ended
+        yield SomebodyEnded(code=int(found[1]), launcher="DeepSpeed")
+    elif (found := _DIED_WITH.search(text)) and _of_python(text):
+        yield SomebodyEnded(code=-(_signal(found[1]) or 0), launcher="torch.distributed.launch")
+    elif (found := _NON_ZERO.search(text)) and _of_python(text):
+        yield SomebodyEnded(code=int(found[1]), launcher="torch.distributed.launch")
+    elif found := _MPI_SIGNAL.search(text):
+        yield RankEnded(rank=int(found[1]), code=-int(found[3]), pid=int(found[2]), launcher="mpirun")
+    elif found := _SRUN.match(text):
+        code = int(found[2]) if found[2] else _WORDS_OF_SIGNALS.get(found[3].split(" (")[0], 1)
+        for task in _tasks(found[1]):
+            yield RankEnded(rank=task, code=code, launcher="Slurm")
+    elif found := _SHELL_KILLED.search(text):
+        yield SomebodyEnded(code=_WORDS_OF_SIGNALS[found[1]])
+    elif found := _CONTAINER_CODE.search(text):
+        yield SomebodyEnded(code=128 - int(found[1]))
+
+
+def rank_of_mpi(text: str) -> int | None:
+    """The rank in mpirun's `Process name: [[54321,1],3]`, before the line with its exit code."""
+    found = _MPI_RANK.match(text) or _HYDRA_RANK.match(text)
+    return int(found[1]) if found is not None else None
+
+
+def code_of_mpi(text: str) -> int | None:
+    """The code in mpirun's `Exit code:    1`, or -N in `KILLED BY SIGNAL: N`."""
+    if found := _HYDRA_END.match(text):
+        return -int(found[1]) if found[1] else int(found[2])
+    found = _MPI_CODE.match(text)
+    return int(found[1]) if found is not None else None
+
+
+def _of_python(text: str) -> bool:
+    """Whether the command is a rank's, and no tool that a rank started itself."""
+    return re.search(r"Command '\['[^']*(?:python|accelerate|torchrun|deepspeed)[^']*'", text) is not None
+
+
+def _signal(text: str) -> int | None:
+    if text.isdigit():
+        return int(text)
+    number = signal.Signals.__members__.get(text)
+    return int(number) if number is not None else None
+
+
+def _tasks(text: str) -> Iterable[int]:
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if low.isdigit():
+            yield from range(int(low), min(int(high) if high.isdigit() else int(low), int(low) + MAX_TASKS) + 1)

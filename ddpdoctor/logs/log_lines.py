@@ -1,0 +1,135 @@
+"""Lines of job logs without what launchers and collectors put before them, and the rank that each is of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor.logs.raw_lines import RawLine, is_newest_first, raw_lines, sample_of
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_TIME = re.compile(
+    r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP])? ?"
+)
+# `ERROR 04-15 00:31:11 [core.py:396] `, which vLLM puts before each line of a traceback
+_LOGGER = re.compile(
+    r"^(?:ERROR|WARNING|INFO|CRITICAL) (?P<time>\d\d-\d\d \d\d:\d\d:\d\d) \[?[\w./-]{1,80}:\d+\] ?(?=Traceback|  |"
+    r"[\w.]+(?:Error|Exception))"
+)
+_STREAM = re.compile(r"^(?:stderr|stdout): ")
+_TEE = re.compile(r"^\[(?!rank)[A-Za-z_.-]+?(\d+)(?:\|\d+)?\]: ?")
+_RAY = re.compile(
+    r"^\((?:[\w<>.:-]{1,80} )?(?:rank=(?P<rank>\d+) )?(?:pid=\d+|raylet)(?:, ip=[\w.:]+)?\)(?: \[repeated \d+x across "
+    r"cluster\])? ?"
+)
+# `node03: `, `worker-1  | `, `[pod/train-0/pytorch] `, `job/0 `: who collected the lines
+_LABEL = re.compile(
+    r"^(?:\[[\w./-]{1,80}\]|[\w./-]{1,80}(?:: ?| *\|)|[\w.-]{1,60}/\d+ )\s*"
+    r"(?=\[rank\d+\]:|\[default\d+\]:|Traceback \(most|  File \"|torch\.distributed\.\w+Error|\[[EWF] ?\d* |[EWI]\d{4} \d\d:)"
+)
+_RANK = re.compile(r"^\[(?:rank|RANK |Rank )(\d+)\]:? ?(?!NCCL|Watchdog|Some|To avoid)")
+# what C++ writes may stand behind a progress bar's unfinished line
+_RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
+_RANK_OF_WATCHDOG = re.compile(
+    r"(?=\[[EF] ProcessGroupNCCL\.cpp:\d+\] \[(?:PG [^\]]{0,60})?Rank (\d+)\])"
+)  # until torch 2.1
+_TWO_IN_ONE = re.compile(r"(?<=.)(?=\[rank\d+\]: )")
+_MPI = re.compile(r"^\[\d+,(\d+)\](?:<std(?:out|err)>)?: ?")
+_SLURM = re.compile(r"^ *(\d+): ?")
+_PATH_OF_TORCHRUN = re.compile(r"attempt_(\d+)/(\d+)/std(?:out|err)\.log$")
+_PATH_OF_RANK = re.compile(r"(?:^|[^a-z])rank[_\-.]?(\d+)(?!\d)", re.IGNORECASE)
+_PATH_OF_SLURM = re.compile(r"slurm-\d+[_.-](\d+)\.(?:out|err|log)$")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line as its rank wrote it."""
+
+    rank: int | None
+    """The rank; None where neither the line nor the file's name shows it."""
+    text: str
+    """The line without prefixes and escape sequences."""
+    marked: bool = False
+    """Whether torch itself put the rank before it, as it does with the traceback that ends a rank."""
+    number: int = 0
+    """The line's number in its file, from 1."""
+    stamp: str = ""
+    """The time that stood before the line, as it was written; empty where there was none."""
+    suspect: bool = True
+    """Whether it holds a word that lines of failures hold."""
+    collected: bool = False
+    """Whether a launcher or collector with several processes put a mark before it."""
+
+
+def lines_of(path: Path) -> Iterator[LogLine]:
+    """The lines of the log at `path`, one at a time: the file may be larger than memory, and hold any bytes.
+
+    Of a large log only the lines near a word that failures use are read, beside the first and the last ones. A log that is
+    printed newest first is read from its end.
+    """
+    by_name = rank_of_log(path)
+    sample = sample_of(path)
+    labelled = _is_labelled(sample)
+    for raw in raw_lines(path, backwards=is_newest_first(sample)):
+        yield from _lines(raw, by_name, labelled=labelled)
+
+
+def rank_of_log(path: Path) -> int | None:
+    """The rank that a log's name tells: torchrun's `attempt_0/3/stderr.log`, `rank_3.log`, Slurm's `slurm-4242_3.out`."""
+    name = path.as_posix()
+    if found := _PATH_OF_TORCHRUN.search(name):
+        return int(found[2])
+    found = (
+        _PATH_OF_RANK.search(path.name) or _PATH_OF_SLURM.search(path.name) or _PATH_OF_RANK.search(path.parent.name)
+    )
+    return int(found[1]) if found else None
+
+
+def _lines(raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[LogLine]:
+    text = raw.data.decode("utf-8", "replace")
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if text.count("[rank") > 1:
+        for part in _TWO_IN_ONE.split(text):
+            yield _line(part, raw, by_name, labelled=labelled)
+    else:
+        yield _line(text, raw, by_name, labelled=labelled)
+
+
+def _line(text: str, raw: RawLine, by_name: int | None, *, labelled: bool) -> LogLine:
+    number, suspect = raw.number, raw.suspect
+    rank, stamp, collected = by_name, "", False
+    if labelled and (found := _SLURM.match(text)):
+        rank, text = int(found[1]), text[found.end() :]
+    if found := _TIME.match(text):
+        stamp, text = found[0], text[found.end() :]
+    elif found := _LOGGER.match(text):
+        stamp, text = found["time"], text[found.end() :]
+    text = _LABEL.sub("", text, count=1)
+    for pattern in (_MPI, _TEE):
+        if found := pattern.match(text):
+            rank, text = int(found[1]) if rank is None else rank, text[found.end() :]
+    if text[:1] == "(" and (found := _RAY.match(text)):
+        collected, text = True, text[found.end() :]
+        rank = int(found["rank"]) if found["rank"] and rank is None else rank
+        if found := _TIME.match(text):
+            stamp, text = found[0], text[found.end() :]
+        elif found := _LOGGER.match(text):
+            stamp, text = found["time"], text[found.end() :]
+    text = _STREAM.sub("", _LABEL.sub("", text, count=1), count=1)
+    if found := _RANK.match(text) or _RANK_OF_CPP.search(text):
+        text = text[found.end() :]
+        return LogLine(
+            int(found[1]), text, marked=True, number=number, stamp=stamp, suspect=suspect, collected=collected
+        )
+    if rank is None and (found := _RANK_OF_WATCHDOG.search(text)):
+        rank, text = int(found[1]), text[found.start() :]
+    return LogLine(rank, text, number=number, stamp=stamp, suspect=suspect, collected=collected)
+
+
+def _is_labelled(sample: list[bytes]) -> bool:
+    """Whether `srun --label` put the task's number before every line."""
+    filled = [line.decode("utf-8", "replace") for line in sample if line.strip()]
+    return bool(filled) and all(map(_SLURM.match, filled))

@@ -1,0 +1,191 @@
+"""The lines of a log file that can matter, as bytes: all of a small file, of a large one those near words of failures.
+
+A log of a gigabyte is read once. Its ordinary lines differ in their numbers alone: of each form one line is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+SMALL_BYTES = 4 << 20  # a file up to this size is read line by line
+BLOCK_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 14  # of a longer line its beginning, and the surroundings of each word of a failure
+SAMPLED_LINES = 200  # of the beginning and the end of a large file
+LINES_BEFORE = 4  # a message's first lines may hold none of the words
+LINES_AFTER = 80  # a message of several lines among those of other ranks, and progress that shows that the job went on
+MAX_FORMS = 20_000
+MAX_FORM_BYTES = 400
+MAX_REST_BYTES = 4 << 20
+MAX_PER_FORM = 5_000  # lines that differ in their numbers alone: as many ranks may say the same
+_WORDS = re.compile(
+    rb"rror|ERROR|CRITICAL|FATAL|xcept|Traceback|File \"|WARN|ailed|ailure|FAIL|imed out|imeout|ignal|SIG|illed|exit|Exit|"
+    rb"onnect|Fatal|bort|erminate|egmentation|ut of memory|Out Of Memory|OOM|oom|ssert|died|worker_count|o space|StorageFull|"
+    rb"quota|tale file|CANCELLED|PREEMPT|TIME LIMIT|Xid|fallen off|Duplicate GPU|Last |cannot be|address|Address|EADDR|uda |CUDA|"
+    rb"NCCL_|nccl[A-Z]|\(Pdb\)|grad for rank|calculating loss|arguments|what\(\):|enforce|core dumped|code|Broken|No route|"
+    rb"Heartbeat|stuck|barrier|not compatible|run_id|rdzv|MEMBER|IFNAME|Memory file|Process|world_size|WORLD_SIZE|nnodes|"
+    rb"Root Cause|Failures|rank  |TERMINATION|SIGNAL|"
+    rb"bus |Bus |attributes|inconsistent|mismatch|bootstrapping|Safe importing|oo many open|exits"
+)
+_WORDS_OF_LONG_LINES = (
+    b"rror: ",
+    b"Traceback (most",
+    b"NCCL WARN",
+    b"Watchdog caught",
+    b"exitcode",
+    b"No space left",
+    b"out of memory",
+)
+_NUMBERS = b"0123456789.,:+-"
+_HEAD = b"Traceback (most recent call last):"
+_FRAME = re.compile(rb'^\W{0,12}File "[^"]+", line \d+')
+_CLOCK = re.compile(rb"\d{4}-\d\d-\d\d[T _]\d\d:\d\d:\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """One line without its end, and its number in the file, from 1."""
+
+    number: int
+    data: bytes
+    suspect: bool = True
+    """Whether it holds a word that lines of failures hold."""
+
+
+def raw_lines(path: Path, *, backwards: bool = False) -> Iterator[RawLine]:
+    """The lines of the file at `path` that can matter. A carriage return ends a line, as a progress bar's update does.
+
+    `backwards`: the last line first, of a small file.
+    """
+    with path.open("rb") as stream:
+        if not _is_larger(stream):
+            lines = [*_lines_of(stream.read(), 1)]
+            yield from reversed(lines) if backwards else lines
+        else:
+            yield from _notable(stream)
+
+
+def _is_larger(stream: BinaryIO) -> bool:
+    """Whether the file is too large to be looked at line by line."""
+    size = stream.seek(0, 2)
+    stream.seek(0)
+    return size > SMALL_BYTES
+
+
+def sample_of(path: Path) -> list[bytes]:
+    """The first lines of the file."""
+    with path.open("rb") as stream:
+        return [stream.readline(MAX_LINE_BYTES) for _ in range(SAMPLED_LINES)]
+
+
+def is_newest_first(sample: list[bytes]) -> bool:
+    """Whether the lines are printed from the last to the first, as web consoles do: their times or their tracebacks say so."""
+    times = [found[0] for line in sample if (found := _CLOCK.search(line))]
+    falls = sum(later < earlier for earlier, later in pairwise(times))
+    rises = sum(later > earlier for earlier, later in pairwise(times))
+    lines = [line.rstrip() for line in sample if line.strip()]
+    down = up = 0
+    for before, line, after in zip([b"", *lines], lines, [*lines[1:], b""], strict=False):
+        if line.endswith(_HEAD):
+            up += bool(_FRAME.match(before)) and not _FRAME.match(after)
+            down += bool(_FRAME.match(after))
+        elif _FRAME.match(line):
+            code_before = (
+                bool(before) and not _FRAME.match(before) and before[:1] in b" \t" and not before.endswith(_HEAD)
+            )
+            code_after = bool(after) and not _FRAME.match(after) and after[:1] in b" \t"
+            up += code_before and not code_after
+            down += code_after and not code_before
+    return (falls > 2 * rises and falls >= 2) or (up > down and up >= 1 and not rises > falls)
+
+
+def _lines_of(data: bytes, number: int) -> Iterator[RawLine]:
+    for line in data.split(b"\n"):
+        yield from _parts_of(line, number)
+        number += 1
+
+
+def _parts_of(line: bytes, number: int) -> Iterator[RawLine]:
+    """A line as it stands, each state of a progress bar for itself, and of a very long line its pieces."""
+    for part in line.rstrip(b"\r").split(b"\r") if b"\r" in line else (line,):
+        for piece in (part,) if len(part) <= MAX_LINE_BYTES else _pieces(part):
+            yield RawLine(number, piece, _WORDS.search(piece) is not None)
+
+
+def _pieces(line: bytes) -> Iterator[bytes]:
+    """Of a very long line the beginning, and windows around words of failures, in order."""
+    yield line[:MAX_LINE_BYTES]
+    done = MAX_LINE_BYTES
+    for position in sorted(found for word in _WORDS_OF_LONG_LINES if (found := line.find(word, MAX_LINE_BYTES)) >= 0):
+        if position >= done:
+            start = max(done, position - 400)
+            done = start + 4096
+            yield line[start:done]
+
+
+def _is_suspect(line: bytes) -> bool:
+    if len(line) > MAX_LINE_BYTES:
+        return any(word in line for word in _WORDS_OF_LONG_LINES)
+    return _WORDS.search(line) is not None
+
+
+def _notable(stream: BinaryIO) -> Iterator[RawLine]:
+    """Of a large file the neighbourhoods of suspect lines, and its first and last lines.
+
+    A line whose form (without its numbers) was looked at before and is not suspect is passed over; so is a suspect form that
+    was met thousands of times.
+    """
+    harmless: set[bytes] = set()
+    suspect: dict[bytes, int] = {}
+    before: deque[tuple[int, bytes]] = deque(maxlen=LINES_BEFORE)
+    after, number, last = SAMPLED_LINES, 0, -1
+    lines: list[bytes] = []
+    for lines in _blocks(stream):
+        for line in lines:
+            number += 1
+            form = line[:MAX_FORM_BYTES].translate(None, _NUMBERS)
+            if form in harmless and not after and len(line) <= MAX_FORM_BYTES:
+                continue
+            is_suspect = form not in harmless and _is_suspect(line)
+            if is_suspect:
+                suspect[form] = (
+                    suspect.get(form, 0) + 1 if form in suspect or len(suspect) < MAX_FORMS else MAX_PER_FORM
+                )
+                if suspect[form] > MAX_PER_FORM:
+                    continue
+                for earlier, data in before:
+                    if earlier > last:
+                        yield from _parts_of(data, earlier)
+                before.clear()
+                after = max(after, LINES_AFTER)
+            elif len(harmless) < MAX_FORMS and len(line) <= MAX_FORM_BYTES:
+                harmless.add(form)
+            if after or is_suspect:
+                after = max(0, after - 1)
+                last = number
+                yield from _parts_of(line, number)
+            else:
+                before.append((number, line))
+    for place, line in enumerate(lines[-SAMPLED_LINES:], number - min(SAMPLED_LINES, len(lines)) + 1):
+        if place > last:
+            yield from _parts_of(line, place)
+
+
+def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """Whole lines, a block at a time; a line that is longer than several blocks comes in parts."""
+    rest = b""
+    while block := stream.read(BLOCK_BYTES):
+        lines = (rest + block).split(b"\n") if rest else block.split(b"\n")
+        rest = lines.pop()
+        if len(rest) > MAX_REST_BYTES:
+            lines.append(rest)
+            rest = b""
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]

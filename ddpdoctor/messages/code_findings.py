@@ -1,0 +1,62 @@
+"""Findings about lines of training code: where, the chain of reasons, and what a run would show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ddpdoctor.evidence.training_code import Call, Guard, Origin, Place
+from ddpdoctor.model import Finding, Measure, Rule, Severity, Where
+
+
+def code_finding(
+    rule: Rule,
+    message: str,
+    *places: Place,
+    because: Origin | None = None,
+    notes: Sequence[str] = (),
+    remedy: str | None = None,
+    severity: Severity | None = None,
+    measured: Mapping[str, Measure] | None = None,
+) -> Finding:
+    """A finding at `places`, the guilty line first; `because` adds the chain from a value to what it comes from."""
+    found = rule.finding(
+        message,
+        where=[where(place) for place in places],
+        details=[*notes, *(chain(because) if because is not None else ())],
+        remedy=remedy,
+        severity=severity,
+    )
+    return replace(found, measured=measured) if measured else found
+
+
+def where(place: Place, note: str = "") -> Where:
+    """A line of code as a finding shows it."""
+    return Where(rank=None, file=place.file, line=place.line, function=place.function, note=note, column=place.column)
+
+
+def chain(origin: Origin) -> list[str]:
+    """`because rank = int(os.environ["RANK"]) (train.py:12)`, one line per step."""
+    return [f"because {link.text} ({link.file}:{link.line})" for link in origin.why]
+
+
+def guarded(guard: Guard) -> str:
+    """How a test decides about a line: ``inside `if rank == 0` (line 12)``."""
+    if guard.form == "decorator":
+        return f"in a function under {guard.test}"
+    if guard.form == "else":
+        return f"in the `else` of `if {guard.test}` (line {guard.line})"
+    if guard.form == "after":
+        return f"after `if {guard.test}` (line {guard.line}) has left"
+    word = {"case": "match", "and": "if", "or": "if not"}.get(guard.form, guard.form)
+    return f"inside `{word} {guard.test}` (line {guard.line})"
+
+
+def short(call: Call) -> str:
+    """The name of what is called, as people say it: `all_reduce`, `barrier`."""
+    return call.name.rpartition(".")[2]
+
+
+def through(calls: Iterable[Call]) -> list[str]:
+    """One line for each call on the way to the one that counts."""
+    return [f"through {short(call)}() at {call.place.file}:{call.place.line}" for call in calls]

@@ -1,0 +1,49 @@
+"""How a divergence is reported: since which step, which tensors, where in the user's code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ddpdoctor.analysis.replicas.divergence import Diverged, Divergences
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.model import Finding, Rule, Severity, Where
+
+SHOWN = 3
+
+
+def some_of(tensors: Sequence[str], total: int, noun: str) -> str:
+    """`4 of 18 parameters (a.weight, b.weight, ...)`."""
+    shown = ", ".join(tensors[:SHOWN]) + (", ..." if len(tensors) > SHOWN else "")
+    return f"{len(tensors)} of {total} {noun} ({shown})"
+
+
+def when(found: Diverged, divergences: Divergences) -> str:
+    """`at step 3 of 40`."""
+    return f"at step {found.step} of {divergences.steps}"
+
+
+def where(lines: Mapping[int, Frame], culprits: Sequence[int], note: str = "") -> tuple[Where, ...]:
+    """The user's lines, culprits first."""
+    ordered = sorted(lines, key=lambda rank: (rank not in culprits, rank))
+    return tuple(Where.at(lines[rank], rank=rank, note=note) for rank in ordered)
+
+
+def finding(
+    rule: Rule,
+    found: Diverged,
+    message: str,
+    *,
+    tensors: Sequence[str] = (),
+    cause: str = "",
+    note: str = "",
+    remedy: str | None = None,
+    severity: Severity | None = None,
+    numbers: Mapping[str, float] | None = None,
+) -> Finding:
+    """The finding of `rule` about `found`, with its ranks and lines; `numbers` are those of the message, for machines."""
+    plain = rule.finding(
+        message, ranks=found.ranks, where=where(found.lines, found.ranks, note), remedy=remedy, severity=severity,
+        step=found.step, tensors=list(tensors), cause=cause,
+    )  # fmt: skip
+    return replace(plain, measured={**plain.measured, **(numbers or {})})

@@ -1,0 +1,6 @@
+"""Reasons for which several rules could not look."""
+
+from __future__ import annotations
+
+NO_DUMP_AND_NO_EXIT = "no flight-recorder dump and no exit status of any rank"
+ONE_HOST = "only one host: there is nothing to compare it with"

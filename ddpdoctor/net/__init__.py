@@ -1,0 +1,1 @@
+"""How the nodes of `ddpdoctor net` meet, take turns and measure each other."""

@@ -1,0 +1,125 @@
+"""The way of one node to the rendezvous at MASTER_ADDR and MASTER_PORT, step by step, and the store behind it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ddpdoctor.evidence.links import MasterOutcome, MasterProbe
+from ddpdoctor.net.link_test import connect_outcome, words
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import TCPStore
+
+CONNECT_SECONDS = 2.0
+RETRY_SECONDS = 0.2
+STORE_SECONDS = 6.0  # a store answers in milliseconds; a stranger that accepts and says nothing never does
+ANSWER_BYTES = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """Where the way ended; the store is there only where `probe.outcome` is `joined`."""
+
+    probe: MasterProbe
+    store: TCPStore | None = None
+
+
+def host_store(port: int) -> TCPStore:
+    """A store that listens on `port` of this host, as rank 0 of a job opens it.
+
+    Raises:
+        RuntimeError: the port is taken.
+    """
+    from torch._C._distributed_c10d import TCPStore
+
+    return TCPStore(
+        "localhost",
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        timeout=timedelta(seconds=STORE_SECONDS),
+        use_libuv=True,
+    )
+
+
+def reach(addr: str, port: int, *, until: float) -> Reached:
+    """Resolve, connect, and speak to the store; what fails is tried again until `until`: the master may be late."""
+    start = time.monotonic()
+    outcome: MasterOutcome = "filtered"
+    detail = ""
+    while True:
+        try:
+            socket.create_connection((addr, port), timeout=CONNECT_SECONDS).close()
+        except socket.gaierror as error:
+            outcome, detail = "unresolved", str(error.strerror)
+        except OSError as error:
+            kind = connect_outcome(error)
+            outcome = (
+                "refused" if kind in {"refused", "reset"} else "unreachable" if kind == "unreachable" else "filtered"
+            )
+            detail = words(error)
+        else:
+            return _speak(addr, port, start)
+        if time.monotonic() > until:
+            seconds = time.monotonic() - start
+            return Reached(probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, seconds=seconds))
+        time.sleep(RETRY_SECONDS)
+
+
+def _speak(addr: str, port: int, start: float) -> Reached:
+    """Open the store in a thread that may be left behind: a stranger may keep it waiting for ever."""
+    answers: list[TCPStore | Exception] = []
+    speaking = threading.Thread(target=lambda: answers.append(_open(addr, port)), daemon=True)
+    speaking.start()
+    speaking.join(STORE_SECONDS + 1)
+    seconds = time.monotonic() - start
+    if answers and not isinstance(answers[0], Exception):
+        probe = MasterProbe(addr=addr, port=port, outcome="joined", seconds=seconds)
+        return Reached(probe=probe, store=answers[0])
+    said = _ask_stranger(addr, port)
+    detail = (
+        _decoded(str(answers[0])) if answers else f"accepts the connection, but sends nothing for {STORE_SECONDS:g} s"
+    )
+    outcome: MasterOutcome = "foreign" if answers or said else "silent"
+    return Reached(
+        probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, answer=said, seconds=seconds)
+    )
+
+
+def _open(addr: str, port: int) -> TCPStore | Exception:
+    from torch._C._distributed_c10d import TCPStore
+
+    try:
+        return TCPStore(addr, port, is_master=False, timeout=timedelta(seconds=STORE_SECONDS), use_libuv=True)
+    except Exception as error:  # noqa: BLE001 - torch raises several kinds; each is an answer
+        return error
+
+
+def _decoded(message: str) -> str:
+    """Torch prints the four bytes that it got as a number: `Got: 1347703880` is `HTTP`."""
+    found = re.search(r"Got: (\d+)", message)
+    if found is None:
+        return message.splitlines()[0][:ANSWER_BYTES]
+    raw = struct.pack("<I", int(found[1]) & 0xFFFFFFFF)
+    return f"answered with the bytes {raw.decode('ascii', errors='backslashreplace')!r}"
+
+
+def _ask_stranger(addr: str, port: int) -> str | None:
+    """The first line that a stranger says, of itself or to an HTTP request."""
+    for question in (b"", b"GET / HTTP/1.0\r\n\r\n"):
+        try:
+            with socket.create_connection((addr, port), timeout=1.0) as connection:
+                connection.sendall(question)
+                said = connection.recv(ANSWER_BYTES).decode("ascii", errors="backslashreplace").strip()
+        except OSError:
+            continue
+        if said:
+            return said.splitlines()[0]
+    return None

@@ -1,0 +1,132 @@
+"""What the agents of a job wrote: which process is which rank, how far it came, what it called and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor.agent.inside.schema.call_ring import HEADER_BYTES, NO_RANK, Header
+from ddpdoctor.agent.inside.schema.call_texts import Joining
+from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure, ThreadFailure
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import RankError, StepCount, ThreadError, ThreadErrors
+from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
+from ddpdoctor.ranks.call_log_reader import CallLog
+from ddpdoctor.ranks.call_ring_reader import read_header, read_records
+from ddpdoctor.ranks.call_texts_reader import read_texts
+from ddpdoctor.ranks.json_records import read_json, read_json_lines
+from ddpdoctor.ranks.written_errors import error_of, frame_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankProcess:
+    """One rank of the job on this host, as its agent wrote it down."""
+
+    directory: Path
+    pid: int
+    header: Header
+
+    @property
+    def rank(self) -> int:
+        """Its rank in the job."""
+        return self.header.rank
+
+    def file(self, suffix: str) -> Path:
+        """The rank's file `PID.suffix`."""
+        return self.directory / f"{self.pid}.{suffix}"
+
+    def steps(self) -> StepCount:
+        """How far it came."""
+        return StepCount(forwards=self.header.forwards or None, steps=self.header.steps)
+
+    def call_log(self) -> CallLog:
+        """What it called, as far as its ring still holds it."""
+        return CallLog(read_records(_bytes(self.file("ring"))), read_texts(_bytes(self.file("texts"))))
+
+    def error(self) -> tuple[RankError, float] | None:
+        """The error that it recorded first, and when; None where it recorded none."""
+        found = read_json(RankFailure, _bytes(self.file("error")))
+        return (error_of(found.error), found.at) if found is not None else None
+
+    def thread_errors(self) -> tuple[ThreadErrors, ...]:
+        """The errors that ended threads of it; nothing where there were none."""
+        found = read_json_lines(ThreadFailure, _bytes(self.file("threads")))
+        each = tuple(ThreadError(thread=one.thread, error=error_of(one.error)) for one in found)
+        return (ThreadErrors(each=each),) if each else ()
+
+    def debug(self) -> str | None:
+        """TORCH_DISTRIBUTED_DEBUG as the rank had it when it joined, or None where it was not set."""
+        joining = self._joining()
+        return (joining.debug or None) if joining is not None else None
+
+    def rendezvous(self) -> str | None:
+        """Where its `init_process_group` looks for the other ranks, as `HOST:PORT`; None where that is not known."""
+        joining = self._joining()
+        return (joining.rendezvous or None) if joining is not None else None
+
+    def _joining(self) -> Joining | None:
+        return read_texts(_bytes(self.file("texts"))).joining
+
+    def recorder(self) -> bytes | None:
+        """The flight recorder as the rank kept it at its end, or None where it could not."""
+        try:
+            return self.file("recorder").read_bytes()
+        except OSError:
+            return None
+
+    def crash(self) -> tuple[Frame, ...]:
+        """Where Python was when a fault in native code ended the rank, innermost first; empty without one."""
+        threads = from_faulthandler(_bytes(self.file("crash")).decode(errors="replace"))
+        return next((thread.frames for thread in threads if thread.main), ())
+
+    def left_at(self) -> float | None:
+        """When the interpreter of the rank came to its end in order (whatever its exit code), or None."""
+        left = read_json(Left, _bytes(self.file("left")))
+        return left.at if left is not None else None
+
+    def left_by(self) -> tuple[Frame, ...]:
+        """Where the main thread called `sys.exit` without a failure, innermost first; empty where it did not."""
+        left = read_json(Left, _bytes(self.file("left")))
+        return tuple(map(frame_of, left.called)) if left is not None else ()
+
+
+def find_ranks(directory: Path) -> tuple[RankProcess, ...]:
+    """The ranks whose agents write to `directory`, in order; of a rank that was restarted the latest process.
+
+    A process with the launcher and local rank of an earlier one has replaced it, whatever the ranks of the two.
+
+    Raises:
+        OtherVersionError: the agent of a rank is that of another version of ddpdoctor.
+    """
+    ages: dict[RankProcess, tuple[int, float]] = {}
+    for ring in directory.glob("*.ring"):
+        header = read_header(_bytes(ring, HEADER_BYTES), f"the call ring of process {ring.stem}")
+        if header is not None and header.rank >= 0 and ring.stem.isdigit():
+            process = RankProcess(directory=directory, pid=int(ring.stem), header=header)
+            ages[process] = (header.restart, ring.stat().st_ctime)
+    oldest_first = sorted(ages, key=ages.__getitem__)
+    youngest = {_slot(process): process for process in oldest_first}
+    latest = {process.rank: process for process in oldest_first if youngest[_slot(process)] is process}
+    return tuple(latest[rank] for rank in sorted(latest))
+
+
+def _slot(process: RankProcess) -> tuple[int, int]:
+    """What a process shares with the one that it replaced: its launcher and local rank, or its rank where none is set."""
+    header = process.header
+    return (0, header.rank) if header.local_rank == NO_RANK else (header.launcher, header.local_rank)
+
+
+def ended_processes(directory: Path) -> dict[int, ExitCode]:
+    """By pid, the processes of the job that some Python parent collected."""
+    found: dict[int, ExitCode] = {}
+    for ended in read_json_lines(ExitCode, _bytes(directory / "exits")):
+        found.setdefault(ended.pid, ended)
+    return found
+
+
+def _bytes(path: Path, most: int = -1) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError:
+        return b""

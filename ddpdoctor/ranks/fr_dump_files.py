@@ -1,0 +1,195 @@
+"""Files that hold flight-recorder dumps: which they are, whose rank, and what is in them, without trusting one of them.
+
+Hundreds of them are read by as many processes as there are processors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import io
+import multiprocessing
+import os
+import pickle
+import re
+import resource
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from ddpdoctor.engine import all_checks
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.ranks.fr_parser import record_of
+
+MAX_DUMP_BYTES = 1 << 30  # a full ring of 20,000 entries with stacks of their own is 100 MB
+MEMORY_FOR_A_BYTE = 60  # measured: 12 bytes of containers for a byte of dump; five times that is left for odd ones
+MEMORY_FOR_ANY = 512 << 20
+
+WORTH_IT = 64  # files from which starting processes costs less than it saves
+AT_ONCE = 16  # files for one process at a time: what ranks share is then sent back once
+MAX_PROCESSES = 16
+PR_SET_PDEATHSIG = 1
+
+_RANK = re.compile(r"rank[_\-.]?(\d+)(?!\d)", re.IGNORECASE)
+_NUMBER = re.compile(r"(\d+)(?!.*\d)")
+
+
+class _Containers(pickle.Unpickler):
+    """An unpickler that knows builtin containers and scalars: whatever a file asks for, no code of anybody runs."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Refuse: a dump needs no class and no function."""
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no dump needs: it is refused")
+
+    def persistent_load(self, pid: object) -> NoReturn:  # noqa: ARG002 - the name and its place are pickle's
+        """Refuse: a dump refers to nothing outside itself."""
+        raise pickle.UnpicklingError("it refers to an object outside of the file: it is refused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """One file's record and the rank whose it is."""
+
+    path: Path
+    rank: int
+    record: FlightRecord
+
+
+def looks_like_dump(head: bytes) -> bool:
+    """Whether a file that begins with `head` may be a flight-recorder dump, in pickle or JSON."""
+    if head[:1] == b"\x80":
+        return True
+    return head.lstrip()[:1] == b"{" and any(
+        key in head for key in (b'"pg_config"', b'"entries"', b'"comm_lib_version"')
+    )
+
+
+def read_dump(path: Path) -> Dump:
+    """The dump in the file at `path`, its rank read from the name.
+
+    Raises:
+        UndecidedError: the file cannot be read, is damaged, is hostile, or its name contains no rank; says which file.
+    """
+    try:
+        data = _bytes_of(path)
+        with _no_garbage_collection():
+            record = record_of(decode(data), taken_at=path.stat().st_mtime)
+        return Dump(path=path, rank=rank_of(path), record=record)
+    except OSError as error:
+        raise UndecidedError(f"{path} cannot be read: {error.strerror}") from None
+    except UndecidedError as error:
+        raise UndecidedError(f"{path}: {error.message}", hint=error.hint) from None
+
+
+def read_dumps(files: Sequence[Path]) -> Iterator[Dump | UndecidedError]:
+    """Each file's dump, or what is wrong with it, in order."""
+    processes = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
+    if len(files) < WORTH_IT or processes < 2:
+        yield from map(_read, files)
+        return
+    chunks = [files[start : start + AT_ONCE] for start in range(0, len(files), AT_ONCE)]
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(processes, mp_context=fork, initializer=_end_with_parent) as pool:
+        reading = pool.map(_read_all, chunks)
+        all_checks()  # imported while the processes read, it costs no time
+        for found in reading:
+            yield from found
+
+
+def _read_all(files: Sequence[Path]) -> list[Dump | UndecidedError]:
+    return [_read(file) for file in files]
+
+
+def _read(file: Path) -> Dump | UndecidedError:
+    try:
+        return read_dump(file)
+    except UndecidedError as error:
+        return UndecidedError(error.message)
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _bytes_of(path: Path) -> bytes:
+    size = path.stat().st_size
+    if size > MAX_DUMP_BYTES:
+        raise UndecidedError(f"it has {size} bytes; a dump has at most {MAX_DUMP_BYTES}")
+    return path.read_bytes()
+
+
+def decode(data: bytes) -> Any:  # noqa: ANN401 - containers and scalars of any shape
+    """The containers and scalars in a pickle or a JSON text.
+
+    Raises:
+        UndecidedError: it is neither, it is cut off, it asks for code to be run, or it wants absurd amounts of memory.
+    """
+    if not data:
+        raise UndecidedError("it is empty")
+    with _memory_at_most(MEMORY_FOR_ANY + MEMORY_FOR_A_BYTE * len(data)):
+        try:
+            if data[:1] == b"\x80":
+                return _Containers(io.BufferedReader(io.BytesIO(data))).load()  # that can peek: 3x faster
+            return msgspec.json.decode(data)
+        except MemoryError:
+            raise UndecidedError(
+                f"it wants far more memory than its {len(data)} bytes can need: it is refused"
+            ) from None
+        except EOFError:
+            raise UndecidedError(f"it is cut off after {len(data)} bytes") from None
+        except pickle.UnpicklingError as error:
+            cut = "truncated" in str(error) or "exhausted" in str(error)
+            raise UndecidedError(f"it is cut off after {len(data)} bytes" if cut else str(error)) from None
+        except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
+            raise UndecidedError(f"it is neither a pickle nor JSON ({str(error)[:100]})") from None
+
+
+def rank_of(path: Path) -> int:
+    """The rank in a file's name: behind the word `rank`, or the last number; else in the nearest folder's name.
+
+    Raises:
+        UndecidedError: no name tells it.
+    """
+    for name in (path.stem if path.suffix in {".json", ".pkl", ".pickle", ".bin"} else path.name, path.parent.name):
+        found = _RANK.search(name) or _NUMBER.search(name)
+        if found:
+            return int(found[1])
+    raise UndecidedError("its name contains no rank", hint="name it rank_N, as in nccl_trace_rank_3")
+
+
+@contextmanager
+def _memory_at_most(extra: int) -> Iterator[None]:
+    """Make allocations beyond `extra` bytes more than now fail with MemoryError, instead of ending the machine."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = _address_space() + extra
+    unlimited = resource.RLIM_INFINITY
+    lowered = wanted if soft == unlimited else min(soft, wanted)
+    resource.setrlimit(resource.RLIMIT_AS, (lowered, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _address_space() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    return pages * resource.getpagesize()
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Containers and scalars from a file hold no cycles worth looking for, and the search costs a quarter of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,329 @@
+"""A decoded flight-recorder dump into a `FlightRecord`: NCCL or gloo, from pickle or JSON, versions 2.0 to 2.10."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from marshal import dumps
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
+
+VERSIONS = re.compile(r"2\.\d{1,2}")
+T = TypeVar("T")
+# columns that are kept to be shared: ranks differ little, and a job of thousands must not be kept twice
+SHARED = 1 << 10
+MARSHAL_VERSION = 2  # the last in which equal content always gives equal bytes
+MAX_RANKS_TEXT = 2_000_000  # the list of 200,000 ranks; a longer one is not of this world
+BACKENDS_THAT_NEVER_COMPLETE = ("gloo",)  # their entries stay `scheduled`; `retired` is all they say
+
+END_OF_BATCH = "coalesced"  # closes calls that were issued as one
+
+_ADDED_LATER = {"process_group": ("", ""), "pg_id": 0, "is_p2p": None, "timeout_ms": None, "frames": ()}
+_CONTENT = ("process_group", "pg_id", "profiling_name", "is_p2p", "timeout_ms")
+_TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
+_PEERS = re.compile(r"(?:send (?P<from>\d+)->(?P<to>\d+)|recv (?P<at>\d+)<-(?P<of>\d+))")
+_LIST_OF_NUMBERS = re.compile(r"""["'\[]*[\d, ]*[\]"']*""")  # some writers quote it
+_NUMBER = re.compile(r"\d+")
+_STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.DONE}
+
+
+def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord:  # noqa: ANN401 - hostile until parsed
+    """The record in a dump that has been decoded to containers and scalars, by whichever door it came.
+
+    Raises:
+        UndecidedError: it is no dump, or not of a version that we read; the message says what is wrong with it.
+    """
+    if not isinstance(document, Mapping) or not isinstance(document.get("version"), str):
+        raise UndecidedError('it is not a flight-recorder dump: it has no "version"')
+    if not VERSIONS.fullmatch(document["version"]):
+        raise UndecidedError(f"it is a dump of version {document['version'][:20]!r}; 2.0 to 2.10 can be read")
+    entries = document.get("entries", [])
+    if not isinstance(entries, list) or not set(map(type, entries)) <= {dict}:
+        raise UndecidedError("its entries are not a list of records")
+    try:
+        return _parsed(document, entries, taken_at)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise UndecidedError(f"its entries are damaged ({type(error).__name__}: {str(error)[:100]})") from None
+
+
+def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at: float | None) -> FlightRecord:
+    if entries and not entries[0].keys() >= _ADDED_LATER.keys() | {*_TENSORS}:
+        entries = [{**_ADDED_LATER, **dict.fromkeys(_TENSORS, ()), **entry} for entry in entries]
+    kinds, firsts = _kinds(entries)
+    calls, call_of = _distinct(entries[first] for first in firsts)
+    frames, stacks, stack_of = _stacks(entries[first]["frames"] for first in firsts)
+    groups: dict[tuple[str, str, str], int] = {}
+    parsed = _shared(tuple(_call(entry, groups) for entry in calls))
+    call = _shared(tuple(map(call_of.__getitem__, kinds)))
+    known = _groups(groups, calls, document)
+    seq = _shared(_sequence(entries, calls, parsed, call))
+    return FlightRecord(
+        version=document["version"],
+        taken_at=taken_at,
+        groups=known,
+        calls=parsed,
+        frames=frames,
+        stacks=stacks,
+        lost=int(entries[0]["record_id"]) if entries else 0,
+        call=call,
+        seq=seq,
+        stack=_shared(tuple(map(stack_of.__getitem__, kinds))),
+        state=_with_batches(_states(entries, calls, call), known, parsed, call, seq),
+        created_ns=_integers(map(itemgetter("time_created_ns"), entries)),
+    )
+
+
+def _kinds(entries: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
+    """Each entry's number among those that differ in content or stack, and the first entry of each number.
+
+    A training loop is periodic: an entry is first compared with what followed its predecessor the last time, which is
+    four times cheaper than to look its content up.
+    """
+    what = itemgetter(*_CONTENT, *_TENSORS, "frames")
+    numbers: dict[tuple[bytes, tuple[int, ...]], int] = {}
+    seen: list[Any] = []
+    firsts: list[int] = []
+    followed: dict[int, int] = {}
+    column = []
+    number = -1
+    for position, entry in enumerate(entries):
+        this = what(entry)
+        guess = followed.get(number)
+        if guess is None or seen[guess] != this:
+            key = (dumps(this[:-1], MARSHAL_VERSION), tuple(map(id, this[-1])))
+            guess = numbers.setdefault(key, len(seen))
+            if guess == len(seen):
+                seen.append(this)
+                firsts.append(position)
+            followed[number] = guess
+        number = guess
+        column.append(number)
+    return column, firsts
+
+
+def _distinct(entries: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
+    """The entries that differ in content, and the number of each entry's content among them."""
+    what = itemgetter(*_CONTENT, *_TENSORS)
+    numbers: dict[bytes, int] = {}
+    kept: list[dict[str, Any]] = []
+    column = []
+    for entry in entries:
+        number = numbers.setdefault(dumps(what(entry), MARSHAL_VERSION), len(kept))
+        if number == len(kept):
+            kept.append(entry)
+        column.append(number)
+    return kept, column
+
+
+def _stacks(
+    stacks: Iterable[Sequence[Mapping[str, Any]]],
+) -> tuple[tuple[Frame, ...], tuple[tuple[int, ...], ...], list[int]]:
+    """The distinct frames, the distinct stacks as positions in them, and the number of each stack given."""
+    frames: dict[tuple[str, int, str], int] = {}
+    numbers: dict[tuple[int, ...], int] = {}
+    column = []
+    for stack in stacks:
+        positions = tuple(
+            frames.setdefault((str(frame["filename"]), int(frame["line"]), str(frame["name"])), len(frames))
+            for frame in stack
+        )
+        column.append(numbers.setdefault(positions, len(numbers)))
+    return _frames(tuple(frames)), _shared(tuple(numbers)), column
+
+
+@lru_cache(maxsize=SHARED)
+def _frames(places: tuple[tuple[str, int, str], ...]) -> tuple[Frame, ...]:
+    return tuple(Frame(file=file, line=line, function=name) for file, line, name in places)
+
+
+@lru_cache(maxsize=SHARED)
+def _shared(column: tuple[T, ...]) -> tuple[T, ...]:
+    """The first of all equal tuples: ranks of one job do the same, and what they share is kept and looked at once."""
+    return column
+
+
+def _call(entry: Mapping[str, Any], groups: dict[tuple[str, str, str], int]) -> Call:
+    backend, operation = _named(entry["profiling_name"])
+    name, description = _group_name(entry)
+    peers = _PEERS.fullmatch(operation)
+    source, target = (peers["from"] or peers["of"], peers["to"] or peers["at"]) if peers else (None, None)
+    return Call(
+        group=groups.setdefault((backend, name, description), len(groups)),
+        op=operation.partition(" ")[0],
+        point_to_point=bool(peers) if entry["is_p2p"] is None else bool(entry["is_p2p"]),
+        source=int(source) if source else None,
+        target=int(target) if target else None,
+        input_sizes=_sizes(entry["input_sizes"]),
+        input_dtypes=tuple(map(str, entry["input_dtypes"])),
+        output_sizes=_sizes(entry["output_sizes"]),
+        output_dtypes=tuple(map(str, entry["output_dtypes"])),
+        timeout_ms=entry["timeout_ms"] if isinstance(entry["timeout_ms"], int) else None,
+    )
+
+
+def _named(profiling_name: str) -> tuple[str, str]:
+    backend, colon, operation = profiling_name.partition(":")
+    return (backend, operation) if colon else ("", backend)
+
+
+def _group_name(entry: Mapping[str, Any]) -> tuple[str, str]:
+    name, description = entry["process_group"]
+    return str(name or entry["pg_id"]), _description(description)
+
+
+def _description(told: object) -> str:
+    return "" if told == "undefined" else str(told)
+
+
+def _sizes(tensors: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(_integers(tensor) for tensor in tensors)
+
+
+def _integers(values: Iterable[Any]) -> tuple[int, ...]:
+    column = tuple(values)
+    if not set(map(type, column)) <= {int}:
+        raise TypeError("a number was expected")
+    return column
+
+
+def _sequence(
+    entries: list[dict[str, Any]], calls: list[dict[str, Any]], parsed: Sequence[Call], column: Sequence[int]
+) -> tuple[int, ...]:
+    collective = "collective_seq_id" if calls and "collective_seq_id" in calls[0] else "seq_id"
+    if not any(call.point_to_point for call in parsed):
+        return _integers(map(itemgetter(collective), entries))
+    return _integers(
+        entry["p2p_seq_id"] if parsed[number].point_to_point and "p2p_seq_id" in entry else entry[collective]
+        for entry, number in zip(entries, column, strict=True)
+    )
+
+
+def _states(entries: list[dict[str, Any]], calls: list[dict[str, Any]], column: Sequence[int]) -> tuple[State, ...]:
+    """How far each entry got: on NCCL `retired` without `completed` is a call that timed out."""
+    states = map(_STATES.__getitem__, map(itemgetter("state"), entries))
+    silent = [call["profiling_name"].startswith(BACKENDS_THAT_NEVER_COMPLETE) for call in calls]
+    if not any(silent):
+        return _shared_states(tuple(states))
+    retired = map(itemgetter("retired"), entries)
+    return _shared_states(
+        tuple(
+            State.DONE if silent[number] and gone else state
+            for number, gone, state in zip(column, retired, states, strict=True)
+        )
+    )
+
+
+def _with_batches(
+    states: tuple[State, ...],
+    groups: Sequence[ProcessGroup],
+    calls: Sequence[Call],
+    column: Sequence[int],
+    seq: Sequence[int],
+) -> tuple[State, ...]:
+    """The states, where calls that were issued as one batch have that of the entry that closes it.
+
+    Their own entries stay `scheduled` for ever. A dump of active entries alone has dropped the closing entry of a batch that
+    is through: the group's status tells that it is.
+    """
+    if not any(call.op == END_OF_BATCH or call.point_to_point for call in calls):
+        return states
+    closed: dict[tuple[int, bool, int], State] = {}
+    times: Counter[tuple[int, bool, int]] = Counter()
+    keys = [(calls[number].group, calls[number].point_to_point, one) for number, one in zip(column, seq, strict=True)]
+    for key, number, state in zip(keys, column, states, strict=True):
+        if calls[number].op == END_OF_BATCH:
+            closed[key] = state
+        times[key] += 1
+    batching = {key[:2] for key in closed} | {key[:2] for key, count in times.items() if count > 1}
+    if not batching:
+        return states
+    through = {key: groups[key[0]].last_completed or 0 for key in batching if _counts(groups[key[0]], key, keys)}
+    return _shared_states(
+        tuple(
+            closed.get(key, State.DONE if key[2] <= through.get(key[:2], 0) else state)
+            if key[:2] in batching and state is not State.DONE
+            else state
+            for key, state in zip(keys, states, strict=True)
+        )
+    )
+
+
+def _counts(group: ProcessGroup, kind: tuple[int, bool], keys: Iterable[tuple[int, bool, int]]) -> bool:
+    """Whether the status of this group counts calls of this kind: of the one that was enqueued last."""
+    last: dict[bool, int] = {}
+    for number, between, seq in keys:
+        if number == kind[0]:
+            last[between] = max(seq, last.get(between, 0))
+    enqueued = group.last_enqueued or 0
+    return enqueued == last[kind[1]] if len(last) > 1 else enqueued >= last[kind[1]]
+
+
+@lru_cache(maxsize=SHARED)
+def _shared_states(column: tuple[State, ...]) -> tuple[State, ...]:
+    return column
+
+
+def _groups(
+    groups: Mapping[tuple[str, str, str], int], calls: list[dict[str, Any]], document: Mapping[str, Any]
+) -> tuple[ProcessGroup, ...]:
+    """The groups that were used, in order of their numbers, then the others that the dump's own tables list."""
+    config, status = document.get("pg_config", {}), document.get("pg_status", {})
+    config = config if isinstance(config, Mapping) else {}
+    ids = {(_named(call["profiling_name"])[0], *_group_name(call)): str(call["pg_id"]) for call in calls}
+    used = {name: ids[backend, name, description] for backend, name, description in groups}
+    by_name = {**_numbered(config, status, used), **used}
+    backend = next((backend for backend, _, _ in groups), "")
+    unused = [
+        (backend, name, _description(one.get("desc", "")))
+        for name, one in config.items()
+        if name and isinstance(name, str) and isinstance(one, Mapping) and name not in used
+    ]
+    return tuple(
+        ProcessGroup(
+            backend=backend,
+            name=name,
+            description=description,
+            ranks=_members(config.get(name)),
+            last_enqueued=_counted(status, by_name.get(name), "last_enqueued_collective"),
+            last_completed=_counted(status, by_name.get(name), "last_completed_collective"),
+        )
+        for backend, name, description in (*groups, *unused)
+    )
+
+
+def _numbered(config: Mapping[Any, Any], status: object, used: Mapping[str, str]) -> dict[str, str]:
+    """The number of each group of this rank in the table of statuses, which knows no names: both are in order of creation."""
+    names = sorted((name for name in config if isinstance(name, str) and name.isdecimal()), key=int)
+    numbers = (
+        sorted((number for number in status if str(number).isdecimal()), key=int) if isinstance(status, Mapping) else []
+    )
+    found = dict(zip(names, map(str, numbers), strict=False))
+    if len(names) != len(numbers) or not used.items() <= found.items():
+        return {}
+    return found
+
+
+def _members(told: object) -> tuple[int, ...] | None:
+    ranks = told.get("ranks") if isinstance(told, Mapping) else None
+    if isinstance(ranks, str):
+        return _listed(ranks) if len(ranks) <= MAX_RANKS_TEXT else None
+    return _integers(ranks) or None if isinstance(ranks, list | tuple) else None
+
+
+@lru_cache(maxsize=SHARED)
+def _listed(text: str) -> tuple[int, ...] | None:
+    """The ranks in `[0, 1, 2]`: every rank of a job writes the same text, so that reading it costs the square of their number."""
+    return tuple(map(int, _NUMBER.findall(text))) or None if _LIST_OF_NUMBERS.fullmatch(text) else None
+
+
+def _counted(status: object, group: str | None, key: str) -> int | None:
+    told = status.get(group) if isinstance(status, Mapping) else None
+    value = told.get(key) if isinstance(told, Mapping) else None
+    number = int(value) if isinstance(value, int | str) else -1
+    return number if number >= 0 else None

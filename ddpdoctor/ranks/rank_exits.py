@@ -1,0 +1,163 @@
+"""How the ranks of an observed job ended, from what their parents collected and what they wrote themselves."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ddpdoctor.agent.inside.schema.rank_end import ExitCode
+from ddpdoctor.analysis.crashes.end_request import CLOCK_SECONDS
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.job_log import JobLog
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.host.processes import is_alive
+from ddpdoctor.launch.observed_job import Received
+from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
+from ddpdoctor.ranks.agent_files import RankProcess
+
+CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
+FATAL = "Fatal Python error: "
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # of a launcher itself, or of one below a shell
+BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
+ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+GRACE_SECONDS = 600.0  # to save a checkpoint; Slurm gives 30 s unless told otherwise, Kubernetes too
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """One rank's end: its code, and when its parent collected it."""
+
+    agent: RankProcess
+    code: int | None
+    collected_at: float | None
+    error: tuple[RankError, float] | None
+
+
+def exits_of(
+    ranks: Sequence[RankProcess],
+    ended: Mapping[int, ExitCode],
+    *,
+    main: tuple[int, int | None],
+    killed_at: float | None,
+    asked: Received | None = None,
+) -> dict[int, RankExit]:
+    """By rank, the end of each rank that has ended. `main` is the command's own process and exit code.
+
+    `killed_at` is when we ended the job, if we did: a rank that its parent had collected before was not ended by us.
+    `asked` is the signal by which somebody had the whole job end: what its ranks then die of, and what they say of it, is
+    nobody's failure.
+    """
+    ends = [end for agent in ranks if (end := _end(agent, ended, main)) is not None]
+    first = _first_failure(ranks, ended)
+
+    def by_launcher(end: _End) -> bool:
+        if asked is not None and _as_asked(end, asked):
+            return True
+        by_us = killed_at is not None and (end.collected_at is None or end.collected_at >= killed_at)
+        after = first is not None and end.collected_at is not None and end.collected_at > first
+        return end.code in BY_A_LAUNCHER and (by_us or after)
+
+    def when(end: _End) -> float:
+        if end.error is not None:
+            return end.error[1]
+        if end.code is not None and end.code < 0 and not by_launcher(end):
+            return end.agent.header.last_ns / 1e9  # the parent noticed it later; its peers may have complained before
+        return end.collected_at or end.agent.left_at() or end.agent.header.last_ns / 1e9
+
+    return {
+        end.agent.rank: RankExit(
+            exit_code=end.code,
+            error=end.error[0] if end.error is not None else None,
+            left_by=end.agent.left_by() if end.code == 0 else (),
+            native_stack=end.agent.crash() if end.code is not None and end.code < 0 else (),
+            ended_by_launcher=by_launcher(end),
+            ended_at=when(end),
+            order=order,
+            pid=end.agent.pid,
+            debug=end.agent.debug(),
+        )
+        for order, end in enumerate(sorted(ends, key=when))
+    }
+
+
+def asked_to_end(received: Sequence[Received], codes: Collection[int | None], ended_at: float) -> Received | None:
+    """The first signal that reached us and by which the processes with these exit codes ended; None where they did by themselves.
+
+    A job that went on for longer than any grace (under nohup after a SIGHUP, say) has not ended by it.
+    """
+    late = (one for one in received if ended_at - one.at < GRACE_SECONDS)
+    return next((one for one in late if one.signal in ENDS_A_JOB or -one.signal in codes), None)
+
+
+def _as_asked(end: _End, asked: Received) -> bool:
+    """Whether this rank ended, without an error of its own, because the whole job was to end."""
+    ended_after = end.collected_at is None or end.collected_at > asked.at - CLOCK_SECONDS
+    return ended_after and end.error is None and end.code not in {0, *CRASHES}
+
+
+def _first_failure(ranks: Sequence[RankProcess], ended: Mapping[int, ExitCode]) -> float | None:
+    """When a launcher of these ranks first collected a failure: of one of them, or of a rank that has no agent in it."""
+    launchers = {ended[agent.pid].parent for agent in ranks if agent.pid in ended}
+    current = {agent.pid for agent in ranks}
+    earlier = {int(ring.stem) for agent in ranks[:1] for ring in agent.directory.glob("*.ring")} - current
+    return min(
+        (one.at for one in ended.values() if one.code and one.parent in launchers and one.pid not in earlier),
+        default=None,
+    )
+
+
+def _end(agent: RankProcess, ended: Mapping[int, ExitCode], main: tuple[int, int | None]) -> _End | None:
+    """The end of one rank, or None where it is still at work."""
+    error = agent.error()
+    if agent.pid in ended:
+        return _End(agent, ended[agent.pid].code, ended[agent.pid].at, error)
+    if agent.pid == main[0] and main[1] is not None:
+        return _End(agent, main[1], None, error)
+    if not is_alive(agent.pid):  # nobody told us its code
+        with_launcher = main[1] in KILLED and error is None and agent.left_at() is None
+        return _End(agent, -signal.SIGKILL if with_launcher else 1 if error is not None else None, None, error)
+    return _End(agent, None, None, error) if error is not None else None  # it has failed but does not exit
+
+
+def with_users_faulthandler(exits: Mapping[int, RankExit], stderr: str) -> dict[int, RankExit]:
+    """The ends with the stack of the one that crashed, where the job has a faulthandler of its own that writes to stderr.
+
+    It does not say whose it is: with several crashes, or several reports, nobody's is taken.
+    """
+    crashed = [rank for rank, ending in exits.items() if ending.exit_code in CRASHES and not ending.native_stack]
+    reports = stderr.split(FATAL)[1:]
+    if len(crashed) != 1 or len(reports) != 1:
+        return dict(exits)
+    main = next((thread for thread in from_faulthandler(reports[0]) if thread.main), None)
+    frames = main.frames if main is not None else ()
+    return {**exits, crashed[0]: replace(exits[crashed[0]], native_stack=frames)}
+
+
+def with_log(exits: Mapping[int, RankExit], log: Evidence) -> tuple[dict[int, RankExit], JobLog | None]:
+    """The ends with what the job's log adds to them, and what in the log belongs to no rank and was not known yet."""
+    told = {facts.rank: fact for facts in log.ranks for fact in facts.facts if isinstance(fact, RankExit)}
+    both = {
+        rank: replace(
+            known,
+            tail=told[rank].tail,
+            exit_code=told[rank].exit_code if known.exit_code is None else known.exit_code,
+            error=known.error or told[rank].error,
+            ended_by_launcher=known.ended_by_launcher or told[rank].ended_by_launcher,
+        )
+        if rank in told
+        else known
+        for rank, known in exits.items()
+    }
+    whole = log.one(JobLog)
+    if whole is None:
+        return both, None
+    for rank, ending in both.items():  # C++ code that aborts does not say whose it is
+        if ending.exit_code == -signal.SIGABRT and not ending.tail:
+            both[rank] = replace(ending, tail=whole.said)
+    known_words = {_words(exit_.error) for exit_ in both.values() if exit_.error is not None}
+    return both, replace(whole, errors=tuple(error for error in whole.errors if _words(error) not in known_words))
+
+
+def _words(error: RankError) -> tuple[str, str]:
+    return error.type, error.message.strip()[:200]

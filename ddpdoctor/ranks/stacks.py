@@ -1,0 +1,169 @@
+"""Stacks of a running Python process: through py-spy, which needs no cooperation, or from PyTorch's worker server."""
+
+from __future__ import annotations
+
+import pwd
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.stacks import Thread
+from ddpdoctor.launch.guarded_process import run
+
+PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
+NATIVE_SECONDS = 8.0  # reads the symbols of libtorch: 1 s
+MOST_LINES = 400_000
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+CONTAINER = "start the container with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
+
+
+class NoStacks(Exception):  # noqa: N818 - it is an answer: the reason why there are none
+    """Stacks could not be read; the message says exactly what is missing."""
+
+
+def py_spy(pid: int, *, native: bool = False, stopped: bool = False) -> tuple[Thread, ...]:
+    """The threads of process `pid`. A stopped process is read without pausing it: it would never answer.
+
+    Raises:
+        NoStacks: py-spy is missing, may not attach, or the process is no Python or gone.
+    """
+    program = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
+    if program is None:
+        raise NoStacks("py-spy is not installed: `pip install py-spy`")
+    command = [program, "dump", "--json", "--pid", str(pid)]
+    if native:
+        command.append("--native")
+    elif stopped:
+        command.append("--nonblocking")
+    ended = run(command, deadline_seconds=NATIVE_SECONDS if native else PY_SPY_SECONDS, kept_lines=MOST_LINES)
+    if ended.timed_out:
+        raise NoStacks(f"py-spy did not finish within {NATIVE_SECONDS if native else PY_SPY_SECONDS:.0f} s")
+    if ended.code != 0:
+        raise NoStacks(_why(pid, ended.stderr))
+    try:
+        threads = msgspec.json.decode(ended.stdout, type=list[_Thread])
+    except msgspec.DecodeError as error:
+        raise NoStacks(f"py-spy did not return JSON: {error}") from None
+    main = _number_of_main_thread(pid)
+    found = tuple(_thread(thread, main) for thread in threads if thread.frames or thread.os_thread_id == main)
+    return found if main == pid else _with_states(found, pid)
+
+
+class _Frame(msgspec.Struct):
+    name: str
+    filename: str
+    line: int = 0
+    module: str | None = None
+
+
+class _Thread(msgspec.Struct):
+    frames: list[_Frame]
+    thread_name: str | None = None
+    os_thread_id: int | None = None
+    active: bool = False
+    owns_gil: bool = False
+
+
+def _number_of_main_thread(pid: int) -> int:
+    """The process's number where it lives: py-spy counts threads as their own PID namespace (a container) does."""
+    numbers = _status(Path(f"/proc/{pid}/status")).get("NSpid", "").split()
+    return int(numbers[-1]) if numbers else pid
+
+
+def _with_states(threads: tuple[Thread, ...], pid: int) -> tuple[Thread, ...]:
+    """The threads of a process in a PID namespace: py-spy takes each for active there, as it looks under the wrong number."""
+    running = set()
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        status = _status(task / "status")
+        if status.get("State", "").startswith("R"):
+            running.add(int(status["NSpid"].split()[-1]))
+    return tuple(replace(thread, active=thread.os_id in running) for thread in threads)
+
+
+def _thread(thread: _Thread, main: int) -> Thread:
+    """The thread as evidence; functions go by their own name, without their class, as everywhere else in Python.
+
+    Native frames stand above, and between, those of Python; only those above the innermost Python frame are kept.
+    """
+    python = [_is_python(frame) for frame in thread.frames]
+    native = thread.frames[: python.index(True)] if True in python else thread.frames
+    return Thread(
+        name=thread.thread_name or "",
+        frames=tuple(
+            Frame(file=frame.filename, line=frame.line, function=frame.name.rpartition(".")[2])
+            for frame, ours in zip(thread.frames, python, strict=True)
+            if ours
+        ),
+        os_id=thread.os_thread_id,
+        main=thread.os_thread_id == main,
+        active=thread.active,
+        holds_gil=thread.owns_gil,
+        native=tuple(f"{frame.name} ({Path(frame.filename).name})" for frame in native),
+    )
+
+
+def _is_python(frame: _Frame) -> bool:
+    return frame.module is None and not re.search(r"\.so(\.|$)", frame.filename)
+
+
+def _why(pid: int, complaint: str) -> str:
+    """What py-spy's complaint means, and what would have to change."""
+    if re.search(r"permission denied|operation not permitted|os error 1\b", complaint, re.IGNORECASE):
+        return why_forbidden(pid)
+    if (
+        re.search(r"no such process|os error 3\b|os error 2\b", complaint, re.IGNORECASE)
+        or not Path(f"/proc/{pid}").exists()
+    ):
+        return f"process {pid} has ended"
+    last = next((line.strip() for line in reversed(complaint.splitlines()) if line.strip()), "no reason given")
+    return f"py-spy: {last}"
+
+
+def why_forbidden(pid: int) -> str:
+    """Why this process may not look into `pid`: the first of the things that the kernel asks for and that is not there."""
+    ours, theirs = _status(Path("/proc/self/status")), _status(Path(f"/proc/{pid}/status"))
+    may_trace_all = int(ours.get("CapEff", "0"), 16) >> 19 & 1  # CAP_SYS_PTRACE
+    if not may_trace_all and ours.get("Uid", "0").split()[:1] != theirs.get("Uid", "0").split()[:1]:
+        return f"process {pid} belongs to user {_name(theirs.get('Uid', '?').split()[0])}: run ddpdoctor as that user, or as root"
+    scope = _read(YAMA)
+    if scope == "3":
+        return f"{YAMA} is 3, so no process can be traced, not even by root, until this host is rebooted with another value"
+    if scope in {"1", "2"} and not may_trace_all:
+        allowed = "a parent or a process with CAP_SYS_PTRACE" if scope == "1" else "a process with CAP_SYS_PTRACE"
+        return (
+            f"{YAMA} is {scope}, so only {allowed} can trace it: {_to_get_it(ours)}, or `sudo sysctl "
+            "kernel.yama.ptrace_scope=0`"
+        )
+    if ours.get("Seccomp") == "2" or not may_trace_all:
+        return f"the container forbids ptrace: {CONTAINER}"
+    return f"the kernel does not allow tracing process {pid}, although CAP_SYS_PTRACE is set"
+
+
+def _to_get_it(ours: Mapping[str, str]) -> str:
+    """How a process that lacks CAP_SYS_PTRACE gets it: root has it, except in a container."""
+    return CONTAINER if ours.get("Uid", "").startswith("0\t") else "run ddpdoctor as root"
+
+
+def _name(user: str) -> str:
+    try:
+        return pwd.getpwuid(int(user)).pw_name
+    except (KeyError, ValueError):
+        return user
+
+
+def _status(path: Path) -> dict[str, str]:
+    fields = (line.partition(":") for line in _read(path).splitlines())
+    return {name: value.strip() for name, separator, value in fields if separator}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,246 @@
+"""Reads what the agents in the ranks wrote down about their replicas; see `agent.inside.schema.training_trace`."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar, get_args
+
+import msgspec
+
+from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema.source_line import SourceLine
+from ddpdoctor.agent.inside.schema.training_trace import Joined, TraceRecord
+from ddpdoctor.evidence import RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import (
+    EpochSeen,
+    EvaluationSeen,
+    Gradient,
+    Left,
+    OverflowSeen,
+    StepSeen,
+    Table,
+    TensorKind,
+    Track,
+    UnwaitedSeen,
+)
+from ddpdoctor.ranks.call_ring_reader import OtherVersionError
+from ddpdoctor.ranks.written_errors import frame_of, frames_of
+
+MOST_INDEX_BYTES = 1 << 27
+FINGERPRINT_DIGITS = 16
+T = TypeVar("T")
+_KINDS: Mapping[str, type[TraceRecord]] = {kind.__name__: kind for kind in get_args(TraceRecord)}
+
+
+def read_tracks(directory: Path) -> tuple[RankFacts, ...]:
+    """One `Track` for each rank, from the files in `directory`.
+
+    Raises:
+        OtherVersionError: a rank ran another version of ddpdoctor.
+    """
+    found = {}
+    for file in sorted(directory.glob("*.sync.jsonl"), key=lambda path: path.stat().st_mtime):
+        records = read_trace(file)
+        joined = next(iter(_of(Joined, records)), None)
+        if joined is not None and joined.rank is not None:
+            found[joined.rank] = RankFacts(rank=joined.rank, host=joined.host, facts=(_track(joined, records),))
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def read_trace(file: Path) -> tuple[TraceRecord, ...]:
+    """The records of one rank, in order; lines that are incomplete, because the rank died in them, are left out.
+
+    Raises:
+        OtherVersionError: the rank ran another version of ddpdoctor.
+    """
+    return tuple(_records(file.read_bytes().splitlines()))
+
+
+def second_wraps(directory: Path) -> set[SourceLine]:
+    """Where ranks put a model under a second DistributedDataParallel, and called both."""
+    beginning = f'["{trace.WrappedTwice.__name__}"'.encode()
+    lines = (line for file in directory.glob("*.sync.jsonl") for line in file.read_bytes().splitlines())
+    return {
+        twice.line for twice in _of(trace.WrappedTwice, _records(filter(lambda one: one.startswith(beginning), lines)))
+    }
+
+
+def _records(lines: Iterable[bytes]) -> Iterator[TraceRecord]:
+    for line in lines:
+        with contextlib.suppress(ValueError, LookupError, TypeError):
+            name, fields = json.loads(line)
+            if name == Joined.__name__ and fields[0] != trace.VERSION:
+                raise OtherVersionError(f"the training trace of rank {fields[1]}", fields[0], trace.VERSION)
+            yield msgspec.convert(fields, type=_KINDS[name])
+
+
+def _of(kind: type[T], records: Iterable[TraceRecord]) -> list[T]:
+    return [record for record in records if isinstance(record, kind)]
+
+
+def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
+    end = next(reversed(_of(trace.End, records)), None)
+    return Track(
+        method=joined.method,
+        every=joined.every,
+        kinds=tuple(
+            _kind(number, row)
+            for number, listing in enumerate(_of(trace.ModelListing, records))
+            for row in listing.tensors
+        ),
+        wrap_lines=tuple(_frame(wrapped.line) for wrapped in _of(trace.Wrapped, records)),
+        start=_start(records),
+        left=tuple(Left(step=last.step, weights=last.key) for last in _of(trace.LastWeights, records)),
+        tables=_tables(_of(trace.Table, records)),
+        steps=tuple(map(_step, _of(trace.Step, records))),
+        epochs=tuple(map(_epoch, _of(trace.Epoch, records))),
+        evaluations=tuple(map(_evaluation, _of(trace.Evaluation, records))),
+        overflows=tuple(
+            OverflowSeen(step=one.step, forwards=one.forwards, scale=one.scale, line=_frame(one.line))
+            for one in _of(trace.Overflow, records)
+        ),
+        unwaited=tuple(
+            UnwaitedSeen(op=one.op, step=one.step, line=_frame(one.line), used_by=one.used_by)
+            for one in _of(trace.UnwaitedWork, records)
+        ),
+        steps_made=end.steps if end is not None else None,
+        forwards_made=end.forwards if end is not None else None,
+        interval=end.interval if end is not None else 1,
+    )
+
+
+def _start(records: Sequence[TraceRecord]) -> str | None:
+    """The table of the weights when the last model was wrapped that was wrapped before any step."""
+    since_wrapped = itertools.dropwhile(lambda record: not isinstance(record, trace.Wrapped), records)
+    before = itertools.takewhile(lambda record: not isinstance(record, trace.Step), since_wrapped)
+    starts = [table.key for table in _of(trace.Table, before) if table.phase == "start"]
+    return starts[-1] if starts else None
+
+
+def _kind(model: int, row: trace.TensorRow) -> TensorKind:
+    return TensorKind(
+        role=row.role,
+        name=f"model{model + 1}:{row.name}" if model else row.name,
+        structure={
+            "dtype": row.dtype,
+            "shape": str(row.shape),
+            "stride": str(row.stride),
+            "requires_grad": str(row.requires_grad),
+            "ties": f"tied to {row.tied_to}" if row.tied_to else "not tied",
+        },
+    )
+
+
+def _tables(written: Iterable[trace.Table]) -> dict[str, Table]:
+    tables: dict[str, Table] = {}
+    names: list[str] = []
+    for table in written:
+        names = table.names if table.names is not None else names
+        tables[table.key] = Table(
+            digests=dict(zip(names, _fingerprints(table.digests), strict=True)),
+            samples={name: tuple(sample) for name, sample in zip(names, table.samples, strict=True)},
+            shapes={name: tuple(shape) for name, shape in zip(names, table.shapes, strict=True)},
+        )
+    return tables
+
+
+def _step(step: trace.Step) -> StepSeen:
+    backward, stepping = step.backward, step.stepping
+    lines = {
+        "forward": backward.forward, "load": backward.load, "backward": backward.backward, "grad": backward.grad,
+    }  # fmt: skip
+    return StepSeen(
+        step=step.step,
+        forwards=step.forwards,
+        since=step.since,
+        beside=step.beside,
+        shadowed=step.shadowed,
+        position=(step.position.epoch, step.position.batches) if step.position is not None else None,
+        scale=step.scale,
+        wrapped=backward.wrapped,
+        synchronised=backward.synchronised,
+        batch=backward.batch,
+        finite=backward.finite,
+        input=backward.input,
+        loss=backward.loss,
+        lines=_frames({what: line for what, line in lines.items() if line is not None}),
+        optimizer=stepping.optimizer,
+        line=_frame(stepping.line),
+        settings=stepping.settings,
+        setting_lines={name: frame_of(line) for line, names in stepping.setting_lines for name in names},
+        loaded=_frame(stepping.loaded),
+        state=stepping.state,
+        parts_before=_parts(stepping.parts),
+        parts=_parts(step.parts),
+        gradients=_gradients(step.gradients) if step.gradients is not None else {},
+        origins=_frames(step.gradients.origins) if step.gradients is not None else {},
+        buffers=step.buffers,
+        weights=step.weights,
+        after=step.after,
+        random=(step.random_before, step.random_after),
+        bypassed=_frames(step.bypassed),
+        comm_hook=_frame(step.comm_hook),
+        writes={what: frames_of(written) for what, written in step.writes.items()},
+    )
+
+
+def _gradients(written: trace.Gradients) -> dict[str, Gradient]:
+    columns = (_fingerprints(written.digests), written.reduced, written.local, written.counts, written.standings)
+    return {
+        name: Gradient(digest=digest, reduced=reduced, local=local, count=count, standing=standing)
+        for name, digest, reduced, local, count, standing in zip(written.names, *columns, strict=True)
+    }
+
+
+def _epoch(epoch: trace.Epoch) -> EpochSeen:
+    return EpochSeen(
+        loader=epoch.loader,
+        number=epoch.number,
+        batches=epoch.batches,
+        finished=epoch.finished,
+        length=epoch.length,
+        indices=_indices(epoch.indices) if epoch.indices is not None else None,
+        sampler=epoch.sampler,
+        line=_frame(epoch.line),
+    )
+
+
+def _indices(packed: str) -> tuple[int, ...]:
+    numbers = array("q")
+    numbers.frombytes(zlib.decompressobj().decompress(base64.b64decode(packed), MOST_INDEX_BYTES))
+    return tuple(numbers)
+
+
+def _evaluation(evaluation: trace.Evaluation) -> EvaluationSeen:
+    return EvaluationSeen(
+        step=evaluation.step,
+        batches=evaluation.batches,
+        samples=evaluation.samples,
+        collectives=evaluation.collectives,
+        input=evaluation.input,
+        line=_frame(evaluation.line),
+    )
+
+
+def _fingerprints(joined: str) -> list[str]:
+    return [joined[start : start + FINGERPRINT_DIGITS] for start in range(0, len(joined), FINGERPRINT_DIGITS)]
+
+
+def _parts(parts: Mapping[str, trace.Part]) -> dict[str, tuple[int, str]]:
+    return {name: (part.holder, part.digest) for name, part in parts.items()}
+
+
+def _frame(line: SourceLine | None) -> Frame | None:
+    return frame_of(line) if line is not None else None
+
+
+def _frames(lines: Mapping[str, SourceLine]) -> dict[str, Frame]:
+    return {what: frame_of(line) for what, line in lines.items()}

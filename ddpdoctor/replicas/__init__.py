@@ -1,0 +1,1 @@
+"""The comparison of tensors between ranks, on the ranks themselves."""

@@ -1,0 +1,365 @@
+"""What a call is for, and what it gives."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.expressions import class_named, item_of
+from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.values import TAINTS, At, Origins, Values, environment, joined, note_of
+from ddpdoctor.source.walk import dotted
+
+_THROUGH = frozenset({"int", "str", "float", "bool", "abs", "round", "max", "min", "list", "tuple", "sum", "len", "repr", "any",
+                      "all", "iter", "reversed", "vars", "dict", "print", "isinstance"})  # fmt: skip
+_BUILT_OF_PARTS = ("join", "Path", "format", "device", "PurePath")
+_SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "npu",
+                          "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip
+_FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "randn", "arange", "as_tensor", "FloatTensor",
+                        "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
+_TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What is called: its full name, the function or class of the program where it is one, and what the call is for."""
+
+    name: str
+    target: Scope | None = None
+    does: str = ""
+
+
+def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
+    """What a call is for."""
+    found = values.meanings.get(id(node))
+    if found is None:
+        found = values.meanings[id(node)] = _meaning(values, node, at)
+    assert isinstance(found, Meaning)
+    return found
+
+
+def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
+    name = dotted(node.func)
+    if name:
+        first = name.partition(".")[0]
+        if first in {"self", "cls"}:
+            method = values.index.target(at.scope, name)
+            if method is not None:
+                return Meaning(name, method)
+        else:
+            found = values.project.resolve(at.scope, name)
+            if isinstance(found, Scope):
+                return Meaning(found.name, found, _of_class(values, found))
+            full = found if isinstance(found, str) else name
+            does = _known(full)
+            called = _canonical(full)
+            if does:
+                return Meaning(called, None, does)
+            if _is_imported(at.scope, first):
+                return Meaning(called)
+            if "." not in name:
+                return _called_object(values, node, at, Meaning(called))
+    if isinstance(node.func, ast.Attribute):
+        return _method(values, node, at)
+    return _called_object(values, node, at, Meaning(name))
+
+
+def _canonical(full: str) -> str:
+    full = full.replace("torch.distributed.distributed_c10d.", names.DIST)
+    for short, long in (
+        ("dist.", names.DIST),
+        ("nn.", "torch.nn."),
+        ("mp.", "torch.multiprocessing."),
+        ("np.", "numpy."),
+    ):
+        if full.startswith(short):
+            return long + full[len(short) :]
+    return full
+
+
+def _known(full: str) -> str:
+    """What a function of this full name is for."""
+    full = _canonical(full)
+    last = full.rpartition(".")[2]
+    if full in names.FUNCTIONS:
+        return names.FUNCTIONS[full]
+    if full.startswith(names.DIST) and last in names.COLLECTIVES and full.count(".") <= 3:
+        return "collective"
+    if last in names.ENDS and not full.startswith(("transformers.", "lightning.", "pytorch_lightning.", "self.")):
+        return names.ENDS[last]
+    if full.startswith("torchvision.datasets.") and last[:1].isupper():
+        return "dataset"
+    if full.startswith(("shutil.", "tarfile.", "zipfile.")):
+        return ""
+    return ""
+
+
+def _of_class(values: Values, found: Scope) -> str:
+    if found.is_class:
+        if values.project.is_a(found, "DistributedSampler"):
+            return "sampler"
+        if values.project.is_a(found, "DistributedDataParallel"):
+            return "wrap-ddp"
+        if values.project.is_a(found, "DataLoader"):
+            return "loader"
+    return ""
+
+
+def _is_imported(scope: Scope, name: str) -> bool:
+    at: Scope | None = scope
+    while at is not None:
+        if name in at.imports:
+            return True
+        if name in at.definitions or name in at.parameters:
+            return False
+        at = at.parent
+    return False
+
+
+def is_variable(scope: Scope, name: str) -> bool:
+    """Whether a name is assigned to, or is a parameter, here or around."""
+    at: Scope | None = scope
+    while at is not None:
+        if name in at.definitions or name in at.parameters:
+            return True
+        at = at.parent
+    return False
+
+
+def _method(values: Values, node: ast.Call, at: At) -> Meaning:
+    assert isinstance(node.func, ast.Attribute)
+    name = node.func.attr
+    receiver = values.of(node.func.value, at)
+    for origin in receiver:
+        if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET} and origin.note:
+            cls = class_named(values, origin.note)
+            method = values.project.method(cls, name) if cls is not None else None
+            if method is not None:
+                return Meaning(name, method, "")
+    notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
+    if "accelerator" in notes and name in names.OF_ACCELERATE | names.OF_FABRIC:
+        return Meaning(f".{name}", None, "collective")
+    if any(origin.kind is Kind.WRAPPED for origin in receiver) and name in {"forward", "module"}:
+        return Meaning(f".{name}", None, "forward")
+    does = names.METHODS.get(name, "")
+    if does == "collective" and name in {"gather_for_metrics", "wait_for_everyone"}:
+        return Meaning(f".{name}", None, "collective")
+    return _called_object(values, node, at, Meaning(f".{name}", None, does))
+
+
+def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -> Meaning:
+    """A call of an object: the forward of a model, where it is one."""
+    if otherwise.does or otherwise.name.startswith(("torch.", "numpy.")):
+        return otherwise
+    kinds = {origin.kind: origin for origin in values.of(node.func, at)}
+    if Kind.WRAPPED in kinds or Kind.BARE in kinds:
+        return Meaning(otherwise.name, None, "forward")
+    if Kind.MODEL in kinds:
+        return Meaning(otherwise.name, None, "forward")
+    return otherwise
+
+
+def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
+    """What a call gives."""
+    what = meaning(values, node, at)
+    last = what.name.rpartition(".")[2]
+    if what.target is not None:
+        return _from_program(values, node, what, at)
+    if what.does:
+        made = _made(values, node, what, at)
+        if made is not None:
+            return made
+    full = _canonical(what.name)
+    if full in names.CALLED:
+        note = (
+            "uncertain"
+            if last == "get_rank" and (node.args or any(one.arg == "group" for one in node.keywords))
+            else ""
+        )
+        kind = Kind.RANK if note else names.CALLED[full]
+        return (Origin(kind=kind, text=f"{dotted(node.func)}()", note=note),)
+    if full in {"os.getenv", "os.environ.get", "environ.get", "getenv", "os.environ.setdefault"}:
+        return _from_environment(values, node, at)
+    return _from_elsewhere(values, node, what, last, at)
+
+
+def _from_environment(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
+    variable = node.args[0] if node.args else None
+    if isinstance(variable, ast.Constant) and isinstance(variable.value, str):
+        yield from environment(variable.value)
+        if variable.value not in names.ENVIRONMENT:
+            yield Origin(kind=Kind.UNKNOWN, text=f"${variable.value}")
+    for default in node.args[1:2]:
+        yield from values.of(default, at)
+
+
+def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin]:
+    target = what.target
+    assert target is not None
+    if target.is_class:
+        values_made = values.where(node, at.scope)
+        if what.does in {"sampler", "loader", "wrap-ddp"}:
+            made = _made(values, node, what, at)
+            if made is not None:
+                return made
+        name = f"{target.file}::{target.name}"
+        kind = Kind.INSTANCE
+        if values.project.is_a(target, "Module", "ModuleList", "Sequential", "PreTrainedModel", "LightningModule"):
+            kind = Kind.MODEL
+        elif values.project.is_a(target, "Dataset", "IterableDataset"):
+            kind = Kind.DATASET
+        return (Origin(kind=kind, text=target.name, made=values_made, note=name),)
+    found = values.returned(target)
+    if found:
+        return found
+    last = target.name
+    if names.washes(last):
+        return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
+    if target.returns:
+        return _tainted(values, node, at, keep=frozenset({Kind.LOCAL}))
+    return ()
+
+
+def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin] | None:
+    """The object that a known call makes, or None where it makes none."""
+    kinds = {
+        "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
+        "accelerator": Kind.OBJECT, "load": Kind.OBJECT, "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
+        "dataset": Kind.DATASET, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
+    }  # fmt: skip
+    where = values.where(node, at.scope)
+    name = dotted(node.func)
+    if what.does in kinds:
+        note = what.does if kinds[what.does] is Kind.OBJECT else "fsdp" if what.does == "wrap-fsdp" else ""
+        return (Origin(kind=kinds[what.does], text=name, made=where, note=note),)
+    if what.does == "sync-batch-norm" and node.args:
+        return values.of(node.args[0], at)
+    if what.does == "forward":
+        origin = Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), made=where, note="forward")
+        return (origin, *_tainted(values, node, at, keep=frozenset({Kind.LOCAL})))
+    if what.does in {"to", "cuda", "train", "eval"} and isinstance(node.func, ast.Attribute):
+        return _same(values, node, at)
+    if what.does == "device":
+        return [origin for argument in node.args for origin in values.of(argument, at)]
+    if what.does == "prepare":
+        return _prepared(values, node, at)
+    if what.does == "collective":
+        return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
+    return None
+
+
+def _prepared(values: Values, node: ast.Call, at: At) -> Origins:
+    found = joined(origin for argument in node.args for origin in values.of(argument, at))
+    return tuple(replace(origin, note="prepared") if origin.kind is Kind.LOADER else origin for origin in found)
+
+
+def _same(values: Values, node: ast.Call, at: At) -> Origins:
+    assert isinstance(node.func, ast.Attribute)
+    return tuple(
+        replace(origin, kind=Kind.OBJECT, note="moved") if origin.kind is Kind.CPU_TENSOR else origin
+        for origin in values.of(node.func.value, at)
+    )
+
+
+def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at: At) -> Iterable[Origin]:
+    if last in names.RANK_CALLS and not node.args:
+        return (Origin(kind=names.RANK_CALLS[last], text=f"{dotted(node.func) or last}()", note=note_of(last)),)
+    if last == "sorted":
+        return [origin for origin in _through(values, node, at) if origin.kind is not Kind.UNORDERED]
+    if last in {"set", "frozenset"}:
+        return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
+    if last in {"range", "Thread", "isinstance", "hasattr", "type"}:
+        return ()
+    if last == "next" and node.args:
+        return item_of(values, node.args[0], (), at)
+    if last in {"iterdir", "rglob", "glob"} and isinstance(node.func, ast.Attribute):
+        return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
+    if (
+        last in _FACTORIES
+        and what.name.startswith("torch.")
+        and ".cuda." not in what.name
+        and not any(one.arg == "device" for one in node.keywords)
+    ):
+        found = [origin for origin in _through(values, node, at) if origin.kind is Kind.LOCAL]
+        return (
+            *found,
+            Origin(kind=Kind.CPU_TENSOR, text=values.text(node, at.scope), made=values.where(node, at.scope)),
+        )
+    if last in _THROUGH and "." not in what.name:
+        if last == "len":
+            return [replace(origin, note="length") for origin in _through(values, node, at) if origin.note == "part"]
+        return _through(values, node, at)
+    if _washes(what.name, last):
+        return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
+    if what.name.startswith(".") and isinstance(node.func, ast.Attribute):
+        return _of_method(values, node, last, at)
+    if last in _BUILT_OF_PARTS:
+        return _through(values, node, at)
+    if last in {"compile", "DataParallel", "deepcopy"} and node.args and what.name.startswith(("torch", "copy")):
+        return values.of(node.args[0], at)
+    if what.name.startswith(("torchvision.models.", "timm.create_model", "transformers.")) and not what.name.endswith(
+        "Config"
+    ):
+        return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope)),)
+    if what.name.startswith("torch.nn.") and last[:1].isupper() and not last.endswith("Loss"):
+        return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope)),)
+    return _tainted(values, node, at, keep=TAINTS - {Kind.SHARED, Kind.CPU_TENSOR, Kind.UNORDERED})
+
+
+def _washes(full: str, last: str) -> bool:
+    return full not in {"torch.gather", ".gather"} and names.washes(last)
+
+
+def _through(values: Values, node: ast.Call, at: At) -> list[Origin]:
+    return [origin for argument in node.args for origin in values.of(argument, at)]
+
+
+def _tainted(values: Values, node: ast.Call, at: At, *, keep: frozenset[Kind]) -> Origins:
+    """What an unknown function gives: it may carry on what its arguments depend on."""
+    found: list[Origin] = []
+    for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+        for origin in values.of(argument, at):
+            if origin.kind in keep:
+                unsure = origin.kind in RANK_KINDS
+                found.append(replace(origin, kind=Kind.RANK, note="uncertain") if unsure else origin)
+    return joined(found)
+
+
+def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
+    assert isinstance(node.func, ast.Attribute)
+    receiver = values.of(node.func.value, at)
+    if last in _SAME_OBJECT and any(origin.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE} for origin in receiver):
+        return receiver
+    if last == "format":
+        return joined([*receiver, *_through(values, node, at)])
+    if last in {"get", "pop"} and any(origin.kind is Kind.OBJECT for origin in receiver):
+        return receiver
+    found = [origin for origin in receiver if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.UNORDERED}]
+    if last not in {"to", "cuda", "npu"}:
+        found += [origin for origin in receiver if origin.kind is Kind.CPU_TENSOR]
+    if not found:
+        found += _tainted(values, node, at, keep=frozenset({Kind.LOCAL}) | RANK_KINDS)
+    return joined(found)
+
+
+def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At) -> Origins | None:
+    """What `a, b = f()` gives to the target at `index`; None where it is not known."""
+    what = meaning(values, node, at)
+    first = index[0]
+    if what.does == "prepare" and 0 <= first < len(node.args):
+        found = values.of(node.args[first], at)
+        return tuple(replace(origin, note="prepared") if origin.kind is Kind.LOADER else origin for origin in found)
+    if what.target is None or what.target.is_class:
+        return None
+    tuples = [(value, order, block) for value, order, block in what.target.returns if isinstance(value, ast.Tuple)]
+    if not tuples or first < 0:
+        return None
+    return joined(
+        origin
+        for value, order, block in tuples
+        if first < len(value.elts)
+        for origin in values.of(value.elts[first], At(what.target, order + 1, block))
+    )

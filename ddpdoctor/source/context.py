@@ -1,0 +1,176 @@
+"""Reads where lines stand in the user's source files, where those are at hand."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank
+
+MAX_SOURCE_BYTES = 4 << 20
+MAX_TEST = 80  # characters of a condition that are worth showing
+
+
+def source_of(frames: Iterable[Frame]) -> SourceCode | None:
+    """The places of the user's own frames among `frames`, or None where none of their files can be read.
+
+    A frame whose function is not the one that stands at its line is left out: the file has changed since.
+    """
+    wanted = sorted({(frame.file, frame.line, frame.function) for frame in frames if is_users(frame.file)})
+    places = []
+    for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
+        tree = _parse(Path(file))
+        if tree is not None:
+            found = _places(file, tree)
+            places += [
+                place
+                for _, line, function in lines
+                if (place := found.at(line)) is not None and place.function == function
+            ]
+    return SourceCode(places=tuple(places)) if places else None
+
+
+def _parse(path: Path) -> ast.Module | None:
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+            return None
+        return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What stands around a node; `ranks` are the names that hold the rank in this file."""
+
+    ranks: frozenset[str] = frozenset()
+    function: str = "<module>"
+    loops: tuple[Loop, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        return len(self.loops) + len(self.conditions)
+
+
+@dataclass(frozen=True)
+class _Index:
+    """Every statement of a file by its first line, and the scope that it stands in."""
+
+    file: str
+    spans: list[tuple[ast.stmt, int, _Scope]] = field(default_factory=list)
+
+    def at(self, line: int) -> CodePlace | None:
+        around = [
+            (last - statement.lineno, -scope.depth, statement, scope)
+            for statement, last, scope in self.spans
+            if statement.lineno <= line <= last
+        ]
+        if not around:
+            return None
+        # of `if rank == 0: save()` on one line the deepest
+        *_, statement, scope = min(around, key=lambda span: span[:2])
+        return CodePlace(
+            file=self.file,
+            line=line,
+            function=scope.function,
+            loops=scope.loops,
+            conditions=scope.conditions,
+            calls=tuple(_calls(statement)),
+        )
+
+
+def _places(file: str, tree: ast.Module) -> _Index:
+    index = _Index(file)
+    pending: list[tuple[ast.AST, _Scope]] = [(tree, _Scope(ranks=names_of_the_rank(tree)))]
+    while pending:
+        node, scope = pending.pop()
+        if isinstance(node, ast.stmt):
+            index.spans.append((node, node.end_lineno or node.lineno, scope))
+        pending.extend(_inside(node, scope))
+    return index
+
+
+def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
+    """The children of `node`, each with the scope that it stands in."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            inner = _Scope(ranks=scope.ranks, function=getattr(node, "name", "<lambda>"))
+            yield from ((child, inner) for child in ast.iter_child_nodes(node))
+        case ast.For() | ast.AsyncFor() | ast.While():
+            loop = Loop(line=node.lineno, head=_head(node), skips=tuple(sorted(_skips(node.body))))
+            inner = replace(scope, loops=(*scope.loops, loop))
+            yield from ((child, inner) for child in node.body)
+            yield from ((child, scope) for child in node.orelse)
+            yield from ((child, scope) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        case ast.If():
+            yield from _branches(node, scope)
+        case ast.ExceptHandler():
+            caught = f"except {_short(node.type)}" if node.type is not None else "except"
+            handler = Condition(line=node.lineno, test=caught, branch=0)
+            yield from ((child, _under(scope, handler)) for child in node.body)
+        case _:
+            yield from ((child, scope) for child in ast.iter_child_nodes(node))
+
+
+def _skips(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """The lines of the `continue`s among `nodes` and below them, without those of inner loops."""
+    for node in nodes:
+        match node:
+            case ast.Continue():
+                yield node.lineno
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.expr():
+                pass
+            case ast.For() | ast.AsyncFor() | ast.While():
+                yield from _skips(node.orelse)
+            case _:
+                yield from _skips(ast.iter_child_nodes(node))
+
+
+def _calls(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement calls; of a compound one those of its head."""
+    head = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr | ast.withitem)]
+    for part in head:
+        yield from (_short(node.func) for node in ast.walk(part) if isinstance(node, ast.Call))
+
+
+def _branches(node: ast.If, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
+    """The statements of an `if` and of its `elif`s and `else`, each under the whole statement with its branch's number."""
+    branch, at = 0, node
+    while True:
+        known = Condition(
+            line=node.lineno,
+            test=_short(at.test),
+            branch=branch,
+            by_rank=tells_the_rank(at.test, scope.ranks),
+        )
+        inner = _under(scope, known)
+        yield at.test, scope
+        yield from ((child, inner) for child in at.body)
+        branch += 1
+        if len(at.orelse) == 1 and isinstance(at.orelse[0], ast.If) and at.orelse[0].col_offset == node.col_offset:
+            at = at.orelse[0]
+            continue
+        otherwise = _under(scope, replace(known, branch=branch))
+        yield from ((child, otherwise) for child in at.orelse)
+        return
+
+
+def _under(scope: _Scope, condition: Condition) -> _Scope:
+    return replace(scope, conditions=(*scope.conditions, condition))
+
+
+def _head(node: ast.For | ast.AsyncFor | ast.While) -> str:
+    if isinstance(node, ast.While):
+        return f"while {_short(node.test)}"
+    return f"for {_short(node.target)} in {_short(node.iter)}"
+
+
+def _short(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= MAX_TEST else f"{text[: MAX_TEST - 3]}..."

@@ -1,0 +1,48 @@
+"""The lines of a job's own files that overwrite where its launcher wants the ranks to meet."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+from ddpdoctor.analysis.launch.env_overrides import overwritten
+from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites
+
+OF_THE_RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT")
+MAX_SOURCE_BYTES = 4 << 20
+
+
+def overwrites_of(frames: Iterable[Frame]) -> EnvOverwrites | None:
+    """What the user's own files among `frames` do to the variables of the rendezvous; None where they do nothing to them."""
+    found = []
+    for file in sorted({frame.file for frame in frames if is_users(frame.file)}):
+        text = _text(Path(file))
+        found += [
+            EnvOverwrite(
+                name=one.name, value=one.value, file=file, line=one.line, function=_function_around(text, one.line)
+            )
+            for one in overwritten(text)
+            if one.name in OF_THE_RENDEZVOUS
+        ]
+    return EnvOverwrites(each=tuple(found)) if found else None
+
+
+def _function_around(text: str, line: int) -> str:
+    """The innermost function around a line of a text that parses."""
+    around = [
+        (node.lineno, node.name)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(around)[1] if around else "<module>"
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

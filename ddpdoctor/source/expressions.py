@@ -1,0 +1,352 @@
+"""What each form of expression can be, from what its parts can be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.source.reaching import END, reaching
+from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.torch_names import RANK_NAMES
+from ddpdoctor.source.values import ARGUMENT_OBJECTS, TAINTS, At, Origins, Values, environment, joined, note_of
+from ddpdoctor.source.walk import dotted
+
+_OBJECTS = frozenset(
+    {Kind.MODEL, Kind.WRAPPED, Kind.BARE, Kind.LOADER, Kind.SAMPLER, Kind.DATASET, Kind.OBJECT, Kind.INSTANCE}
+)
+
+
+def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
+    """The alternatives of one expression."""
+    match node:
+        case ast.Constant(value=value):
+            return (Origin(kind=Kind.CONSTANT, text=repr(value)),)
+        case ast.Name(id=name):
+            return _named(values, name, at)
+        case ast.Attribute():
+            return _attribute(values, node, at)
+        case ast.Call():
+            from ddpdoctor.source.calls import result
+
+            return result(values, node, at)
+        case ast.Subscript():
+            return _item(values, node, at)
+        case ast.Compare(left=left, comparators=others):
+            return _compared(values, node, [left, *others], at)
+        case ast.BoolOp(values=parts):
+            return _tests(values, node, parts, at)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return tuple(_turned(origin) for origin in values.of(operand, at) if origin.kind in TAINTS)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
+            return (Origin(kind=Kind.CONSTANT, text=f"-{value!r}"),)
+        case ast.UnaryOp(operand=operand):
+            return values.of(operand, at)
+        case ast.BinOp():
+            return _binary(values, node, at)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _either(values, test, body, orelse, at)
+        case ast.JoinedStr(values=parts):
+            return _text(values, node, parts, at)
+        case (
+            ast.FormattedValue(value=value)
+            | ast.Starred(value=value)
+            | ast.Await(value=value)
+            | ast.NamedExpr(value=value)
+        ):
+            return values.of(value, at)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return [origin for part in parts for origin in values.of(part, at)]
+        case ast.Set():
+            return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
+        case ast.Dict(values=parts):
+            found = [origin for part in parts for origin in values.of(part, at)]
+            return [origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED}]
+        case ast.ListComp(elt=part, generators=generators) | ast.GeneratorExp(elt=part, generators=generators):
+            return _comprehended(values, part, generators, at)
+        case ast.SetComp():
+            return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
+    return ()
+
+
+def _named(values: Values, name: str, at: At) -> Origins:
+    found = values.name(name, at)
+    if not found and name in RANK_NAMES and not _defined_here(at.scope, name):
+        return (Origin(kind=RANK_NAMES[name], text=name, note=note_of(name)),)
+    return found
+
+
+def _defined_here(scope: Scope, name: str) -> bool:
+    at: Scope | None = scope
+    while at is not None:
+        if name in at.definitions or name in at.functions or name in at.classes or name in at.parameters:
+            return True
+        at = at.parent
+    return False
+
+
+def _attribute(values: Values, node: ast.Attribute, at: At) -> Origins:
+    key = dotted(node)
+    if key:
+        assigned = at.scope.definitions.get(key)
+        if assigned:
+            _, always = reaching(assigned, at.order, at.block)
+            if always:
+                return values.name(key, at)
+        meant = values.project.resolve(at.scope, key)
+        if isinstance(meant, tuple):
+            module, name = meant
+            return values.name(name, At(module, END, module.root))
+        if isinstance(meant, Scope):
+            return () if meant.is_class else (Origin(kind=Kind.FUNCTION, text=key),)
+        if meant.startswith("torch."):
+            return ()
+    return _of_object(values, node, key, at)
+
+
+def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins:
+    found: list[Origin] = []
+    owner = node.value
+    if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
+        cls = at.scope.of_class
+        if cls is not None:
+            found += values.attribute(cls, node.attr)
+    else:
+        of_owner = values.of(owner, at)
+        shared = [origin for origin in of_owner if origin.kind is Kind.SHARED]
+        local = [origin for origin in of_owner if origin.kind is Kind.LOCAL]
+        for origin in (
+            shared or local or of_owner
+        ):  # what this object was given counts, not what others of its class were
+            found += _from_origin(values, origin, node.attr)
+    if not found:
+        tail = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+        found += values.field(tail, node.attr, at.scope.file) if tail and tail != "self" else ()
+    if not found and node.attr in RANK_NAMES:
+        return (Origin(kind=RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
+    return joined(found)
+
+
+def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
+    if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET} and origin.note:
+        cls = class_named(values, origin.note)
+        return values.attribute(cls, name) if cls is not None else ()
+    if origin.kind is Kind.WRAPPED and name == "module":
+        return (replace(origin, kind=Kind.BARE),)
+    if origin.kind is Kind.LOADER and name in {"sampler", "batch_sampler", "dataset"} and origin.made in values.made:
+        call, scope = values.made[origin.made]
+        given = next((keyword.value for keyword in call.node.keywords if keyword.arg == name), None)
+        return values.of(given, At(scope, call.order, call.block)) if given is not None else ()
+    if origin.kind is Kind.SAMPLER and name in {"sampler", "batch_sampler"}:
+        return (origin,)
+    if origin.kind in {Kind.LOCAL, Kind.SHARED}:
+        return (origin,)
+    return ()
+
+
+def class_named(values: Values, name: str) -> Scope | None:
+    """The class of the program that an origin's note names, `file::Class`."""
+    file, _, cls = name.partition("::")
+    source = values.project.sources.get(file)
+    return source.scopes[0].classes.get(cls) if source is not None else None
+
+
+def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
+    key = dotted(node.value)
+    if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        if key.endswith("environ"):
+            return environment(node.slice.value)
+        item = f"{key}[{node.slice.value!r}]"
+        if key and item in at.scope.definitions and (found := values.name(item, at)):
+            return found
+        if key.rpartition(".")[2] in ARGUMENT_OBJECTS and node.slice.value in RANK_NAMES:
+            return (Origin(kind=RANK_NAMES[node.slice.value], text=item, note=note_of(node.slice.value)),)
+    found = tuple(
+        origin
+        for origin in values.of(node.value, at)
+        if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED, Kind.CPU_TENSOR}
+    )
+    if isinstance(node.slice, ast.Slice):
+        parts = (node.slice.lower, node.slice.upper, node.slice.step)
+        ranks = [origin for part in parts for origin in values.of(part, at) if origin.kind in RANK_KINDS]
+        found += tuple(replace(origin, kind=Kind.LOCAL, note="part") for origin in ranks[:1])
+    return found
+
+
+def _turned(origin: Origin) -> Origin:
+    """The same under `not`."""
+    if origin.kind is not Kind.RANK and origin.kind not in RANK_KINDS:
+        return origin
+    note = {"first": "others", "others": "first", "uncertain": "uncertain"}.get(origin.note, "first")
+    return replace(origin, kind=Kind.RANK, note=note)
+
+
+def _compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+    operator = node.ops[0]
+    alternatives = [values.of(part, at) for part in parts]
+    constants = [_constants(part) for part in parts]
+    same_for_all = any(known is not None and known <= {"-1", "None"} for known in constants) or (
+        isinstance(operator, ast.GtE | ast.Lt) and constants[-1] == {"0"}
+    )
+    if isinstance(operator, ast.Is | ast.IsNot):
+        return
+    for origins in alternatives:
+        for origin in origins:
+            if origin.kind in RANK_KINDS and not same_for_all:
+                note = _which(operator, constants[-1]) if len(parts) == 2 else ""
+                yield replace(origin, kind=Kind.RANK, note="uncertain" if origin.note == "uncertain" else note)
+            elif origin.kind in {Kind.LOCAL, Kind.SHARED}:
+                yield origin
+
+
+def _constants(node: ast.expr) -> set[str] | None:
+    """The literals that an expression consists of: `{"-1", "0"}` of `(-1, 0)`; None where it is anything else."""
+    match node:
+        case ast.Constant(value=value):
+            return {repr(value)}
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
+            return {f"-{value!r}"}
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            known = [_constants(part) for part in parts]
+            return set().union(*(each for each in known if each)) if all(known) else None
+    return None
+
+
+def _which(operator: ast.cmpop, constant: set[str] | None) -> str:
+    if constant is None:
+        return ""
+    if isinstance(operator, ast.Eq | ast.In):
+        return "first"
+    if isinstance(operator, ast.NotEq | ast.NotIn | ast.Gt):
+        return "others"
+    return "first" if isinstance(operator, ast.LtE | ast.Lt) else ""
+
+
+def _tests(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+    for part in parts:
+        for origin in values.of(part, at):
+            if origin.kind in RANK_KINDS and origin.kind is not Kind.RANK:
+                yield replace(origin, kind=Kind.RANK, note="others")  # a number is true where it is not 0
+            elif origin.kind in TAINTS:
+                yield origin
+            elif isinstance(node.op, ast.Or) and origin.kind is not Kind.FUNCTION:
+                yield origin  # `x or default`
+
+
+def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
+    left, right = values.of(node.left, at), values.of(node.right, at)
+    if isinstance(node.op, ast.Mod) and any(origin.kind in RANK_KINDS for origin in left):
+        whole = any(origin.kind is Kind.WORLD_SIZE for origin in right)
+        for origin in left:
+            if origin.kind in RANK_KINDS:
+                yield replace(origin, kind=Kind.RANK if whole else Kind.LOCAL_RANK, note="" if whole else "remainder")
+        return
+    if isinstance(node.op, ast.FloorDiv) and any(origin.kind in RANK_KINDS for origin in left):
+        yield from (replace(origin, kind=Kind.RANK, note="") for origin in left if origin.kind in RANK_KINDS)
+        return
+    text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+    plain = text and isinstance(node.op, ast.Add | ast.Mod)
+    for origin in left + right:
+        if origin.kind in RANK_KINDS:
+            yield origin if plain else replace(origin, kind=Kind.RANK, note="")
+        elif origin.kind in TAINTS and origin.kind is not Kind.WORLD_SIZE:
+            yield origin
+    if isinstance(node.op, ast.Div):
+        for origin in right:
+            if origin.kind is Kind.WORLD_SIZE:
+                yield replace(origin, note="divides")
+    elif not isinstance(node.op, ast.Mult):
+        yield from (origin for origin in left + right if origin.kind is Kind.WORLD_SIZE)
+    if isinstance(node.op, ast.Mult):
+        yield from (replace(origin, note="multiplies") for origin in left + right if origin.kind is Kind.WORLD_SIZE)
+    if text and isinstance(node.op, ast.Mod) and not right:
+        yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
+
+
+def _either(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at: At) -> Iterator[Origin]:
+    yield from values.of(body, at)
+    yield from values.of(orelse, at)
+    if isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant):
+        for origin in values.of(test, at):
+            if origin.kind in RANK_KINDS:
+                yield replace(origin, kind=Kind.RANK, note="" if body.value is None else origin.note)
+            elif origin.kind is Kind.LOCAL:
+                yield origin
+
+
+def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+    found = [origin for part in parts if isinstance(part, ast.FormattedValue) for origin in values.of(part, at)]
+    if not any(isinstance(part, ast.FormattedValue) for part in parts):
+        yield Origin(kind=Kind.CONSTANT, text=values.text(node, at.scope))
+        return
+    for origin in found:
+        if origin.kind in TAINTS:
+            yield origin
+        else:
+            yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
+    if not found:
+        yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
+
+
+def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehension], at: At) -> Iterator[Origin]:
+    yield from (origin for origin in values.of(part, at) if origin.kind in TAINTS)
+    yield from (origin for origin in values.of(generators[0].iter, at) if origin.kind is Kind.UNORDERED)
+
+
+_PASSES = frozenset(
+    {"enumerate", "tqdm", "iter", "reversed", "list", "tuple", "islice", "trange", "track", "chain", "cycle"}
+)
+
+
+def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> Origins:
+    """What a loop over an expression gives to the target at `index`."""
+    if isinstance(node, ast.Call):
+        name = dotted(node.func).rpartition(".")[2]
+        if name == "range":
+            return ()
+        if name == "enumerate" and node.args:
+            return () if index[:1] == (0,) else item_of(values, node.args[0], index[1:], at)
+        if name == "zip" and index:
+            given = node.args[index[0]] if 0 <= index[0] < len(node.args) else None
+            return item_of(values, given, index[1:], at) if given is not None else ()
+        if name == "items" and isinstance(node.func, ast.Attribute):
+            return _local(values.of(node.func.value, at))
+    if isinstance(node, ast.Tuple | ast.List):
+        return joined(origin for part in node.elts for origin in values.of(part, at))
+    loader = loader_in(values, node, at)
+    if loader is not None:
+        made = replace(loader, kind=Kind.LOCAL, text=values.text(node, at.scope), note="batch")
+        return (made,)
+    return _local(values.of(node, at))
+
+
+def _local(found: Origins) -> Origins:
+    return tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT})
+
+
+def loader_in(values: Values, node: ast.expr, at: At) -> Origin | None:
+    """The data loader that a loop goes over, also through `enumerate`, `tqdm` and other functions that pass it on."""
+    for origin in values.of(node, at):
+        if origin.kind is Kind.LOADER:
+            return origin
+    if isinstance(node, ast.Call):
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        for each in given[:4]:
+            if (
+                isinstance(each, ast.Name | ast.Attribute | ast.Call)
+                and (found := loader_in(values, each, at)) is not None
+            ):
+                return found
+    return None
+
+
+def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ...], at: At) -> Origins:
+    """What the target at `index` gets when a value is unpacked."""
+    from ddpdoctor.source.calls import returned_part
+
+    if isinstance(node, ast.Call):
+        part = returned_part(values, node, index, at)
+        if part is not None:
+            return part
+    return tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED})

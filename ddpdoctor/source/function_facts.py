@@ -1,0 +1,396 @@
+"""The facts about one function: its calls that matter, its loops and its exits, with the tests around them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ddpdoctor.evidence.training_code import (
+    RANK_KINDS,
+    Argument,
+    Call,
+    Change,
+    Context,
+    Cut,
+    Exit,
+    Function,
+    Guard,
+    Kind,
+    Loop,
+    Origin,
+    Place,
+    Value,
+)
+from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.calls import Meaning, is_variable, meaning
+from ddpdoctor.source.expressions import loader_in
+from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
+from ddpdoctor.source.values import At, Values
+from ddpdoctor.source.walk import dotted, parts
+
+_WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
+_FLIP = {"first": "others", "others": "first"}
+_WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
+    "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
+    "unscale", "scale", "prepare",
+}  # fmt: skip
+_KNOWN_LAST = (
+    frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
+    | frozenset(names.ENDS)
+    | frozenset(names.METHODS)
+    | names.COLLECTIVES
+    | names.OF_ACCELERATE
+    | names.OF_FABRIC
+    | {"forward", "module", "model", "net", "network", "ddp_model", "ddp"}
+)
+
+
+@dataclass(eq=False)
+class FunctionFacts:
+    """Makes the facts about the functions of one run."""
+
+    values: Values
+    started: frozenset[int] = frozenset()
+    _guards: dict[int, Guard | None] = field(default_factory=dict)
+    _contexts: dict[int, Context] = field(default_factory=dict)
+
+    def of(self, scope: Scope) -> Function:
+        """The facts about one function."""
+        file, line = self._line(scope, getattr(scope.node, "lineno", 1))
+        known = {id(loop.body): loop.order for loop in scope.loops}
+        return Function(
+            id=scope.id,
+            place=Place(file=file, line=line, column=getattr(scope.node, "col_offset", 0) + 1, function=scope.name),
+            calls=tuple(call for raw in scope.calls if (call := self._call(raw, scope, known)) is not None),
+            loops=tuple(self._loop(raw, scope, known) for raw in scope.loops),
+            exits=tuple(self._exit(raw, scope, known) for raw in scope.exits),
+            cuts=tuple(self._cuts(scope)),
+            changes=tuple(self._changes(scope)),
+            parameters=scope.parameters,
+            guards=tuple(self._decorated(scope)),
+            decorators=tuple(self._full(scope, decorator) for decorator in scope.decorators),
+            entry=scope.parent is None or id(scope) in self.started,
+        )
+
+    def _line(self, scope: Scope, line: int) -> tuple[str, int]:
+        return self.values.project.sources[scope.file].place(line)
+
+    def _place(self, scope: Scope, node: ast.AST) -> Place:
+        file, line = self._line(scope, getattr(node, "lineno", 1))
+        return Place(file=file, line=line, column=getattr(node, "col_offset", 0) + 1, function=scope.name)
+
+    def value(self, node: ast.expr | None, at: At) -> Value:
+        """What is known of an expression, as a fact."""
+        return Value(text=self.values.text(node, at.scope), origins=self.values.of(node, at))
+
+    # calls
+
+    def _call(self, raw: RawCall, scope: Scope, known: dict[int, int]) -> Call | None:
+        if not self._may_matter(raw, scope):
+            return None
+        at = At(scope, raw.order, raw.block)
+        what = meaning(self.values, raw.node, at)
+        if not what.does and what.target is None:
+            return None
+        target = self._target(what)
+        name = what.name if what.target is None else what.target.name
+        makes = what.target is not None and what.target.is_class
+        given = self._arguments(raw, at) if what.does in _WITH_ARGUMENTS or makes else ()
+        receiver = None
+        if isinstance(raw.node.func, ast.Attribute):
+            if what.does == "forward":
+                receiver = self.value(raw.node.func, at)
+                if not receiver.origins:
+                    receiver = self.value(raw.node.func.value, at)
+            elif what.target is None and (what.name.startswith(".") or what.does == "forward"):
+                receiver = self.value(raw.node.func.value, at)
+        elif what.does == "forward":
+            receiver = self.value(raw.node.func, at)
+        return Call(
+            place=self._place(scope, raw.node),
+            text=self.values.text(raw.node, scope),
+            name=name,
+            does=what.does,
+            order=raw.order,
+            arguments=given,
+            receiver=receiver,
+            target=target,
+            guards=self.guards(raw.block, raw.order, scope),
+            loops=self._around(raw.block, known),
+            contexts=self._within(raw.block, scope),
+        )
+
+    def _target(self, what: Meaning) -> str:
+        if what.target is None:
+            return ""
+        if what.target.is_class:
+            made = self.values.project.method(what.target, "__init__")
+            return made.id if made is not None else ""
+        return what.target.id
+
+    def _may_matter(self, raw: RawCall, scope: Scope) -> bool:
+        func = raw.node.func
+        name = dotted(func)
+        if isinstance(func, ast.Attribute):
+            last = func.attr
+            if last in _KNOWN_LAST or last in self.values.index.owners or last[:1].isupper():
+                return True
+            if not name:
+                return False
+            first = name.partition(".")[0]
+            if first == "self":
+                return True
+            found = self.values.project.resolve(scope, name)
+            return isinstance(found, Scope) or (isinstance(found, str) and found in names.FUNCTIONS)
+        if not name:
+            return False
+        if is_variable(scope, name):
+            return True
+        found = self.values.project.resolve(scope, name)
+        if isinstance(found, str):
+            last = found.rpartition(".")[2]
+            return found != name or last in _KNOWN_LAST
+        return True
+
+    def _arguments(self, raw: RawCall, at: At) -> tuple[Argument, ...]:
+        given = [
+            Argument(name=str(number), value=self.value(node, at)) for number, node in enumerate(raw.node.args[:8])
+        ]
+        given += [
+            Argument(name=keyword.arg or "**", value=self.value(keyword.value, at))
+            for keyword in raw.node.keywords[:40]
+        ]
+        return tuple(given)
+
+    # what stands around
+
+    def guards(self, block: Block, order: int, scope: Scope) -> tuple[Guard, ...]:
+        """The tests that decide whether a place is reached, outermost first."""
+        found = []
+        chain = block.chain()
+        for number, at in enumerate(chain):
+            if (
+                at.form in {"if", "else", "case", "while", "and", "or", "except"}
+                and (guard := self._guard(at, scope)) is not None
+            ):
+                found.append(guard)
+            inner = chain[number + 1] if number + 1 < len(chain) else None
+            for ended_at, ended in at.ended:
+                if ended_at < order and ended is not inner and ended.form in {"if", "else", "case"}:
+                    guard = self._guard(ended, scope, after=True)
+                    if guard is not None and (guard.by_rank or guard.by_local):
+                        found.append(guard)
+        return tuple(found)
+
+    def _guard(self, block: Block, scope: Scope, *, after: bool = False) -> Guard | None:
+        key = id(block) * 2 + after
+        if key not in self._guards:
+            self._guards[key] = self._new_guard(block, scope, after=after)
+        return self._guards[key]
+
+    def _new_guard(self, block: Block, scope: Scope, *, after: bool) -> Guard | None:
+        test = block.test if block.test is not None else getattr(block.node, "test", None)
+        if block.form == "except":
+            node = block.node
+            line = test.lineno if test is not None else getattr(node, "lineno", 1)
+            if isinstance(node, ast.Try) and 0 < block.branch <= len(node.handlers):
+                line = node.handlers[block.branch - 1].lineno
+            file, line = self._line(scope, line)
+            text = self.values.text(test, scope) if test is not None else ""
+            return Guard(form="except", file=file, line=line, test=text, branch=block.branch, value=Value())
+        if test is None:
+            return None
+        if isinstance(test, ast.Compare) and "__name__" in (self.values.text(test, scope)):
+            return Guard(
+                form="main", file=scope.file, line=test.lineno, test="__name__", branch=0, value=Value(), state=True
+            )
+        at = At(scope, block.order, block.parent or block)
+        value = self.value(test, at)
+        words = tuple(dict.fromkeys(parts(test)))
+        ranked = value.may(*RANK_KINDS)
+        unsure = ranked is not None and ranked.note == "uncertain"
+        state = (ranked is None or unsure) and any(
+            word in name.lower() for name in words for word in names.STATE_WORDS
+        )  # fmt: skip
+        file, line = self._line(scope, getattr(block.node, "lineno", test.lineno))
+        form = "after" if after else block.form
+        return Guard(
+            form=form,
+            file=file,
+            line=line if form == "after" else self._line(scope, test.lineno)[1],
+            test=self.values.text(test, scope),
+            branch=block.branch,
+            value=value,
+            names=words,
+            of_rank=_of_rank(ranked, block, after=after),
+            state=state,
+        )
+
+    def _around(self, block: Block, known: dict[int, int]) -> tuple[int, ...]:
+        return tuple(known[id(at)] for at in block.chain() if id(at) in known)
+
+    def _within(self, block: Block, scope: Scope) -> tuple[Context, ...]:
+        return tuple(self._context(at, scope) for at in block.chain() if at.form == "with")
+
+    def _context(self, block: Block, scope: Scope) -> Context:
+        if id(block) not in self._contexts:
+            item = block.node
+            assert isinstance(item, ast.withitem)
+            node, plain = item.context_expr, True
+            at = At(scope, block.order, block.parent or block)
+            if isinstance(node, ast.Name | ast.Attribute):
+                assigned = scope.definitions.get(dotted(node), [])
+                before = [definition for definition in assigned if definition.order < block.order]
+                plain = len(before) == 1 and isinstance(before[0].value, ast.Call) and before[0].block is block.parent
+                node = before[0].value if plain and before[0].value is not None else node
+            name, receiver = "", Value()
+            if isinstance(node, ast.Call):
+                what = meaning(self.values, node, at)
+                name = what.name
+                owner = node.func.value if isinstance(node.func, ast.Attribute) and name.startswith(".") else None
+                receiver = self.value(owner, at) if owner is not None else Value()
+            else:
+                plain = False
+            _, line = self._line(scope, item.context_expr.lineno)
+            self._contexts[id(block)] = Context(
+                name=name, text=self.values.text(item.context_expr, scope), line=line, value=receiver, plain=plain
+            )
+        return self._contexts[id(block)]
+
+    # loops and exits
+
+    def _loop(self, raw: RawLoop, scope: Scope, known: dict[int, int]) -> Loop:
+        node = raw.node
+        at = At(scope, raw.order, raw.block)
+        place = self._place(scope, node)
+        if isinstance(node, ast.While):
+            over, counts, turns, head = (
+                self.value(node.test, at),
+                True,
+                None,
+                f"while {self.values.text(node.test, scope)}",
+            )
+        else:
+            loader = loader_in(self.values, node.iter, at)
+            over = self.value(node.iter, at)
+            if loader is not None:
+                over = Value(text=over.text, origins=(loader, *(one for one in over.origins if one != loader)))
+            name = dotted(node.iter.func) if isinstance(node.iter, ast.Call) else ""
+            counts, turns = _counts(node.iter, name)
+            head = f"for {self.values.text(node.target, scope)} in {over.text}"
+        return Loop(
+            place=place,
+            head=head,
+            order=raw.order,
+            last_order=raw.last_order,
+            over=over,
+            counts=counts,
+            turns=turns,
+            guards=self.guards(raw.block, raw.order, scope),
+            loops=self._around(raw.block, known),
+            contexts=self._within(raw.block, scope),
+        )
+
+    def _cuts(self, scope: Scope) -> Iterator[Cut]:
+        for raw in scope.cuts:
+            at = At(scope, raw.order, raw.block)
+            ranks = [origin for part in raw.parts for origin in self.values.of(part, at) if origin.kind in RANK_KINDS]
+            certain = [origin for origin in ranks if origin.note != "uncertain"]
+            if certain:
+                whole, text = self.value(raw.whole, at), self.values.text(raw.node, scope)
+                place = self._place(scope, raw.node)
+                yield Cut(place=place, text=text, whole=whole, by=certain[0])
+
+    def _changes(self, scope: Scope) -> Iterator[Change]:
+        for key, definitions in scope.definitions.items():
+            owner, _, attribute = key.rpartition(".")
+            if not owner or owner == "self" or "[" in key:
+                continue
+            for definition in definitions:
+                if definition.form != "assign" or definition.value is None:
+                    continue
+                at = At(scope, definition.order, definition.block)
+                value = self.value(definition.value, at)
+                if attribute in _WATCHED or value.may(Kind.MODEL):
+                    file, line = self._line(scope, definition.line)
+                    yield Change(
+                        place=Place(file=file, line=line, column=1, function=scope.name),
+                        key=key,
+                        value=value,
+                        order=definition.order,
+                        owner=Value(text=owner, origins=self.values.name(owner, at) if "." not in owner else ()),
+                        guards=self.guards(definition.block, definition.order, scope),
+                    )
+
+    def _exit(self, raw: RawExit, scope: Scope, known: dict[int, int]) -> Exit:
+        return Exit(
+            place=self._place(scope, raw.node),
+            form=raw.form,
+            order=raw.order,
+            fails=raw.fails,
+            since=raw.since,
+            guards=self.guards(raw.block, raw.order, scope),
+            loops=self._around(raw.block, known),
+        )
+
+    # decorators
+
+    def _full(self, scope: Scope, decorator: ast.expr) -> str:
+        node = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = dotted(node)
+        meant = self.values.project.resolve(scope.parent or scope, name) if name else name
+        return meant.id if isinstance(meant, Scope) else meant if isinstance(meant, str) else name
+
+    def _decorated(self, scope: Scope) -> Iterator[Guard]:
+        for decorator in scope.decorators:
+            node = decorator.func if isinstance(decorator, ast.Call) else decorator
+            name = dotted(node)
+            if not name:
+                continue
+            meant = self.values.project.resolve(scope.parent or scope, name)
+            inner = self._guarded_by(meant) if isinstance(meant, Scope) else None
+            if inner is not None or name.rpartition(".")[2] in names.RANK_DECORATORS:
+                file, line = self._line(scope, decorator.lineno)
+                origin = Origin(kind=Kind.RANK, text=f"@{name}", note="first")
+                yield Guard(
+                    form="decorator", file=file, line=line, test=f"@{name}", branch=0, of_rank="first",
+                    value=Value(text=f"@{name}", origins=(origin,)),
+                )  # fmt: skip
+
+    def _guarded_by(self, decorator: Scope) -> Guard | None:
+        """The test of the rank around the call of the function that a decorator of the program is given."""
+        for inner in decorator.functions.values():
+            for call in inner.calls:
+                if dotted(call.node.func) in decorator.parameters:
+                    for guard in self.guards(call.block, call.order, inner):
+                        if guard.by_rank is not None:
+                            return guard
+        return None
+
+
+def _counts(node: ast.expr, name: str) -> tuple[bool, int | None]:
+    last = name.rpartition(".")[2]
+    if isinstance(node, ast.Call) and last in {"tqdm", "trange", "enumerate", "track"} and node.args:
+        if last == "trange":
+            return True, None
+        inner = node.args[0]
+        return _counts(inner, dotted(inner.func) if isinstance(inner, ast.Call) else "")
+    if last not in {"range", "count", "trange"}:
+        return False, None
+    given = node.args if isinstance(node, ast.Call) else []
+    if last == "range" and len(given) == 1 and isinstance(given[0], ast.Constant) and isinstance(given[0].value, int):
+        return True, given[0].value
+    return True, None
+
+
+def _of_rank(origin: Origin | None, block: Block, *, after: bool) -> str:
+    if origin is None:
+        return ""
+    note = origin.note
+    if note not in _FLIP:
+        note = "others" if origin.kind is not Kind.RANK or note == "by name" else ""
+    flips = block.form in {"else", "or"}
+    if flips:
+        note = _FLIP.get(note, "")
+    return _FLIP.get(note, "") if after else note

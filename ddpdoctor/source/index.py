@@ -1,0 +1,124 @@
+"""Tables over all modules of a run: who calls a function with what, who sets an attribute, which options there are."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from ddpdoctor.source.project import Project, Source
+from ddpdoctor.source.scopes import Definition, RawCall, Scope
+from ddpdoctor.source.walk import dotted
+
+STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher", "Thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One call of a function: `first` is how many parameters are given by something else (`self`, spawn's index)."""
+
+    caller: Scope
+    call: RawCall
+    arguments: tuple[ast.expr, ...]
+    keywords: tuple[tuple[str, ast.expr], ...]
+    first: int
+    spawned: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Index:
+    """What the evaluator looks up."""
+
+    project: Project
+    sites: dict[int, list[Site]] = field(default_factory=dict)
+    methods: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
+    owners: dict[str, list[Scope]] = field(default_factory=dict)
+    attributes: dict[tuple[int, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
+    fields: dict[tuple[str, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
+    options: dict[str, list[tuple[Scope, RawCall, str]]] = field(default_factory=dict)
+
+    def add(self, source: Source) -> None:
+        """Enter one file."""
+        for scope in source.scopes:
+            self._attributes(scope)
+            if scope.is_class:
+                for name in scope.functions:
+                    self.owners.setdefault(name, []).append(scope)
+            for call in scope.calls:
+                self._call(scope, call)
+
+    def _attributes(self, scope: Scope) -> None:
+        cls = scope.of_class
+        for key, definitions in scope.definitions.items():
+            owner, _, attribute = key.rpartition(".")
+            if scope.is_class and not owner:
+                table = self.attributes.setdefault((id(scope), key), [])
+            elif owner == "self" and cls is not None:
+                table = self.attributes.setdefault((id(cls), attribute), [])
+            elif owner:
+                table = self.fields.setdefault((owner.rpartition(".")[2], attribute), [])
+            else:
+                continue
+            table.extend((scope, definition, key) for definition in definitions)
+
+    def _call(self, scope: Scope, call: RawCall) -> None:
+        node = call.node
+        name = dotted(node.func)
+        last = node.func.attr if isinstance(node.func, ast.Attribute) else name
+        if last == "add_argument" and node.args:
+            self._option(scope, call)
+        if last in STARTERS:
+            self._started(scope, call, last)
+        target = self.target(scope, name) if name else None
+        if target is not None:
+            first = 1 if target.parent is not None and target.parent.is_class and not _is_static(target) else 0
+            self._site(target, Site(scope, call, tuple(node.args), _keywords(node), first))
+        elif isinstance(node.func, ast.Attribute):
+            self.methods.setdefault(last, []).append((scope, call))
+
+    def _site(self, target: Scope, site: Site) -> None:
+        self.sites.setdefault(id(target), []).append(site)
+
+    def target(self, scope: Scope, name: str) -> Scope | None:
+        """The function that a dotted name calls; of a class its `__init__`, of `self.method` the method."""
+        first, _, rest = name.partition(".")
+        if first in {"self", "cls"} and rest:
+            cls = scope.of_class
+            return self.project.method(cls, rest) if cls is not None and "." not in rest else None
+        found = self.project.resolve(scope, name)
+        if not isinstance(found, Scope):
+            return None
+        return self.project.method(found, "__init__") if found.is_class else found
+
+    def _option(self, scope: Scope, call: RawCall) -> None:
+        words = [arg.value for arg in call.node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        dest = next(
+            (keyword.value.value for keyword in call.node.keywords
+             if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant)), None
+        )  # fmt: skip
+        for word in words:
+            name = dest if isinstance(dest, str) else word.lstrip("-").replace("-", "_")
+            self.options.setdefault(name, []).append((scope, call, word))
+
+    def _started(self, scope: Scope, call: RawCall, how: str) -> None:
+        given = {keyword.arg: keyword.value for keyword in call.node.keywords}
+        function = given.get("target") or given.get("fn") or given.get("function")
+        if function is None and call.node.args:
+            function = call.node.args[0]
+        target = self.project.resolve(scope, dotted(function)) if function is not None and dotted(function) else None
+        if not isinstance(target, Scope) or target.is_class:
+            return
+        arguments = given.get("args")
+        if arguments is None and how in {"spawn", "start_processes", "notebook_launcher"} and len(call.node.args) > 1:
+            arguments = call.node.args[1]
+        listed = tuple(arguments.elts) if isinstance(arguments, ast.Tuple | ast.List) else ()
+        first = 1 if how in {"spawn", "start_processes"} else 0
+        spawned = how if how in {"spawn", "start_processes", "Process"} else ""
+        self._site(target, Site(scope, call, listed, (), first, spawned))
+
+
+def _keywords(node: ast.Call) -> tuple[tuple[str, ast.expr], ...]:
+    return tuple((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None)
+
+
+def _is_static(scope: Scope) -> bool:
+    return any(dotted(decorator) == "staticmethod" for decorator in scope.decorators)

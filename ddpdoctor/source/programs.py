@@ -1,0 +1,101 @@
+"""Which files are programs that train on several ranks, and which modules belong to each."""
+
+from __future__ import annotations
+
+from ddpdoctor.evidence.training_code import Program
+from ddpdoctor.source.index import Index
+from ddpdoctor.source.project import Project
+from ddpdoctor.source.walk import dotted
+
+SIGNS = frozenset(
+    {
+        "init_process_group",
+        "DistributedDataParallel",
+        "FullyShardedDataParallel",
+        "fully_shard",
+        "Accelerator",
+        "Fabric",
+        "DDP",
+        "FSDP",
+    }
+)
+"""What only code calls that runs on several ranks."""
+
+
+def distributed_programs(project: Project, index: Index) -> list[Program]:
+    """Every file that is started and calls, itself or through what it imports, for a process group or a wrapper."""
+    imports = {file: set(project.imports(source)) for file, source in list(project.sources.items())}
+    imported = {file for files in imports.values() for file in files}
+    signed = {file for file in project.sources if _signs(project, file)}
+    found = []
+    closures: dict[str, frozenset[str]] = {}
+    for file, source in project.sources.items():
+        root = file not in imported or "__main__" in source.text
+        if not root:
+            continue
+        files = _closure(file, imports, closures)
+        if files & signed and (file in signed or _reaches(project, index, file, files & signed)):
+            found.append(Program(root=file, files=tuple(sorted(files))))
+    return found
+
+
+def _signs(project: Project, file: str) -> bool:
+    source = project.sources[file]
+    if not any(sign in source.text for sign in SIGNS):
+        return False
+    for scope in source.scopes:
+        for call in scope.calls:
+            name = dotted(call.node.func)
+            if not name:
+                continue
+            meant = project.resolve(scope, name)
+            full = meant if isinstance(meant, str) else name
+            if full.rpartition(".")[2] in SIGNS:
+                return True
+    return False
+
+
+def _closure(file: str, imports: dict[str, set[str]], known: dict[str, frozenset[str]]) -> frozenset[str]:
+    if file not in known:
+        seen, pending = {file}, [file]
+        while pending:
+            for each in imports.get(pending.pop(), ()):
+                if each not in seen:
+                    seen.add(each)
+                    pending.append(each)
+        known[file] = frozenset(seen)
+    return known[file]
+
+
+def _reaches(project: Project, index: Index, file: str, signed: frozenset[str]) -> bool:
+    """Whether a function of `file`, or one that it calls, stands in a file that calls for several ranks."""
+    pending = list(project.sources[file].scopes)
+    seen = {id(scope) for scope in pending}
+    while pending:
+        scope = pending.pop()
+        for call in scope.calls:
+            name = dotted(call.node.func)
+            target = index.target(scope, name) if name else None
+            if target is None or id(target) in seen:
+                continue
+            if target.file in signed:
+                return True
+            seen.add(id(target))
+            pending.append(target)
+    return False
+
+
+def near(programs: list[Program]) -> dict[str, frozenset[str]]:
+    """For every file the files of all programs that it belongs to."""
+    known: dict[tuple[int, ...], frozenset[str]] = {}
+    belongs: dict[str, list[int]] = {}
+    for number, program in enumerate(programs):
+        for file in program.files:
+            belongs.setdefault(file, []).append(number)
+    found = {}
+    for file, numbers in belongs.items():
+        key = tuple(numbers)
+        if key not in known:
+            known[key] = frozenset(each for number in numbers for each in programs[number].files)
+        found[file] = known[key]
+    return found

@@ -1,0 +1,81 @@
+"""Which assignments of a name can be the last before a place: the nearest one that is always passed, and what may follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddpdoctor.source.scopes import Block, Definition
+
+END = 1 << 30  # after everything: what another function sees of a module's variable
+LOOPS = frozenset({"for", "while"})
+
+
+def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tuple[list[Definition], bool]:
+    """The definitions that may hold at `order` in `block`, nearest first, and whether there is always one of them."""
+    found: list[Definition] = []
+    killer: Definition | None = None
+    branches: dict[int, set[int]] = {}
+    for definition in reversed(definitions):
+        if definition.order >= order or definition.block.excludes(block) or _has_left(definition.block, block):
+            continue
+        found.append(definition)
+        if not definition.kills:
+            continue
+        if _always(definition.block, block) or _all_branches(definition.block, block, branches):
+            killer = definition
+            break
+    found += [
+        definition
+        for definition in definitions
+        if definition.order >= order and order != END and _comes_round(definition, block, killer)
+    ]
+    return found, killer is not None
+
+
+def _plain(block: Block) -> Block:
+    """The block around `with`s and `try`s, whose bodies are run like what stands before them."""
+    while block.form in {"with", "try"} and block.parent is not None:
+        block = block.parent
+    return block
+
+
+def _always(definition: Block, use: Block) -> bool:
+    return use.inside(_plain(definition))
+
+
+def _has_left(definition: Block, use: Block) -> bool:
+    """Whether a run that passed the definition has left the function, or the loop that the use stands in, by then."""
+    at = definition
+    while at.parent is not None and not use.inside(at):
+        if at.ends in {"return", "raise", "exit"} or (at.ends in {"continue", "break"} and _same_loop(at, use)):
+            return True
+        at = at.parent
+    return False
+
+
+def _same_loop(block: Block, use: Block) -> bool:
+    at: Block | None = block
+    while at is not None and at.form not in LOOPS:
+        at = at.parent
+    return at is not None and use.inside(at)
+
+
+def _all_branches(definition: Block, use: Block, branches: dict[int, set[int]]) -> bool:
+    """Whether this was the last branch of a statement each of whose branches gives the name a value, or leaves."""
+    at = _plain(definition)
+    if at.parent is None or not at.branches or not use.inside(_plain(at.parent)):
+        return False
+    seen = branches.setdefault(id(at.node), set())
+    seen.add(at.branch)
+    seen.update(ended.branch for _, ended in at.parent.ended if ended.node is at.node)
+    return len(seen) >= at.branches
+
+
+def _comes_round(definition: Definition, use: Block, killer: Definition | None) -> bool:
+    """Whether a later definition in a loop around the use is met again in the next turn."""
+    at: Block | None = use
+    while at is not None:
+        if at.form in LOOPS and definition.block.inside(at):
+            return killer is None or not killer.block.inside(at)
+        at = at.parent
+    return False

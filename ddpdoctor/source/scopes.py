@@ -1,0 +1,172 @@
+"""What the reader knows of a function before any value is asked for: its blocks, assignments, calls, loops and exits."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+
+class Block:
+    """A part of a function that runs under one condition, in one loop or in one `with`; `parent` is the part around it.
+
+    `branch` counts the alternatives of one statement, `branches` is how many there are (0 where none need be taken), and
+    `ends` is how control leaves at its end: `return`, `raise`, `break`, `continue`, `exit`, or empty.
+    """
+
+    __slots__ = ("branch", "branches", "depth", "ended", "ends", "fails", "form", "node", "order", "parent", "test")
+
+    def __init__(
+        self, form: str, node: ast.AST | None = None, parent: Block | None = None, *, branch: int = 0, order: int = 0
+    ) -> None:
+        self.form = form
+        self.node = node
+        self.parent = parent
+        self.branch = branch
+        self.branches = 0
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.ends = ""
+        self.fails = False
+        self.order = order
+        self.test: ast.expr | None = None
+        self.ended: list[tuple[int, Block]] = []
+
+    def inside(self, other: Block) -> bool:
+        """Whether this is `other` or a part of it."""
+        at = self
+        while at.depth > other.depth and at.parent is not None:
+            at = at.parent
+        return at is other
+
+    def excludes(self, other: Block) -> bool:
+        """Whether both are alternatives of one statement, so that a run takes one of them at most."""
+        mine, theirs = self, other
+        while mine.depth > theirs.depth and mine.parent is not None:
+            mine = mine.parent
+        while theirs.depth > mine.depth and theirs.parent is not None:
+            theirs = theirs.parent
+        while mine is not theirs and mine.parent is not None and theirs.parent is not None:
+            if mine.parent is theirs.parent:
+                return mine.node is theirs.node and mine.branch != theirs.branch
+            mine, theirs = mine.parent, theirs.parent
+        return False
+
+    def chain(self) -> list[Block]:
+        """The block and all around it, outermost first."""
+        found = []
+        at: Block | None = self
+        while at is not None:
+            found.append(at)
+            at = at.parent
+        return found[::-1]
+
+
+@dataclass(slots=True)
+class Definition:
+    """One place that gives a name a value. `kills` is whether the name holds nothing of what it held before."""
+
+    order: int
+    block: Block
+    value: ast.expr | None
+    form: str
+    index: tuple[int, ...] = ()
+    kills: bool = True
+    line: int = 0
+
+
+@dataclass(slots=True)
+class RawCall:
+    """A call, where it stands, and how deep in the blocks."""
+
+    node: ast.Call
+    order: int
+    block: Block
+
+
+@dataclass(slots=True)
+class RawLoop:
+    """A loop: the block that it stands in, and that of its body."""
+
+    node: ast.For | ast.AsyncFor | ast.While
+    order: int
+    last_order: int
+    block: Block
+    body: Block
+
+
+@dataclass(slots=True)
+class RawExit:
+    """A statement that leaves something."""
+
+    node: ast.stmt | ast.Call | ast.ExceptHandler
+    form: str
+    order: int
+    block: Block
+    fails: bool
+    since: int = 0
+
+
+@dataclass(slots=True)
+class RawCut:
+    """A part of a list: `parts` are the bounds of the slice, or the test of a comprehension."""
+
+    node: ast.expr
+    whole: ast.expr
+    parts: tuple[ast.expr, ...]
+    order: int
+    block: Block
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """A function, a class body, or a module; `file` is the module's own path."""
+
+    node: ast.AST
+    name: str
+    file: str
+    parent: Scope | None
+    root: Block
+    parameters: tuple[str, ...] = ()
+    defaults: dict[str, ast.expr] = field(default_factory=dict)
+    definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    imports: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, Scope] = field(default_factory=dict)
+    classes: dict[str, Scope] = field(default_factory=dict)
+    calls: list[RawCall] = field(default_factory=list)
+    loops: list[RawLoop] = field(default_factory=list)
+    exits: list[RawExit] = field(default_factory=list)
+    returns: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
+    cuts: list[RawCut] = field(default_factory=list)
+    globals: set[str] = field(default_factory=set)
+    generator: bool = False
+    last_order: int = 0
+    defined_at: tuple[int, Block] | None = None
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is the body of a class."""
+        return isinstance(self.node, ast.ClassDef)
+
+    @property
+    def of_class(self) -> Scope | None:
+        """The class whose method this is, also from functions inside of methods."""
+        at: Scope | None = self
+        while at is not None:
+            if at.parent is not None and at.parent.is_class and not at.is_class:
+                return at.parent
+            at = at.parent
+        return None
+
+    @property
+    def decorators(self) -> list[ast.expr]:
+        """The decorators of a function or class."""
+        return list(getattr(self.node, "decorator_list", ()))
+
+    @property
+    def id(self) -> str:
+        """`file::Class.method`."""
+        names = []
+        at: Scope | None = self
+        while at is not None and at.parent is not None:
+            names.append(at.name)
+            at = at.parent
+        return f"{self.file}::{'.'.join(reversed(names)) or '<module>'}"

@@ -1,0 +1,271 @@
+"""What the functions and methods are for that distributed training code calls: names of torch, and of what stands beside it."""
+
+from __future__ import annotations
+
+from ddpdoctor.evidence.training_code import Kind
+
+DIST = "torch.distributed."
+
+COLLECTIVES = frozenset(
+    {
+        "all_reduce", "all_reduce_coalesced", "reduce", "broadcast", "all_gather", "all_gather_coalesced",
+        "all_gather_into_tensor", "_all_gather_base", "all_gather_object", "gather", "gather_object", "scatter",
+        "scatter_object_list", "reduce_scatter", "reduce_scatter_tensor", "_reduce_scatter_base", "all_to_all",
+        "all_to_all_single", "broadcast_object_list", "barrier", "monitored_barrier",
+    }
+)  # fmt: skip
+OBJECTS = frozenset({"all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list"})
+SHARES_ITS_ARGUMENT = frozenset(
+    {"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "broadcast_object_list"}
+)
+"""Collectives after which their first argument holds the same on every rank."""
+
+FUNCTIONS = {
+    f"{DIST}init_process_group": "init",
+    f"{DIST}destroy_process_group": "destroy",
+    f"{DIST}new_group": "new-group",
+    f"{DIST}new_subgroups": "collective",
+    f"{DIST}nn.all_reduce": "collective",
+    f"{DIST}nn.all_gather": "collective",
+    f"{DIST}nn.functional.all_reduce": "collective",
+    f"{DIST}nn.functional.all_gather": "collective",
+    f"{DIST}checkpoint.save": "collective-save",
+    f"{DIST}checkpoint.save_state_dict": "collective-save",
+    f"{DIST}checkpoint.async_save": "collective-save",
+    f"{DIST}checkpoint.load": "collective-save",
+    f"{DIST}fsdp.fully_shard": "wrap-fsdp",
+    f"{DIST}_composable.fsdp.fully_shard": "wrap-fsdp",
+    "torch.save": "save",
+    "torch.load": "load",
+    "torch.manual_seed": "seed",
+    "torch.cuda.manual_seed": "seed",
+    "torch.cuda.manual_seed_all": "seed",
+    "random.seed": "seed",
+    "numpy.random.seed": "seed",
+    "torch.cuda.set_device": "set-device",
+    "torch.npu.set_device": "set-device",
+    "torch.xpu.set_device": "set-device",
+    "torch.accelerator.set_device_index": "set-device",
+    "torch.device": "device",
+    "torch.cuda.device": "device",
+    "torch.cuda.synchronize": "synchronize",
+    "torch.multiprocessing.spawn": "spawn",
+    "torch.multiprocessing.start_processes": "spawn",
+    "torch.multiprocessing.Process": "process",
+    "multiprocessing.Process": "process",
+    "torch.multiprocessing.set_start_method": "start-method",
+    "multiprocessing.set_start_method": "start-method",
+    "torch.nn.utils.clip_grad_norm_": "clip",
+    "torch.nn.utils.clip_grad_value_": "clip",
+    "torch.nn.utils.clip_grad_norm": "clip",
+    "torch.nn.DataParallel": "wrap-dp",
+    "torch.nn.parallel.DataParallel": "wrap-dp",
+    "torch.utils.data.random_split": "split",
+    "torch.utils.data.dataset.random_split": "split",
+    "sklearn.model_selection.train_test_split": "split",
+    "random.shuffle": "split",
+    "random.sample": "split",
+    "numpy.random.permutation": "split",
+    "numpy.random.shuffle": "split",
+    "torch.randperm": "split",
+    "urllib.request.urlretrieve": "download",
+    "wget.download": "download",
+    "gdown.download": "download",
+    "torchvision.datasets.utils.download_url": "download",
+    "torchvision.datasets.utils.download_and_extract_archive": "download",
+    "torch.hub.download_url_to_file": "download",
+    f"{DIST}get_rank": "ask",
+    f"{DIST}get_world_size": "ask",
+    "print": "print",
+    "tqdm": "progress",
+    "tqdm.tqdm": "progress",
+    "tqdm.auto.tqdm": "progress",
+    "tqdm.notebook.tqdm": "progress",
+    "wandb.log": "log",
+    "mlflow.log_metric": "log",
+    "mlflow.log_metrics": "log",
+    "os.makedirs": "make-folder",
+    "os.mkdir": "make-folder",
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "sync-batch-norm",
+    "torch.distributed.algorithms.join.Join": "join",
+}  # fmt: skip
+"""What a call of a full name is for."""
+
+ENDS = {
+    "DistributedDataParallel": "wrap-ddp",
+    "FullyShardedDataParallel": "wrap-fsdp",
+    "FSDP": "wrap-fsdp",
+    "DistributedSampler": "sampler",
+    "DistributedSamplerWrapper": "sampler",
+    "DataLoader": "loader",
+    "Accelerator": "accelerator",
+    "Fabric": "accelerator",
+    "ReduceLROnPlateau": "plateau",
+    "GradScaler": "scaler",
+    "ZeroRedundancyOptimizer": "zero",
+    "Trainer": "trainer",
+    **dict.fromkeys(
+        ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "LBFGS", "NAdam", "RAdam", "Adamax", "Adadelta"), "optimizer"
+    ),
+    "BatchNorm1d": "batch-norm",
+    "BatchNorm2d": "batch-norm",
+    "BatchNorm3d": "batch-norm",
+}
+"""What a call is for whose full name ends so, wherever it is imported from."""
+
+METHODS = {
+    "backward": "backward",
+    "step": "step",
+    "set_epoch": "set-epoch",
+    "no_sync": "no-sync",
+    "unscale_": "unscale",
+    "scale": "scale",
+    "state_dict": "state-dict",
+    "load_state_dict": "load-state",
+    "consolidate_state_dict": "collective",
+    "to": "to",
+    "cuda": "cuda",
+    "save_pretrained": "save",
+    "add_scalar": "log",
+    "log": "log",
+    "log_metric": "log",
+    "info": "log",
+    "wait_for_everyone": "collective",
+    "gather_for_metrics": "collective",
+    "clip_grad_norm_": "clip",
+    "unscale_gradients": "unscale",
+    "eval": "eval",
+    "train": "train",
+    "prepare": "prepare",
+    "setup": "prepare",
+}
+"""What a call of a method is for where its object is not a module."""
+
+OF_ACCELERATE = frozenset(
+    {"gather", "gather_for_metrics", "reduce", "wait_for_everyone", "pad_across_processes", "save_state"}
+)
+OF_FABRIC = frozenset({"barrier", "all_reduce", "all_gather", "broadcast"})
+
+ENVIRONMENT = {
+    "RANK": Kind.GLOBAL_RANK,
+    "SLURM_PROCID": Kind.GLOBAL_RANK,
+    "OMPI_COMM_WORLD_RANK": Kind.GLOBAL_RANK,
+    "PMI_RANK": Kind.GLOBAL_RANK,
+    "LOCAL_RANK": Kind.LOCAL_RANK,
+    "SLURM_LOCALID": Kind.LOCAL_RANK,
+    "OMPI_COMM_WORLD_LOCAL_RANK": Kind.LOCAL_RANK,
+    "MPI_LOCALRANKID": Kind.LOCAL_RANK,
+    "GROUP_RANK": Kind.RANK,
+    "NODE_RANK": Kind.RANK,
+    "SLURM_NODEID": Kind.RANK,
+    "WORLD_SIZE": Kind.WORLD_SIZE,
+    "SLURM_NTASKS": Kind.WORLD_SIZE,
+    "LOCAL_WORLD_SIZE": Kind.DEVICE_COUNT,
+}
+"""What the launchers' variables hold."""
+
+CALLED = {
+    f"{DIST}get_rank": Kind.GLOBAL_RANK,
+    f"{DIST}get_node_local_rank": Kind.LOCAL_RANK,
+    f"{DIST}get_group_rank": Kind.RANK,
+    f"{DIST}get_world_size": Kind.WORLD_SIZE,
+    "torch.cuda.device_count": Kind.DEVICE_COUNT,
+    "torch.accelerator.device_count": Kind.DEVICE_COUNT,
+    "time.time": Kind.LOCAL,
+    "time.monotonic": Kind.LOCAL,
+    "time.perf_counter": Kind.LOCAL,
+    "datetime.datetime.now": Kind.LOCAL,
+    "datetime.now": Kind.LOCAL,
+    "time.strftime": Kind.LOCAL,
+    "os.getpid": Kind.LOCAL,
+    "os.listdir": Kind.UNORDERED,
+    "glob.glob": Kind.UNORDERED,
+    "glob.iglob": Kind.UNORDERED,
+    "os.scandir": Kind.UNORDERED,
+}
+"""What calls of full names give."""
+
+RANK_NAMES = {
+    "local_rank": Kind.LOCAL_RANK,
+    "local_process_index": Kind.LOCAL_RANK,
+    "rank": Kind.RANK,
+    "global_rank": Kind.RANK,
+    "world_rank": Kind.RANK,
+    "process_index": Kind.RANK,
+    "is_main_process": Kind.RANK,
+    "is_local_main_process": Kind.RANK,
+    "is_world_process_zero": Kind.RANK,
+    "is_global_zero": Kind.RANK,
+    "is_main": Kind.RANK,
+    "is_master": Kind.RANK,
+    "is_master_process": Kind.RANK,
+    "master_process": Kind.RANK,
+    "main_process": Kind.RANK,
+    "is_rank_zero": Kind.RANK,
+    "is_rank0": Kind.RANK,
+    "rank_zero": Kind.RANK,
+    "is_primary": Kind.RANK,
+}
+"""Names of attributes, parameters and functions that hold the rank or a test of it, where their value is not at hand."""
+
+RANK_CALLS = {
+    "get_rank": Kind.RANK,
+    "get_global_rank": Kind.RANK,
+    "get_local_rank": Kind.LOCAL_RANK,
+    "local_rank": Kind.LOCAL_RANK,
+    **{name: Kind.RANK for name in RANK_NAMES if name.startswith(("is_", "main_", "master_"))},
+}
+"""Names of functions and methods that return it, where they are not at hand."""
+
+RANK_DECORATORS = ("rank_zero_only", "main_process_only", "on_main_process", "on_local_main_process", "master_only",
+                   "rank_zero_first", "main_process", "only_on_rank_zero", "main_rank_only", "rank0_only")  # fmt: skip
+"""Decorators that run a function on one rank."""
+
+STATE_WORDS = ("is_initialized", "is_available", "world_size", "distributed", "is_dist", "use_ddp", "use_dist", "multi_gpu",
+               "n_gpu", "num_gpu", "nprocs", "num_processes", "ddp", "get_world_size", "dist_avail", "is_ddp", "parallel",
+               "multigpu", "is_torchelastic_launched", "fsdp", "no_cuda", "use_cuda")  # fmt: skip
+"""Parts of names that ask whether there are several ranks, which all of them answer alike."""
+
+FRAMEWORKS = {
+    "lightning": "lightning", "pytorch_lightning": "lightning", "lightning_fabric": "fabric", "accelerate": "accelerate",
+    "deepspeed": "deepspeed", "ignite": "ignite", "mmengine": "mmengine", "mmcv": "mmengine", "transformers": "transformers",
+    "hydra": "hydra", "composer": "composer", "ray": "ray", "horovod": "horovod", "torch_xla": "xla", "colossalai": "colossalai",
+    "megatron": "megatron", "fairscale": "fairscale", "webdataset": "webdataset", "torchdata": "torchdata",
+    "catalyst": "catalyst",
+    "fastai": "fastai", "detectron2": "detectron2", "apex": "apex", "byteps": "byteps", "smdistributed": "sagemaker",
+    "speechbrain": "speechbrain", "fairseq": "fairseq", "torchtitan": "torchtitan", "nemo": "nemo", "submitit": "submitit",
+    "bagua": "bagua", "oslo": "oslo", "paddle": "paddle", "jax": "jax", "tensorflow": "tensorflow", "torchtune": "torchtune",
+}  # fmt: skip
+"""Packages that do a part of the work by themselves, by the name that is imported."""
+
+FRAMEWORK_CALLS = ("accelerator",)
+"""What programs of a framework call where others initialise a process group."""
+
+DATASETS = "torchvision.datasets."
+SAFE_DOWNLOADS = ("FakeData", "ImageFolder", "DatasetFolder", "ImageNet", "CocoDetection")
+"""Data sets of torchvision that download nothing."""
+
+WASHES = ("all_reduce", "reduce_", "_reduce", "reduced", "all_gather", "gather", "broadcast", "synchronize", "sync_", "_sync",
+          "allreduce", "aggregate", "average_across", "across", "global_mean", "dist_mean", "dist_avg", "collect", "allgather",
+          "mean_reduce", "psum", "compute")  # fmt: skip
+"""Parts of names of functions that make a value equal on all ranks, where they are not at hand."""
+
+WASHES_NOT = (
+    "clip",
+    "zero",
+    "index",
+    "scatter",
+    "no_sync",
+    "batchnorm",
+    "batch_norm",
+    "async",
+    "barrier",
+    "uncollected",
+)
+"""Parts of names that look like those and are something else."""
+
+
+def washes(last: str) -> bool:
+    """Whether the last part of a name says that the function makes a value equal on all ranks."""
+    lower = last.lower()
+    return any(word in lower for word in WASHES) and not any(word in lower for word in WASHES_NOT)

@@ -1,0 +1,293 @@
+"""Reads Python training code: the files that are named, what they import from beside them, and the facts about all of it."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode
+from ddpdoctor.source.function_facts import FunctionFacts
+from ddpdoctor.source.index import Index
+from ddpdoctor.source.programs import distributed_programs, near
+from ddpdoctor.source.project import Project, Source
+from ddpdoctor.source.python_text import Unreadable, parse
+from ddpdoctor.source.scopes import Block, RawCall, Scope
+from ddpdoctor.source.torch_names import FRAMEWORKS
+from ddpdoctor.source.values import At, Values
+from ddpdoctor.source.walk import dotted, walk
+from ddpdoctor.source.washing import Washing
+
+SUFFIXES = (".py", ".ipynb", ".md")
+MOST_LOADED = 400  # files that are read because an import names them, though nobody did
+_QUOTED = re.compile(r"[\"']([A-Z][A-Z0-9_]{2,39})[\"']")
+_IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist", "venv"})
+_MATTERS = re.compile(
+    r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
+    r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
+)
+"""What a module must speak of to do something that rules ask about; others are read for their names only."""
+_REMARK = re.compile(r"#\s*ddpdoctor:\s*ignore(?:\[([A-Z0-9, ]{0,200})\])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The facts, and what could not be read: file and reason."""
+
+    code: TrainingCode
+    unreadable: tuple[tuple[str, str], ...]
+
+
+def python_files(paths: Sequence[Path]) -> list[Path]:
+    """The files at `paths` that may hold Python: those that are named, and in folders those with its suffixes.
+
+    Hidden folders and those of installed packages are left out.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(_below(path))
+        elif path.suffix in SUFFIXES:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for top, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _IGNORED_FOLDERS]
+        yield from (Path(top) / name for name in files if name.endswith(SUFFIXES))
+
+
+def read_files(files: Sequence[Path]) -> Reading:
+    """The facts about Python files and about the modules beside them that they import."""
+    unreadable: list[tuple[str, str]] = []
+    sources: dict[str, Source] = {}
+    with without_gc():
+        for path in files:
+            found, reason = _read(path)
+            sources |= {source.file: source for source in found}
+            if reason:
+                unreadable.append((str(path), reason))
+        project = Project(sources=sources, load=_Loader())
+        return Reading(facts(project), tuple(unreadable))
+
+
+def _read(path: Path) -> tuple[list[Source], str]:
+    """The modules in a file, or why it cannot be read."""
+    try:
+        return list(_sources(str(path), path.read_bytes())), ""
+    except OSError as error:
+        return [], error.strerror or "cannot be read"
+    except Unreadable as reason:
+        return [], str(reason)
+
+
+def read_texts(texts: Mapping[str, str]) -> TrainingCode:
+    """The facts about modules that are given as text, by file name."""
+    sources = {source.file: source for file, text in texts.items() for source in _sources(file, text.encode())}
+    return facts(Project(sources=sources))
+
+
+class without_gc:  # noqa: N801 - used as a statement
+    """Trees hold no cycles that are dropped meanwhile: collecting among them costs half of the time."""
+
+    def __enter__(self) -> None:
+        self.was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self.was_on:
+            gc.enable()
+
+
+class _Loader:
+    """Reads files that imports name, up to a limit."""
+
+    def __init__(self) -> None:
+        self.left = MOST_LOADED
+
+    def __call__(self, file: str) -> Source | None:
+        if not self.left:
+            return None
+        self.left -= 1
+        try:
+            return next(iter(_sources(file, Path(file).read_bytes())), None)
+        except (OSError, Unreadable):
+            return None
+
+
+def _sources(file: str, data: bytes) -> Iterator[Source]:
+    for number, part in enumerate(parse(file, data)):
+        name = file if not number else f"{file}#{number}"
+        try:
+            scopes = walk(part.tree, name)
+        except RecursionError:
+            raise Unreadable("nested too deeply") from None
+        places = part.places or (_same(file, part.text) if number else ())
+        yield Source(name, scopes, part.text, os.path.dirname(file), places)  # noqa: PTH120 - strings throughout
+
+
+def _same(file: str, text: str) -> tuple[tuple[str, int], ...]:
+    return tuple((file, line) for line in range(1, text.count("\n") + 2))
+
+
+def facts(project: Project) -> TrainingCode:
+    """The facts about all modules of a project that take part in training on several ranks."""
+    reachable = {source.file: source for source in _all(project)}
+    index = Index(project)
+    for source in reachable.values():
+        index.add(source)
+    programs = distributed_programs(project, index)
+    wanted = {file for program in programs for file in program.files}
+    washing = Washing(index)
+    for file in wanted:
+        for scope in reachable[file].scopes:
+            washing.enter(scope)
+    values = Values(project, index)
+    _remember(values, (reachable[file] for file in wanted))
+    values.near = near(programs)
+    started = frozenset(key for key, sites in index.sites.items() if any(site.spawned for site in sites))
+    maker = FunctionFacts(values, started)
+    modules = tuple(_module(source, maker, full=source.file in wanted) for source in reachable.values())
+    return TrainingCode(modules=modules, programs=tuple(programs))
+
+
+def _all(project: Project) -> Iterator[Source]:
+    """Every source, and every one that those import."""
+    pending = list(project.sources.values())
+    seen = {source.file for source in pending}
+    while pending:
+        source = pending.pop()
+        yield source
+        for file in project.imports(source):
+            if file not in seen:
+                seen.add(file)
+                pending.append(project.sources[file])
+
+
+def _remember(values: Values, sources: Iterable[Source]) -> None:
+    for source in sources:
+        for scope in source.scopes:
+            for call in scope.calls:
+                if dotted(call.node.func).rpartition(".")[2].endswith(("Loader", "Sampler")):
+                    values.made[values.where(call.node, scope)] = (call, scope)
+
+
+def _module(source: Source, maker: FunctionFacts, *, full: bool) -> Module:
+    remarks = tuple(_remarks(source))
+    if not full:
+        return Module(file=source.file, remarks=remarks)
+    matters = _MATTERS.search(source.text) is not None
+    functions = tuple(maker.of(scope) for scope in source.scopes) if matters else ()
+    return Module(
+        file=source.file,
+        functions=functions,
+        options=tuple(_options(source, maker)),
+        settings=tuple(_settings(source, maker)),
+        reads=tuple(sorted(set(_QUOTED.findall(source.text)))),
+        words=tuple(sorted(_words(source))),
+        frameworks=tuple(sorted(_frameworks(source))),
+        main="__main__" in source.text,
+        remarks=remarks,
+    )
+
+
+def _words(source: Source) -> set[str]:
+    found: set[str] = set()
+    for scope in source.scopes:
+        for call in scope.calls:
+            found.add(dotted(call.node.func).rpartition(".")[2] or getattr(call.node.func, "attr", ""))
+            found.update(f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg)
+    return found - {""}
+
+
+def _frameworks(source: Source) -> set[str]:
+    return {
+        FRAMEWORKS[first]
+        for scope in source.scopes
+        for full in scope.imports.values()
+        if (first := full.partition(".")[0]) in FRAMEWORKS
+    }
+
+
+def _options(source: Source, maker: FunctionFacts) -> Iterator[Option]:
+    for scope in source.scopes:
+        for call in scope.calls:
+            node = call.node
+            if dotted(node.func).rpartition(".")[2] == "add_argument":
+                default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
+                for word in node.args:
+                    name = getattr(word, "value", None)
+                    if isinstance(name, str) and name.startswith("-"):
+                        at = At(scope, call.order, call.block)
+                        dest = name.lstrip("-").replace("-", "_")
+                        yield Option(
+                            place=_place(source, scope, call),
+                            name=name,
+                            default=maker.value(default, at),
+                            overwritten=_overwritten(maker.values, dest, source.file),
+                        )
+
+
+def _overwritten(values: Values, name: str, file: str) -> bool:
+    near = values.near.get(file, frozenset())
+    return any(
+        key[1] == name and any(scope.file in near for scope, _, _ in found)
+        for key, found in values.index.fields.items()
+    )
+
+
+def _place(source: Source, scope: Scope, call: RawCall) -> Place:
+    file, line = source.place(call.node.lineno)
+    return Place(file=file, line=line, column=call.node.col_offset + 1, function=scope.name)
+
+
+def _settings(source: Source, maker: FunctionFacts) -> Iterator[Setting]:
+    for scope in source.scopes:
+        for key, definitions in scope.definitions.items():
+            name = re.fullmatch(r"(?:\w+\.)?environ\['(\w+)'\]", key)
+            if name is None:
+                continue
+            for definition in definitions:
+                file, line = source.place(definition.line)
+                at = At(scope, definition.order, definition.block)
+                guards = maker.guards(definition.block, definition.order, scope)
+                handler = any(guard.form == "except" for guard in guards)
+                asks = any("environ" in guard.test or name[1] in guard.test for guard in guards) or _alone(
+                    definition.block, maker, scope
+                )
+                always = not asks and not handler and all(guard.state for guard in guards if guard.by_rank is None)
+                yield Setting(
+                    place=Place(file=file, line=line, column=1, function=scope.name),
+                    name=name[1],
+                    value=maker.value(definition.value, at),
+                    always=always,
+                )
+
+
+def _alone(block: Block, maker: FunctionFacts, scope: Scope) -> bool:
+    """Whether an earlier branch of the same `if` asks for a launcher's variables: here there is no launcher."""
+    for at in block.chain():
+        before = at.node if at.form in {"if", "else"} and at.branch else None
+        while isinstance(before, ast.If) and before.test is not at.test:
+            if "environ" in maker.values.text(before.test, scope):
+                return True
+            before = before.orelse[0] if len(before.orelse) == 1 else None
+    return False
+
+
+def _remarks(source: Source) -> Iterator[Remark]:
+    if "ddpdoctor:" not in source.text:
+        return
+    lines = source.text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if match := _REMARK.search(line):
+            alone = line.lstrip().startswith("#")
+            after = (at for at in range(number + 1, len(lines) + 1) if lines[at - 1].strip())
+            file, shown = source.place(next(after, number) if alone else number)
+            codes = tuple(code.strip() for code in (match[1] or "").split(",") if code.strip())
+            yield Remark(file=file, line=shown, codes=codes)

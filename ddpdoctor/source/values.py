@@ -1,0 +1,406 @@
+"""What an expression can be, found when it is asked for: follows names, parameters, attributes, and functions across modules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
+from ddpdoctor.source.index import Index, Site
+from ddpdoctor.source.project import Project
+from ddpdoctor.source.reaching import END, reaching
+from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
+from ddpdoctor.source.torch_names import ENVIRONMENT, RANK_CALLS, RANK_NAMES
+from ddpdoctor.source.walk import dotted
+
+Origins = tuple[Origin, ...]
+MOST_ORIGINS = 10
+MOST_SITES = 12
+DEEPEST = 60
+MOST_TEXT = 70
+_QUIET = frozenset({Kind.CONSTANT, Kind.UNKNOWN, Kind.FUNCTION})
+TAINTS = RANK_KINDS | {Kind.LOCAL, Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.SHARED, Kind.UNORDERED, Kind.CPU_TENSOR}
+ARGUMENT_OBJECTS = frozenset(
+    {
+        "args",
+        "opt",
+        "opts",
+        "config",
+        "cfg",
+        "hparams",
+        "hps",
+        "flags",
+        "FLAGS",
+        "params",
+        "options",
+        "arguments",
+        "conf",
+        "parsed",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where an expression is asked for."""
+
+    scope: Scope
+    order: int
+    block: Block
+
+
+@dataclass(eq=False)
+class Values:
+    """The evaluator. An answer is a tuple of alternatives, empty where nothing is known."""
+
+    project: Project
+    index: Index
+    made: dict[str, tuple[RawCall, Scope]] = field(default_factory=dict)
+    near: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The files of all programs that a file belongs to: attributes of other programs' objects have the same names."""
+    meanings: dict[int, object] = field(default_factory=dict)
+    """What calls are for, once that is known."""
+    _known: dict[tuple[int, int], Origins] = field(default_factory=dict)
+    _returned: dict[int, Origins] = field(default_factory=dict)
+    _given: dict[tuple[int, str], Origins] = field(default_factory=dict)
+    _open: set[tuple[int, int] | tuple[int, str]] = field(default_factory=set)
+    _depth: int = 0
+
+    def of(self, node: ast.expr | None, at: At) -> Origins:
+        """Every alternative of an expression at a place."""
+        if node is None or self._depth > DEEPEST:
+            return ()
+        key = (id(node), id(at.scope) if at.order == END else at.order)
+        if key in self._known:
+            return self._known[key]
+        if key in self._open:
+            return ()
+        self._open.add(key)
+        self._depth += 1
+        try:
+            from ddpdoctor.source.expressions import evaluate
+
+            found = joined(evaluate(self, node, at))
+        finally:
+            self._depth -= 1
+            self._open.discard(key)
+        self._known[key] = found
+        return found
+
+    # names
+
+    def name(self, key: str, at: At) -> Origins:
+        """What a name, or a dotted name that is assigned to in this function, can hold."""
+        scope: Scope | None = at.scope
+        order, block = at.order, at.block
+        found: list[Origin] = []
+        while scope is not None:
+            definitions = scope.definitions.get(key)
+            if definitions and (scope is at.scope or not scope.is_class):
+                possible, always = reaching(definitions, order, block)
+                for definition in possible:
+                    found += self._defined(key, definition, scope)
+                if always:
+                    return joined(found)
+            if key in scope.parameters:
+                return joined([*found, *self.parameter(scope, key)])
+            if key in scope.imports:
+                return joined([*found, *self._imported(key, scope)])
+            if definitions and scope is at.scope and key not in scope.globals and scope.parent is not None:
+                break
+            scope, order = scope.parent, END
+            block = scope.root if scope is not None else block
+        if not found and scope is None:
+            return self._imported(key, at.scope)
+        return joined(found)
+
+    def _imported(self, key: str, scope: Scope) -> Origins:
+        meant = self.project.resolve(scope, key)
+        if isinstance(meant, tuple):
+            module, name = meant
+            if module is scope:
+                return ()
+            return self.name(name, At(module, END, module.root))
+        if isinstance(meant, Scope) and not meant.is_class:
+            return (Origin(kind=Kind.FUNCTION, text=meant.name),)
+        return ()
+
+    def _defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
+        if definition.form == "def":
+            named = scope.functions.get(key)
+            return (Origin(kind=Kind.FUNCTION, text=key),) if named is not None else ()
+        if definition.form == "shared":
+            return (Origin(kind=Kind.SHARED, text=self.text(definition.value, scope)),)
+        at = At(scope, definition.order, definition.block)
+        if definition.value is None:
+            return ()
+        found = self.of(definition.value, at)
+        if definition.index or definition.form == "for":
+            found = self.element(found, definition, at)
+        if definition.form in {"change", "augment"}:
+            found = tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED})
+            if definition.form == "augment" or isinstance(definition.value, ast.Constant):
+                found += self.decided(definition.block, scope)
+        elif isinstance(definition.value, ast.Constant) and definition.block.form in {"if", "else"}:
+            found += self.decided(definition.block, scope)
+        return self.linked(found, key, definition, scope)
+
+    def decided(self, block: Block, scope: Scope) -> Origins:
+        """The local values that decide whether a block is run: what is counted there differs between ranks as well."""
+        if block.form not in {"if", "else", "case"} or block.test is None:
+            return ()
+        found = self.of(block.test, At(scope, block.order, block.parent or block))
+        if any(origin.kind is Kind.SHARED for origin in found):
+            return tuple(origin for origin in found if origin.kind is Kind.SHARED)
+        return tuple(origin for origin in found if origin.kind is Kind.LOCAL)
+
+    def element(self, found: Origins, definition: Definition, at: At) -> Origins:
+        """What one target gets when a value is unpacked or gone over."""
+        from ddpdoctor.source.expressions import item_of, part_of
+
+        node = definition.value
+        assert node is not None
+        if definition.form == "for":
+            return item_of(self, node, definition.index, at)
+        return part_of(self, node, found, definition.index, at)
+
+    def linked(self, found: Origins, key: str, definition: Definition, scope: Scope) -> Origins:
+        """The alternatives with one more step in their chains: this assignment."""
+        if all(origin.kind in _QUIET for origin in found):
+            return found
+        file, line = self.project.sources[scope.file].place(definition.line)
+        shown = self.text(definition.value, scope)
+        sign = {"for": "in", "augment": "+=", "with": "from", "change": "takes"}.get(definition.form, "=")
+        link = Link(text=f"{key} {sign} {shown}", file=file, line=line)
+        return tuple(
+            origin if origin.kind in _QUIET or len(origin.why) > 5 else replace(origin, why=(link, *origin.why))
+            for origin in found
+        )
+
+    # parameters
+
+    def parameter(self, scope: Scope, name: str) -> Origins:
+        """What the callers of a function give for a parameter; the default where none is known."""
+        key = (id(scope), name)
+        if key in self._given:
+            return self._given[key]
+        if key in self._open:
+            return ()
+        self._open.add(key)
+        try:
+            found = joined(self._from_sites(scope, name))
+        finally:
+            self._open.discard(key)
+        if not found and name in RANK_NAMES:
+            found = (Origin(kind=RANK_NAMES[name], text=name, note=note_of(name)),)
+        self._given[key] = found
+        return found
+
+    def _from_sites(self, scope: Scope, name: str) -> Iterable[Origin]:
+        sites = self.sites(scope)
+        method = scope.parent is not None and scope.parent.is_class
+        position = scope.parameters.index(name)
+        if not sites:
+            default = scope.defaults.get(name)
+            if default is not None and scope.parent is not None:
+                yield from self.of(default, At(scope.parent, END, scope.parent.root))
+            return
+        if len(sites) > MOST_SITES:
+            return
+        for site in sites:
+            if site.spawned and site.first and position < site.first:
+                yield self._spawned(name, site)
+                continue
+            given = self._given_at(site, name, position)
+            if given is None:
+                default = scope.defaults.get(name)
+                if default is not None and scope.parent is not None:
+                    yield from self.of(default, At(scope.parent, END, scope.parent.root))
+                continue
+            at = At(site.caller, site.call.order, site.call.block)
+            if site.spawned == "Process" and self._counted(given, at):
+                yield self._spawned(name, site)
+                continue
+            file, line = self.project.sources[site.caller.file].place(site.call.node.lineno)
+            if method and position == 0:
+                continue
+            link = Link(text=f"{name} is given {self.text(given, site.caller)}", file=file, line=line)
+            for origin in self.of(given, at):
+                quiet = origin.kind in _QUIET or len(origin.why) > 5
+                yield origin if quiet else replace(origin, why=(link, *origin.why))
+
+    def _given_at(self, site: Site, name: str, position: int) -> ast.expr | None:
+        for keyword, value in site.keywords:
+            if keyword == name:
+                return value
+        place = position - site.first
+        if 0 <= place < len(site.arguments) and not any(isinstance(arg, ast.Starred) for arg in site.arguments):
+            return site.arguments[place]
+        return None
+
+    def _spawned(self, name: str, site: Site) -> Origin:
+        file, line = self.project.sources[site.caller.file].place(site.call.node.lineno)
+        link = Link(text=f"{name} is the index that {site.spawned} gives", file=file, line=line)
+        return Origin(kind=Kind.SPAWN_INDEX, text=name, why=(link,))
+
+    def _counted(self, node: ast.expr, at: At) -> bool:
+        """Whether it is the variable of a loop over `range`: each process that is started gets another number."""
+        if not isinstance(node, ast.Name):
+            return False
+        return any(
+            definition.form == "for"
+            and isinstance(definition.value, ast.Call)
+            and dotted(definition.value.func) == "range"
+            for definition in at.scope.definitions.get(node.id, ())
+        )
+
+    def sites(self, scope: Scope) -> list[Site]:
+        """The calls of a function: those by name, and those of a method on an object whose class is known."""
+        found = list(self.index.sites.get(id(scope), ()))
+        cls = scope.parent
+        if cls is None or not cls.is_class or scope.name.startswith("__"):
+            return found
+        near = self.near.get(scope.file, frozenset())
+        owners = [owner for owner in self.index.owners.get(scope.name, ()) if owner.file in near]
+        alone = len(owners) == 1 and len(scope.name) > 4
+        calls = [each for each in self.index.methods.get(scope.name, ()) if each[0].file in near]
+        for caller, call in calls[:MOST_SITES]:
+            node = call.node
+            assert isinstance(node.func, ast.Attribute)
+            if alone or self._is_object(node.func.value, cls, At(caller, call.order, call.block)):
+                keywords = tuple((one.arg, one.value) for one in node.keywords if one.arg is not None)
+                found.append(Site(caller, call, tuple(node.args), keywords, 1))
+        return found
+
+    def _is_object(self, node: ast.expr, cls: Scope, at: At) -> bool:
+        return any(origin.note == f"{cls.file}::{cls.name}" for origin in self.of(node, at))
+
+    # functions and classes
+
+    def returned(self, function: Scope) -> Origins:
+        """What a function of the program gives back."""
+        key = (id(function), "return")
+        if id(function) in self._returned:
+            return self._returned[id(function)]
+        if key in self._open:
+            return ()
+        self._open.add(key)
+        try:
+            found = joined(
+                origin
+                for value, order, block in function.returns
+                for origin in self.of(value, At(function, order + 1, block))
+            )
+        finally:
+            self._open.discard(key)
+        if not found and function.name in RANK_CALLS:
+            found = (Origin(kind=RANK_CALLS[function.name], text=f"{function.name}()", note=note_of(function.name)),)
+        self._returned[id(function)] = found
+        return found
+
+    def attribute(self, cls: Scope, name: str, hops: int = 4) -> Origins:
+        """What an attribute of a class's objects can hold: all that is assigned to it, or the property of that name."""
+        method = self.project.method(cls, name)
+        if method is not None:
+            is_property = any(dotted(decorator).endswith("property") for decorator in method.decorators)
+            return self.returned(method) if is_property else (Origin(kind=Kind.FUNCTION, text=name),)
+        found: list[Origin] = []
+        for scope, definition, key in self.index.attributes.get((id(cls), name), ()):
+            found += self._defined(key, definition, scope)
+        for base in self.project.bases(cls) if hops else ():
+            if isinstance(base, Scope) and base is not cls:
+                found += self.attribute(base, name, hops - 1)
+        return joined(found)
+
+    def field(self, owner: str, name: str, file: str) -> Origins:
+        """What `owner.name` can hold in a file: all that its programs assign to it, or an option of this name."""
+        near = self.near.get(file, frozenset({file}))
+        key = (id(near), f"{owner}.{name}")
+        if key in self._given:
+            return self._given[key]
+        if key in self._open:
+            return ()
+        self._open.add(key)
+        found: list[Origin] = []
+        try:
+            for scope, definition, assigned in self.index.fields.get((owner, name), ()):
+                if scope.file in near:
+                    found += self._defined(assigned, definition, scope)
+            if owner in ARGUMENT_OBJECTS or owner.endswith(("args", "opt", "config", "cfg")):
+                found += self._option(name, near)
+        finally:
+            self._open.discard(key)
+        self._given[key] = joined(found)
+        return self._given[key]
+
+    def _option(self, name: str, near: frozenset[str]) -> Iterable[Origin]:
+        for scope, call, word in self.index.options.get(name, ()):
+            if scope.file not in near:
+                continue
+            file, line = self.project.sources[scope.file].place(call.node.lineno)
+            default = next((one.value for one in call.node.keywords if one.arg == "default"), None)
+            link = (Link(text=f"option {word}", file=file, line=line),)
+            if name in RANK_NAMES:
+                yield Origin(kind=RANK_NAMES[name], text=word, note="argument", why=link)
+            elif isinstance(default, ast.Constant):
+                yield Origin(kind=Kind.UNKNOWN, text=word, note="argument", why=link)
+            if default is not None:
+                yield from self.of(default, At(scope, call.order, call.block))
+
+    # words
+
+    def text(self, node: ast.AST | None, scope: Scope) -> str:
+        """An expression as it is written, on one line and shortened."""
+        return segment(self.project.sources[scope.file].text, node)
+
+    def where(self, node: ast.expr, scope: Scope) -> str:
+        """`file:line:column` of an expression."""
+        file, line = self.project.sources[scope.file].place(node.lineno)
+        return f"{file}:{line}:{node.col_offset + 1}"
+
+
+def joined(origins: Iterable[Origin]) -> Origins:
+    """The alternatives, each once: the same thing that is reached in two ways is shown in the first."""
+    found: dict[tuple[Kind, str, str, str], Origin] = {}
+    for origin in origins:
+        found.setdefault((origin.kind, origin.text, origin.made, origin.note), origin)
+        if len(found) >= MOST_ORIGINS:
+            break
+    return tuple(found.values())
+
+
+def note_of(name: str) -> str:
+    """`first` for names that say that this is the one rank, such as `is_main_process`."""
+    return "first" if name.startswith(("is_", "main_", "master_", "rank_zero")) else "by name"
+
+
+def environment(name: str) -> Origins:
+    """What an environment variable of a launcher holds."""
+    kind = ENVIRONMENT.get(name)
+    return (Origin(kind=kind, text=name),) if kind is not None else ()
+
+
+_LINES: dict[int, tuple[str, list[str]]] = {}
+
+
+def segment(text: str, node: ast.AST | None) -> str:
+    """The text of a node, white space collapsed, at most 70 characters."""
+    line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
+    if not line or not last:
+        return ""
+    kept = _LINES.get(id(text))
+    if kept is None or kept[0] is not text:
+        if len(_LINES) > 64:
+            _LINES.clear()
+        kept = _LINES[id(text)] = (text, text.split("\n"))
+    lines = kept[1]
+    start, end = node.col_offset, node.end_col_offset  # type: ignore[union-attr]
+    first = lines[line - 1] if line <= len(lines) else ""
+    if line == last:
+        found = first[start:end] if first.isascii() else first.encode()[start:end].decode(errors="replace")
+    else:
+        tail = lines[line : min(last, line + 4)]
+        found = " ".join([first[start:], *(part.strip() for part in tail)])
+    found = " ".join(found.split())
+    return found if len(found) <= MOST_TEXT else f"{found[: MOST_TEXT - 3]}..."

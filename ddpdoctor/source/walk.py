@@ -1,0 +1,427 @@
+"""One walk over a parsed module, without judgement: every function with its blocks, assignments, calls, loops and exits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from ddpdoctor.source.scopes import Block, Definition, RawCall, RawCut, RawExit, RawLoop, Scope
+
+_LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop)
+_CHANGES_ITS_OBJECT = frozenset({"append", "extend", "update", "add", "insert", "add_", "copy_", "step", "put"})
+
+
+def walk(tree: ast.Module, file: str) -> list[Scope]:
+    """Every scope of a module, the module itself first."""
+    walker = _Walker(file)
+    walker.module(tree)
+    return walker.scopes
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` of names and attributes alone, else an empty string; kept at the node, as it is asked for often."""
+    known = node.__dict__.get("dotted_name")
+    if known is None:
+        known = node.__dict__["dotted_name"] = _dotted(node)
+    return str(known)
+
+
+def _dotted(node: ast.expr) -> str:
+    parts: list[str] = []
+    at = node
+    while isinstance(at, ast.Attribute):
+        parts.append(at.attr)
+        at = at.value
+    if not isinstance(at, ast.Name):
+        return ""
+    parts.append(at.id)
+    return ".".join(reversed(parts))
+
+
+class _Walker:
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.scopes: list[Scope] = []
+        self.scope: Scope
+        self.block: Block
+        self.order = 0
+        self.statements: dict[type[ast.stmt], Callable[..., None]] = {
+            ast.Assign: self.assign, ast.AnnAssign: self.annotated, ast.AugAssign: self.augmented,
+            ast.Expr: self.expression, ast.If: self.if_, ast.For: self.for_, ast.AsyncFor: self.for_,
+            ast.While: self.while_, ast.With: self.with_, ast.AsyncWith: self.with_, ast.Try: self.try_,
+            ast.Return: self.return_, ast.Break: self.leave, ast.Continue: self.leave, ast.Raise: self.leave,
+            ast.FunctionDef: self.function, ast.AsyncFunctionDef: self.function, ast.ClassDef: self.class_,
+            ast.Import: self.import_, ast.ImportFrom: self.import_from, ast.Global: self.global_,
+            ast.Assert: self.assert_, ast.Match: self.match_,
+        }  # fmt: skip
+        if hasattr(ast, "TryStar"):
+            self.statements[ast.TryStar] = self.try_
+
+    def module(self, tree: ast.Module) -> None:
+        self._enter(Scope(tree, "<module>", self.file, None, Block("root")))
+        self.body(tree.body)
+        self.scope.last_order = self.order
+
+    def _enter(self, scope: Scope) -> None:
+        self.scopes.append(scope)
+        self.scope, self.block, self.order = scope, scope.root, 0
+
+    def _tick(self) -> int:
+        self.order += 1
+        return self.order
+
+    def body(self, statements: list[ast.stmt]) -> None:
+        for statement in statements:
+            visit = self.statements.get(type(statement))
+            if visit is not None:
+                visit(statement)
+
+    def inner(self, block: Block, statements: list[ast.stmt]) -> None:
+        before, self.block = self.block, block
+        block.order = self._tick()
+        self.body(statements)
+        self.block = before
+
+    # expressions
+
+    def value(self, node: ast.expr | None) -> None:
+        """Record the calls, named expressions and tests below `node`, inner calls first."""
+        if node is None or isinstance(node, _LEAVES):
+            return
+        calls: list[ast.Call] = []
+        pending: list[ast.AST] = [node]
+        while pending:
+            at = pending.pop()
+            kind = type(at)
+            if kind is ast.Call:
+                calls.append(at)  # type: ignore[arg-type]
+                pending.append(at.func)  # type: ignore[attr-defined]
+                pending.extend(argument for argument in at.args if type(argument) not in _LEAVES)  # type: ignore[attr-defined]
+                pending.extend(keyword.value for keyword in at.keywords)  # type: ignore[attr-defined]
+            elif kind is ast.Attribute:
+                pending.append(at.value)  # type: ignore[attr-defined]
+            elif kind is ast.Name or kind is ast.Constant:
+                continue
+            elif kind is ast.BoolOp or kind is ast.IfExp:
+                self._choice(at)  # type: ignore[arg-type]
+            elif kind is ast.NamedExpr:
+                self.value(at.value)  # type: ignore[attr-defined]
+                self.target(at.target, at.value, "assign")  # type: ignore[attr-defined]
+            elif kind in {ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp}:
+                self._comprehension(at)
+            elif kind is ast.Lambda:
+                continue
+            elif kind is ast.Subscript:
+                pending.append(at.value)  # type: ignore[attr-defined]
+                pending.append(at.slice)  # type: ignore[attr-defined]
+                if isinstance(at.slice, ast.Slice):  # type: ignore[attr-defined]
+                    self._cut(at)  # type: ignore[arg-type]
+            elif kind is ast.Yield or kind is ast.YieldFrom:
+                self.scope.generator = True
+                pending.extend(ast.iter_child_nodes(at))
+            else:
+                pending.extend(ast.iter_child_nodes(at))
+        for call in reversed(calls):
+            self._call(call)
+
+    def _cut(self, node: ast.Subscript) -> None:
+        assert isinstance(node.slice, ast.Slice)
+        bounds = tuple(part for part in (node.slice.lower, node.slice.upper, node.slice.step) if part is not None)
+        if any(not isinstance(part, ast.Constant) for part in bounds):
+            self.scope.cuts.append(RawCut(node, node.value, bounds, self._tick(), self.block))
+
+    def _call(self, call: ast.Call) -> None:
+        order = self._tick()
+        self.scope.calls.append(RawCall(call, order, self.block))
+        name = dotted(call.func)
+        if name in {"sys.exit", "exit", "quit", "os._exit"}:
+            given = call.args[0] if call.args else None
+            fails = given is not None and not (isinstance(given, ast.Constant) and given.value in {0, None})
+            self.scope.exits.append(RawExit(call, "exit", order, self.block, fails))
+            self._end("exit", fails=fails)
+        owner, _, method = name.rpartition(".")
+        if owner and method in _CHANGES_ITS_OBJECT:
+            given = call.args[0] if call.args else None
+            self.define(owner, Definition(order, self.block, given, "change", kills=False, line=call.lineno))
+
+    def _choice(self, node: ast.BoolOp | ast.IfExp) -> None:
+        if isinstance(node, ast.IfExp):
+            self.value(node.test)
+            for branch, (form, part) in enumerate((("if", node.body), ("else", node.orelse))):
+                self._guarded(form, node, node.test, branch, part)
+            return
+        self.value(node.values[0])
+        form = "and" if isinstance(node.op, ast.And) else "or"
+        for part in node.values[1:]:
+            self._guarded(form, node, node.values[0], 0 if form == "and" else 1, part)
+
+    def _guarded(self, form: str, node: ast.expr, test: ast.expr, branch: int, part: ast.expr) -> None:
+        if isinstance(part, _LEAVES):
+            return
+        before = self.block
+        self.block = Block(form, node, before, branch=branch, order=self.order)
+        self.block.test = test
+        self.value(part)
+        self.block = before
+
+    def _comprehension(self, node: ast.AST) -> None:
+        generators: list[ast.comprehension] = node.generators  # type: ignore[attr-defined]
+        for each in generators:
+            self.value(each.iter)
+            self.target(each.target, each.iter, "for")
+            for test in each.ifs:
+                self.value(test)
+            if (
+                each.ifs
+                and isinstance(each.iter, ast.Call)
+                and dotted(each.iter.func) == "enumerate"
+                and each.iter.args
+            ):
+                whole = each.iter.args[0]
+                self.scope.cuts.append(RawCut(node, whole, tuple(each.ifs), self._tick(), self.block))  # type: ignore[arg-type]
+        for part in ("elt", "key", "value"):
+            self.value(getattr(node, part, None))
+
+    # statements
+
+    def define(self, key: str, definition: Definition) -> None:
+        self.scope.definitions.setdefault(key, []).append(definition)
+
+    def target(self, target: ast.expr, value: ast.expr | None, form: str, index: tuple[int, ...] = ()) -> None:
+        if isinstance(target, ast.Name | ast.Attribute):
+            key = dotted(target)
+            if key:
+                self.define(key, Definition(self._tick(), self.block, value, form, index, line=target.lineno))
+        elif isinstance(target, ast.Tuple | ast.List):
+            together = (
+                isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts) and form == "assign"
+            )
+            for number, part in enumerate(target.elts):
+                if together and not index:
+                    self.target(part, value.elts[number], form)  # type: ignore[union-attr]
+                else:
+                    self.target(part, value, form, (*index, number))
+        elif isinstance(target, ast.Starred):
+            self.target(target.value, value, form, (*index, -1))
+        elif isinstance(target, ast.Subscript):
+            self.value(target.value)
+            self.value(target.slice)
+            key = dotted(target.value)
+            if key:
+                order = self._tick()
+                self.define(key, Definition(order, self.block, value, "change", kills=False, line=target.lineno))
+                if isinstance(target.slice, ast.Constant):
+                    item = f"{key}[{target.slice.value!r}]"
+                    self.define(item, Definition(order, self.block, value, form, index, line=target.lineno))
+
+    def assign(self, node: ast.Assign) -> None:
+        self.value(node.value)
+        for target in node.targets:
+            self.target(target, node.value, "assign")
+
+    def annotated(self, node: ast.AnnAssign) -> None:
+        self.value(node.value)
+        if node.value is not None:
+            self.target(node.target, node.value, "assign")
+
+    def augmented(self, node: ast.AugAssign) -> None:
+        self.value(node.value)
+        key = dotted(node.target.value if isinstance(node.target, ast.Subscript) else node.target)
+        if key:
+            joined = Definition(self._tick(), self.block, node.value, "augment", kills=False, line=node.lineno)
+            self.define(key, joined)
+
+    def expression(self, node: ast.Expr) -> None:
+        self.value(node.value)
+
+    def assert_(self, node: ast.Assert) -> None:
+        self.value(node.test)
+
+    def if_(self, node: ast.If) -> None:
+        """An `if` with all its `elif`s is one statement with several branches."""
+        outer, at, branch = self.block, node, 0
+        blocks: list[Block] = []
+        while True:
+            self.value(at.test)
+            block = Block("if", node, outer, branch=branch)
+            block.test = at.test
+            blocks.append(block)
+            self.inner(block, at.body)
+            branch += 1
+            follows = at.orelse
+            if len(follows) == 1 and isinstance(follows[0], ast.If) and follows[0].col_offset == node.col_offset:
+                at = follows[0]
+                continue
+            break
+        last = Block("else", node, outer, branch=branch)
+        last.test = at.test
+        if at.orelse:
+            self.inner(last, at.orelse)
+            blocks.append(last)
+        self._join(blocks, complete=bool(at.orelse))
+
+    def _join(self, blocks: list[Block], *, complete: bool) -> None:
+        """After a statement with alternatives: those that have left are remembered; if all have, so has the block."""
+        for block in blocks:
+            block.branches = len(blocks) if complete else 0
+            if block.ends:
+                self.block.ended.append((self.order, block))
+        if complete and blocks and all(block.ends for block in blocks):
+            kinds = {block.ends for block in blocks}
+            self._end(kinds.pop() if len(kinds) == 1 else "return", fails=all(block.fails for block in blocks))
+
+    def _end(self, form: str, *, fails: bool = False) -> None:
+        if not self.block.ends:
+            self.block.ends, self.block.fails = form, fails
+
+    def match_(self, node: ast.Match) -> None:
+        self.value(node.subject)
+        outer, blocks, complete = self.block, [], False
+        for branch, case in enumerate(node.cases):
+            block = Block("case", node, outer, branch=branch)
+            block.test = node.subject
+            complete = complete or (isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None)
+            blocks.append(block)
+            self.inner(block, case.body)
+        self._join(blocks, complete=complete)
+
+    def for_(self, node: ast.For | ast.AsyncFor) -> None:
+        self.value(node.iter)
+        self._loop(node, node.target)
+
+    def while_(self, node: ast.While) -> None:
+        self.value(node.test)
+        self._loop(node, None)
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, target: ast.expr | None) -> None:
+        order = self._tick()
+        body = Block("while" if isinstance(node, ast.While) else "for", node, self.block)
+        loop = RawLoop(node, order, order, self.block, body)
+        self.scope.loops.append(loop)
+        before, self.block = self.block, body
+        body.order = order
+        if target is not None:
+            self.target(target, node.iter, "for")  # type: ignore[union-attr]
+        self.body(node.body)
+        self.block = before
+        loop.last_order = self.order
+        if node.orelse:
+            self.body(node.orelse)
+
+    def with_(self, node: ast.With | ast.AsyncWith) -> None:
+        before = self.block
+        for item in node.items:
+            self.value(item.context_expr)
+            self.block = Block("with", item, self.block, order=self._tick())
+            if item.optional_vars is not None:
+                self.target(item.optional_vars, item.context_expr, "with")
+        self.body(node.body)
+        ended, fails = self.block.ends, self.block.fails
+        self.block = before
+        if ended:
+            self._end(ended, fails=fails)
+
+    def try_(self, node: ast.Try) -> None:
+        outer, since = self.block, self.order
+        body = Block("try", node, outer)
+        self.inner(body, node.body)
+        if node.orelse:
+            self.inner(body, node.orelse)
+        blocks = [body]
+        for number, handler in enumerate(node.handlers):
+            block = Block("except", node, outer, branch=number + 1)
+            block.test = handler.type
+            if handler.name:
+                self.scope.definitions.setdefault(handler.name, []).append(
+                    Definition(self._tick(), block, None, "except", line=handler.lineno)
+                )
+            self.inner(block, handler.body)
+            if not block.fails:
+                self.scope.exits.append(RawExit(handler, "swallow", self._tick(), block, fails=False, since=since))
+            blocks.append(block)
+        self._join(blocks, complete=True)
+        self.body(node.finalbody)
+
+    def return_(self, node: ast.Return) -> None:
+        self.value(node.value)
+        if node.value is not None:
+            self.scope.returns.append((node.value, self.order, self.block))
+        self.scope.exits.append(RawExit(node, "return", self._tick(), self.block, fails=False))
+        self._end("return")
+
+    def leave(self, node: ast.Break | ast.Continue | ast.Raise) -> None:
+        if isinstance(node, ast.Raise):
+            self.value(node.exc)
+        form = {ast.Break: "break", ast.Continue: "continue", ast.Raise: "raise"}[type(node)]
+        fails = form == "raise"
+        self.scope.exits.append(RawExit(node, form, self._tick(), self.block, fails))
+        self._end(form, fails=fails)
+
+    def global_(self, node: ast.Global) -> None:
+        self.scope.globals.update(node.names)
+
+    def import_(self, node: ast.Import) -> None:
+        for alias in node.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            self.scope.imports[name] = alias.name if alias.asname else name
+
+    def import_from(self, node: ast.ImportFrom) -> None:
+        base = "." * node.level + (node.module or "")
+        for alias in node.names:
+            joined = f"{base}{alias.name}" if base.endswith(".") else f"{base}.{alias.name}"
+            if alias.name == "*":
+                self.scope.imports.setdefault("*", "")
+                self.scope.imports["*"] += f"{base} "
+            else:
+                self.scope.imports[alias.asname or alias.name] = joined
+
+    # scopes inside
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for decorator in node.decorator_list:
+            self.value(decorator)
+        given = node.args
+        plain = [*given.posonlyargs, *given.args]
+        names = [*plain, *given.kwonlyargs]
+        defaults = dict(zip([one.arg for one in plain[::-1]], given.defaults[::-1], strict=False))
+        defaults |= {
+            one.arg: default for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default
+        }
+        for default in defaults.values():
+            self.value(default)
+        scope = Scope(node, node.name, self.file, self.scope, Block("root"), tuple(one.arg for one in names), defaults)
+        scope.defined_at = (self._tick(), self.block)
+        self.scope.functions[node.name] = scope
+        if node.name not in self.scope.definitions or not self.scope.is_class:
+            here = Definition(self.order, self.block, None, "def", line=node.lineno)
+            self.define(node.name, here)
+        self._scope(scope, node.body)
+
+    def class_(self, node: ast.ClassDef) -> None:
+        for each in (*node.decorator_list, *node.bases):
+            self.value(each)
+        scope = Scope(node, node.name, self.file, self.scope, Block("root"))
+        scope.defined_at = (self._tick(), self.block)
+        self.scope.classes[node.name] = scope
+        self.define(node.name, Definition(self.order, self.block, None, "def", line=node.lineno))
+        self._scope(scope, node.body)
+
+    def _scope(self, scope: Scope, statements: list[ast.stmt]) -> None:
+        outer, block, order = self.scope, self.block, self.order
+        self._enter(scope)
+        self.body(statements)
+        scope.last_order = self.order
+        self.scope, self.block, self.order = outer, block, order
+
+
+def parts(node: ast.AST) -> Iterator[str]:
+    """The names and dotted names in an expression."""
+    pending: list[ast.AST] = [node]
+    while pending:
+        at = pending.pop()
+        if isinstance(at, ast.Name | ast.Attribute):
+            key = dotted(at)
+            if key:
+                yield key
+                continue
+        pending.extend(ast.iter_child_nodes(at))

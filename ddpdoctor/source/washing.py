@@ -1,0 +1,76 @@
+"""Where a value becomes equal on all ranks without an assignment: `all_reduce(x)`, or a function that does so."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.index import Index
+from ddpdoctor.source.scopes import Definition, RawCall, Scope
+from ddpdoctor.source.walk import dotted
+
+
+@dataclass(eq=False)
+class Washing:
+    """Finds such calls, and enters them among the definitions of what they change."""
+
+    index: Index
+    _known: dict[int, list[tuple[RawCall, str]]] = field(default_factory=dict)
+
+    def enter(self, scope: Scope) -> None:
+        """Add a definition for every name of `scope` that a call makes equal."""
+        changed = set()
+        for call, key in self.washed(scope):
+            first = call.node.args[0] if call.node.args else call.node.func
+            definition = Definition(call.order, call.block, first, "shared", line=call.node.lineno)
+            scope.definitions.setdefault(key, []).append(definition)
+            changed.add(key)
+        for key in changed:
+            scope.definitions[key].sort(key=lambda definition: definition.order)
+
+    def washed(self, scope: Scope) -> list[tuple[RawCall, str]]:
+        """Each call with a name that it makes equal on all ranks."""
+        if id(scope) not in self._known:
+            self._known[id(scope)] = []  # a function that calls itself adds nothing
+            self._known[id(scope)] = [(call, key) for call in scope.calls for key in self._keys(scope, call.node)]
+        return self._known[id(scope)]
+
+    def _keys(self, scope: Scope, node: ast.Call) -> list[str]:
+        name = dotted(node.func)
+        owner, _, last = name.rpartition(".")
+        if not last:
+            return []
+        sharing = names.washes(last) or (last in names.COLLECTIVES and "barrier" not in last)
+        target = self.index.target(scope, name)
+        if target is not None:
+            return self._through(node, target, owner)
+        if not sharing:
+            return []
+        found = [dotted(argument) for argument in node.args]
+        found += [
+            dotted(keyword.value)
+            for keyword in node.keywords
+            if keyword.arg in {"tensor", "tensor_list", "object_list"}
+        ]
+        if owner and owner.partition(".")[0] not in self._modules(scope):
+            found.append(owner)
+        return [key for key in found if key]
+
+    def _through(self, node: ast.Call, target: Scope, owner: str) -> list[str]:
+        washed = {key.partition(".")[0] for _, key in self.washed(target)}
+        method = target.parent is not None and target.parent.is_class
+        names_of = target.parameters[1:] if method else target.parameters
+        found = [dotted(argument) for argument, name in zip(node.args, names_of, strict=False) if name in washed]
+        found += [dotted(keyword.value) for keyword in node.keywords if keyword.arg in washed]
+        if method and owner and owner != "self" and "self" in washed:
+            found.append(owner)
+        return [key for key in found if key]
+
+    def _modules(self, scope: Scope) -> set[str]:
+        at: Scope | None = scope
+        found: set[str] = set()
+        while at is not None:
+            found.update(at.imports)
+            at = at.parent
+        return found | {"self", "torch", "dist"}

@@ -1,0 +1,1 @@
+"""Texts of the launch scripts that `ddpdoctor init` writes."""

@@ -1,0 +1,187 @@
+"""Launch scripts that are right: what `ddpdoctor init` writes for Slurm, for torchrun by hand, and for Kubernetes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+PORT = 29500  # torchrun's own default, and below Linux's ephemeral ports
+PREFLIGHT = "net"  # names, routes, ports, rendezvous, every pair of nodes, gloo: which layer is broken, and who
+PATIENCE_SECONDS = 600  # a checkpoint or an evaluation on one rank takes minutes; a hang takes for ever
+
+
+# where it cannot tell, NCCL and gloo choose, and the preflight says what is wrong with the name
+CHOOSE_INTERFACE = """
+# NCCL and gloo take the interface that leads to MASTER_ADDR; on that node itself, the one that bears its address.
+choose_interface() {
+    local address interface
+    address=$(getent ahosts "$MASTER_ADDR" | awk 'NR == 1 { print $1 }') || return 0
+    interface=$(ip -oneline route get "$address" | sed -nE 's/.* dev ([^ ]+) .*/\\1/p') || return 0
+    if [ "$interface" = lo ]; then
+        interface=$(ip -oneline address show to "$address" | awk 'NR == 1 { print $2 }')
+    fi
+    if [ -n "$interface" ] && [ "$interface" != lo ]; then
+        export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-=$interface}"
+        export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$interface}"
+    fi
+}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptJob:
+    """The job to launch. `cpus` are those of a node; `interface` None takes the one that leads to MASTER_ADDR."""
+
+    command: Sequence[str]
+    nodes: int = 2
+    ranks_per_node: int = 8
+    cpus: int = 64
+    gpus: bool = True
+    interface: str | None = None
+    hours: int = 24
+    image: str = ""
+    name: str = "ddp"
+
+    @property
+    def threads(self) -> int:
+        """The OpenMP threads of each rank: torchrun's default of 1 starves data loading and CPU work."""
+        return max(1, self.cpus // self.ranks_per_node)
+
+
+def slurm(job: ScriptJob) -> str:
+    """A batch script: one torchrun a node, whose ranks meet on the first node at a port that was free there."""
+    gpus = f"#SBATCH --gpus-per-node={job.ranks_per_node}\n" if job.gpus else ""
+    return f"""#!/bin/bash
+#SBATCH --job-name={job.name}
+#SBATCH --nodes={job.nodes}
+#SBATCH --ntasks-per-node=1
+{gpus}#SBATCH --cpus-per-task={job.cpus}
+#SBATCH --time={job.hours}:00:00
+#SBATCH --output=%x-%j.out
+set -euo pipefail
+
+# The ranks meet on the first node; where its name does not resolve, at the address that Slurm uses.
+MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+if ! getent hosts "$MASTER_ADDR" >/dev/null; then
+    MASTER_ADDR=$(scontrol show node --oneliner "$MASTER_ADDR" | sed -E 's/.* NodeAddr=([^ ]+) .*/\\1/')
+fi
+# A port of this job's own, below the ephemeral ones, that nothing listens on: this script runs on the first node.
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+while (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done
+export MASTER_ADDR MASTER_PORT
+
+# torchrun's default of one OpenMP thread per rank starves data loading and CPU work.
+export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK > {job.ranks_per_node} ? SLURM_CPUS_PER_TASK / {job.ranks_per_node} : 1))
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # since Slurm 22.05 srun does not inherit --cpus-per-task
+{_interface(job)}
+# The job on one node, watched: a hang or a crash is explained in the output, and ends it instead of waiting for --time.
+start_ranks() {{
+    exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+        torchrun --nnodes "$SLURM_NNODES" --node-rank "$SLURM_NODEID" --nproc-per-node {job.ranks_per_node} \\
+        --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" {shlex.join(job.command)}
+}}
+export -f choose_interface start_ranks
+
+# Before the job: can the nodes reach each other? Ends the batch job where they cannot.
+srun bash -c 'choose_interface; exec ddpdoctor {PREFLIGHT}'
+srun --kill-on-bad-exit=1 bash -c 'choose_interface; start_ranks'
+"""
+
+
+def torchrun(job: ScriptJob) -> str:
+    """A script that is started on every node by hand, with that node's number."""
+    return f"""#!/bin/bash
+# Start it on each of the {job.nodes} nodes:   MASTER_ADDR=<node 0> NODE_RANK=<0 to {job.nodes - 1}> ./launch.sh
+set -euo pipefail
+
+: "${{MASTER_ADDR:?set it to the name or address of node 0, as the other nodes know it}}"
+: "${{NODE_RANK:?set it to the number of this node, from 0 to {job.nodes - 1}}}"
+export MASTER_ADDR MASTER_PORT=${{MASTER_PORT:-{PORT}}}  # the same on every node
+export OMP_NUM_THREADS={job.threads}
+{_interface(job)}choose_interface
+torchrun=(torchrun --nnodes {job.nodes} --node-rank "$NODE_RANK"
+    --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT")
+
+# Before the job: can the nodes reach each other? Waits a minute for the others.
+"${{torchrun[@]}}" --nproc-per-node 1 -m ddpdoctor {PREFLIGHT}
+
+# The job, watched: a hang or a crash is explained in the output, and a hang ends the job.
+exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+    "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
+"""
+
+
+def k8s(job: ScriptJob) -> str:
+    """An Indexed Job with the headless Service that gives its pods names; one pod a node."""
+    gpus = f"\n              nvidia.com/gpu: {job.ranks_per_node}" if job.gpus else ""
+    interface = "".join(
+        f"\n            - {{name: {name}, value: {value}}}" for name, value in interface_variables(job).items()
+    )
+    return f"""# kubectl apply -f FILE; the logs of the pod with index 0 hold the report
+apiVersion: v1
+kind: Service
+metadata:
+  name: {job.name}
+spec:
+  clusterIP: None  # gives each pod the name {job.name}-INDEX.{job.name}
+  publishNotReadyAddresses: true  # the ranks meet before any pod is ready
+  selector: {{job-name: {job.name}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {job.name}
+spec:
+  completionMode: Indexed
+  completions: {job.nodes}
+  parallelism: {job.nodes}
+  backoffLimit: 0  # a pod that comes back alone cannot join ranks that are gone
+  activeDeadlineSeconds: {job.hours * 3600}
+  template:
+    spec:
+      subdomain: {job.name}
+      restartPolicy: Never
+      containers:
+        - name: ranks
+          image: {job.image}
+          command: [bash, -c]
+          args:
+            - |
+              set -euo pipefail
+              torchrun=(torchrun --nnodes {job.nodes} --node-rank "$JOB_COMPLETION_INDEX"
+                        --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT")
+              "${{torchrun[@]}}" --nproc-per-node 1 -m ddpdoctor {PREFLIGHT}
+              exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+                "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
+          env:
+            - {{name: MASTER_ADDR, value: {job.name}-0.{job.name}}}
+            - {{name: MASTER_PORT, value: "{PORT}"}}
+            - {{name: OMP_NUM_THREADS, value: "{job.threads}"}}{interface}
+          resources:
+            limits:
+              cpu: {job.cpus}{gpus}
+          volumeMounts:
+            - {{name: shm, mountPath: /dev/shm}}
+      volumes:
+        - name: shm  # the default of 64 MiB is too small for NCCL and for data loader workers
+          emptyDir: {{medium: Memory}}
+"""
+
+
+SCRIPTS: Mapping[str, Callable[[ScriptJob], str]] = {"slurm": slurm, "torchrun": torchrun, "k8s": k8s}
+
+
+def interface_variables(job: ScriptJob) -> dict[str, str]:
+    """The variables that choose the interface: `=` makes NCCL take the exact name, which gloo would not understand."""
+    if job.interface is None:
+        return {}
+    return {"NCCL_SOCKET_IFNAME": f"={job.interface}", "GLOO_SOCKET_IFNAME": job.interface}
+
+
+def _interface(job: ScriptJob) -> str:
+    """A function of the shell that chooses, on the node that it runs on."""
+    if job.interface is not None:
+        chosen = " ".join(f'{name}="{value}"' for name, value in interface_variables(job).items())
+        return f"choose_interface() {{ export {chosen}; }}\n"
+    return CHOOSE_INTERFACE

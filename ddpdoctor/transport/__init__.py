@@ -1,0 +1,1 @@
+"""How facts and files of all ranks reach rank 0."""

@@ -1,0 +1,73 @@
+"""Bytes of any size through a job's rendezvous store: no process group, no collective. A value is there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import zlib
+from datetime import timedelta
+
+from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
+
+PIECE_BYTES = 4 << 20  # a store takes 8 MiB at a time
+MOST_BYTES = 1 << 30  # of one value, unpacked
+LEAST_SECONDS = 0.1  # what is in the store already comes within it
+POLL_SECONDS = 0.05
+
+
+def open_store(host: str, port: int, purpose: str, *, serve: bool, timeout_seconds: float) -> Store:
+    """The store at `host:port`, under a prefix for `purpose` and for this attempt of an elastic launch.
+
+    With `serve` this process listens there. `timeout_seconds` bounds the connection and every later call.
+
+    Raises:
+        torch.distributed.DistError: nothing answers there in time, or another program listens there.
+    """
+    store = TCPStore(host, port, None, serve, timedelta(seconds=timeout_seconds), wait_for_workers=False)
+    return own_part(store, purpose)
+
+
+def own_part(store: Store, purpose: str) -> Store:
+    """The keys of `store` that belong to `purpose` and to this attempt of an elastic launch."""
+    return PrefixStore(f"ddpdoctor/{purpose}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def put(store: Store, key: str, data: bytes) -> None:
+    """Store `data` under `key`, compressed and in pieces; the key appears last, when all of it is there."""
+    packed = zlib.compress(data, 1)
+    pieces = [packed[start : start + PIECE_BYTES] for start in range(0, len(packed), PIECE_BYTES)]
+    for number, piece in enumerate(pieces):
+        store.set(f"{key}/{number}", piece)  # type: ignore[arg-type] # it takes bytes as well
+    store.set(key, str(len(pieces)))
+
+
+def get(store: Store, key: str, *, until: float) -> bytes | None:
+    """What `put` stored under `key`, or None where it is not there by `until` (of `time.monotonic`)."""
+    if not comes(store, key, until=until):
+        return None
+    packed = b"".join(store.get(f"{key}/{number}") for number in range(int(store.get(key))))
+    return zlib.decompressobj().decompress(packed, MOST_BYTES)
+
+
+def comes(store: Store, key: str, *, until: float) -> bool:
+    """Whether `key` is in the store by `until` (of `time.monotonic`)."""
+    try:
+        store.wait([key], timedelta(seconds=max(LEAST_SECONDS, until - time.monotonic())))
+    except DistError:
+        return False
+    return True
+
+
+def clear(store: Store, key: str) -> None:
+    """Delete what `put` stored under `key`."""
+    for used in (key, *(f"{key}/{number}" for number in range(int(store.get(key))))):
+        store.delete_key(used)
+
+
+def wait_for(store: Store, counter: str, count: int, *, seconds: float) -> None:
+    """Wait until `counter` has reached `count`, `seconds` at most; the store may end with another process before."""
+    end = time.monotonic() + seconds
+    with contextlib.suppress(DistError):
+        while store.add(counter, 0) < count and time.monotonic() < end:
+            time.sleep(POLL_SECONDS)

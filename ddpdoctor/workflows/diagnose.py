@@ -1,0 +1,275 @@
+"""What a job left behind: recorder dumps, logs and saved cases, in any mix of files and directories."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor import case
+from ddpdoctor.analysis.crashes.failures import spoken
+from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.job_log import JobLog
+from ddpdoctor.evidence.launch import EnvOverwrites
+from ddpdoctor.evidence.merge import join
+from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.logs.job_log import read_logs
+from ddpdoctor.logs.log_lines import rank_of_log
+from ddpdoctor.model import group_ranks
+from ddpdoctor.ranks.fr_dump_files import Dump, looks_like_dump, read_dumps
+from ddpdoctor.source.context import source_of
+from ddpdoctor.source.env_overwrites import overwrites_of
+
+HEAD_BYTES = 4096
+BINARY_PART = 10  # a log may hold some garbage; of a binary file more than a tenth is zeros
+NO_LOGS = {
+    ".md",
+    ".rst",
+    ".py",
+    ".html",
+    ".toml",
+    ".yaml",
+    ".yml",
+    ".cfg",
+    ".ini",
+    ".ipynb",
+    ".c",
+    ".cpp",
+    ".cu",
+    ".h",
+    ".csv",
+}
+MAX_FILES = 200_000
+SHOWN_COMPLAINTS = 20
+SHOWN_HANDLED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The files that were found, by what they look like; `others` look like nothing of a job."""
+
+    cases: tuple[Path, ...]
+    dumps: tuple[Path, ...]
+    logs: tuple[Path, ...]
+    others: tuple[Path, ...]
+
+
+def gather(paths: Sequence[Path]) -> Evidence:
+    """The evidence in `paths`: what cannot be read is named in the notes, with what is wrong with it.
+
+    Raises:
+        UsageError: a path does not exist.
+        UndecidedError: nothing in the paths can be read; each file is named with what is wrong.
+    """
+    found = _sorted(paths)
+    complaints = [f"{path}: neither a dump, nor a log, nor a case" for path in found.others if path in paths]
+    parts = [part for file in found.cases for part in _case(file, complaints)]
+    parts += _records(found.dumps, complaints)
+    parts += _logs(found.logs, complaints)
+    if not parts:
+        raise UndecidedError(
+            "none of the files can be diagnosed" + "".join(f"\n  {line}" for line in _shortened(complaints)),
+            hint="give flight-recorder dumps, job logs, or a case that `ddpdoctor watch --case` saved",
+        )
+    joined = join(parts)
+    unused = (f"not used: {line}" for line in _shortened(complaints))
+    notes = (*joined.notes, *_without_lines(joined), *_handled(joined), *unused)
+    return Evidence(
+        job=(*joined.job, *_source(joined), *_overwrites(joined)),
+        ranks=joined.ranks,
+        missing=(*joined.missing, *_missing(joined)),
+        notes=notes,
+        undecided=(*joined.undecided, *_shows_nothing(joined)),
+        about_job=True,
+        meta=joined.meta,
+    )
+
+
+def _shows_nothing(evidence: Evidence) -> Iterator[str]:
+    """Said of a log alone that shows neither a failure nor a job at work."""
+    log = evidence.one(JobLog)
+    if log is None or log.at_work or log.failure_lines or log.ends or log.ended_by or log.errors or log.cut:
+        return
+    if not evidence.ranks and len(evidence.job) == 1:
+        yield "the log shows neither a failure nor a job at work or at a clean end: give more of it"
+
+
+def _handled(evidence: Evidence) -> Iterator[str]:
+    """Said of exceptions in a log that ended nobody."""
+    log = evidence.one(JobLog)
+    for error in (log.handled if log is not None else ())[:SHOWN_HANDLED]:
+        place = users_frame(error.stack)
+        at = f" ({place.file}:{place.line})" if place is not None else ""
+        yield f"this logged exception was caught, and the rank kept running: {spoken(error)}{at}"
+
+
+def _without_lines(evidence: Evidence) -> Iterator[str]:
+    """Said of dumps in JSON, in which PyTorch writes no stacks."""
+    records = evidence.per_rank(FlightRecord)
+    stackless = [entry.rank for entry in records or () if len(entry.value) and not entry.value.frames]
+    unseen = [rank for rank in stackless if rank not in {entry.rank for entry in evidence.per_rank(Stacks) or ()}]
+    if unseen:
+        yield (
+            f"the dumps of {group_ranks(unseen)} contain no lines of code: PyTorch writes them into pickled dumps "
+            "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) but not into JSON; a case of `ddpdoctor watch --case` contains them"
+        )
+
+
+def _sorted(paths: Iterable[Path]) -> Sorted:
+    cases: list[Path] = []
+    dumps: list[Path] = []
+    logs: list[Path] = []
+    others: list[Path] = []
+    for path in paths:
+        _refuse_what_is_not_there(path)
+        for file in _files(path):
+            if file.name == case.CASE_FILE:
+                cases.append(file)
+                continue
+            head = _head(file)
+            if b'"ddpdoctor.case/' in head:
+                cases.append(file)
+            elif looks_like_dump(head):
+                dumps.append(file)
+            elif head and file.suffix.lower() not in NO_LOGS and head.count(b"\0") * BINARY_PART < len(head):
+                logs.append(file)
+            else:
+                others.append(file)
+    return Sorted(tuple(cases), tuple(dumps), tuple(logs), tuple(others))
+
+
+def _refuse_what_is_not_there(path: Path) -> None:
+    """A pipe is refused too: what it gives to whoever looks at its first bytes is lost to whoever reads it."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"{path} does not exist", hint="give a file or a directory that the job wrote") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise UsageError(
+            f"{path} is neither a file nor a directory",
+            hint="write the output of the pipe to a file, and give that file",
+        )
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The files under `path`, in order; of a case directory only the cases, which already hold the rest.
+
+    A directory that cannot be listed stands for itself: reading it as a file says why.
+    """
+    if not path.is_dir():
+        yield path
+        return
+    cases = [file for file in (path / case.CASE_FILE, *sorted(path.glob(case.CASES_OF_NODES))) if file.is_file()]
+    if cases:
+        yield from cases
+        return
+    try:
+        children = sorted(path.iterdir())
+    except OSError:
+        yield path
+        return
+    for number, child in enumerate(children):
+        if number > MAX_FILES:
+            raise UsageError(f"{path} has more than {MAX_FILES} entries", hint="give the files of one job")
+        if child.name.startswith(".") or (child.is_symlink() and child.is_dir()):
+            continue
+        if child.is_dir() or child.is_file():
+            yield from _files(child)
+
+
+def _head(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(HEAD_BYTES)
+    except OSError:
+        return b"\x80"  # reading it again as a dump says why it cannot be read
+
+
+def _case(file: Path, complaints: list[str]) -> list[Evidence]:
+    try:
+        return [case.load(file)]
+    except DdpdoctorError as error:
+        complaints.append(error.message)
+        return []
+
+
+def _records(files: Sequence[Path], complaints: list[str]) -> list[Evidence]:
+    """The records of all ranks; of two dumps of one rank the one that holds stacks, else the longer."""
+    best: dict[int, Dump] = {}
+    for dump in read_dumps(files):
+        if isinstance(dump, UndecidedError):
+            complaints.append(dump.message)
+            continue
+        other = best.get(dump.rank)
+        if other is None or _worth(dump.record) > _worth(other.record):
+            best[dump.rank] = dump
+        if other is not None:
+            loser = other if best[dump.rank] is dump else dump
+            complaints.append(f"{loser.path}: rank {dump.rank} has a more complete dump, {best[dump.rank].path}")
+    if not best:
+        return []
+    ranks = (RankFacts(rank=rank, host="", facts=(dump.record,)) for rank, dump in sorted(best.items()))
+    return [Evidence(ranks=tuple(ranks))]
+
+
+def _logs(files: Sequence[Path], complaints: list[str]) -> list[Evidence]:
+    """What the logs say, those of one file each first: a rank's own file tells more than the launcher's."""
+    readable = []
+    for file in files:
+        if os.access(file, os.R_OK):
+            readable.append(file)
+        else:
+            complaints.append(f"{file}: it cannot be read")
+    if not readable:
+        return []
+    read = read_logs(sorted(readable, key=lambda file: rank_of_log(file) is None))
+    log = read.one(JobLog)
+    if log is not None and not log.of_a_job and not (log.failure_lines or log.ends or read.ranks):
+        complaints += [f"{file}: no line of it is of a training job" for file in readable]
+        return []
+    return [read]
+
+
+def _worth(record: FlightRecord) -> tuple[bool, int]:
+    return bool(record.frames), len(record)
+
+
+def _source(evidence: Evidence) -> tuple[SourceCode, ...]:
+    """Where the latest lines of all ranks stand in the source, if it is at hand and nobody has read it yet."""
+    if evidence.one(SourceCode) is not None:
+        return ()
+    records = [fact for facts in evidence.ranks for fact in facts.facts if isinstance(fact, FlightRecord)]
+    distinct = {id(record.frames): record.frames for record in records}
+    source = source_of({frame for frames in distinct.values() for frame in frames})
+    return (source,) if source is not None else ()
+
+
+def _overwrites(evidence: Evidence) -> tuple[EnvOverwrites, ...]:
+    """What the files in which ranks raised errors do to the address of the rendezvous, if they are at hand."""
+    if evidence.one(EnvOverwrites) is not None:
+        return ()
+    errors = [entry.value.error for entry in evidence.per_rank(RankExit) or () if entry.value.error is not None]
+    found = overwrites_of(frame for error in errors for frame in error.stack)
+    return (found,) if found is not None else ()
+
+
+def _missing(evidence: Evidence) -> tuple[Missing, ...]:
+    if any(type(fact) is FlightRecord for facts in evidence.ranks for fact in facts.facts):
+        return ()
+    return (Missing(kind="FlightRecord", reason="none of the files is one"),)
+
+
+def _shortened(complaints: Sequence[str]) -> list[str]:
+    shown = list(complaints[:SHOWN_COMPLAINTS])
+    if len(complaints) > SHOWN_COMPLAINTS:
+        shown.append(f"and {len(complaints) - SHOWN_COMPLAINTS} more files")
+    return shown

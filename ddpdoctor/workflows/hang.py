@@ -1,0 +1,143 @@
+"""A job that is stuck right now and that nobody prepared: looked at from outside, with what it wrote itself."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.engine import derived
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.host.processes import started_at
+from ddpdoctor.host.running_jobs import RunningJob, joining_of
+from ddpdoctor.messages.activities import lines
+from ddpdoctor.model import group_ranks
+from ddpdoctor.ranks import nccl_ras
+from ddpdoctor.ranks.fr_dump_files import read_dump
+from ddpdoctor.ranks.snapshot import examine
+from ddpdoctor.source.context import source_of
+from ddpdoctor.source.env_overwrites import overwrites_of
+
+LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
+DUMP_PREFIX = "/tmp/nccl_trace_rank_"  # noqa: S108 - PyTorch's own default for TORCH_FR_DUMP_TEMP_FILE
+
+
+def look(job: RunningJob) -> Evidence:
+    """What every rank of `job` on this host is doing."""
+    host = socket.gethostname()
+    facts, missing = examine(job.targets, host=host, seconds=LOOK_SECONDS)
+    facts = tuple(_with_dump(found, job) for found in facts)
+    having = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
+    facts = tuple(_with_joining(found, job) for found in facts)
+    frames = [frame for found in facts for fact in found.facts if isinstance(fact, Stacks) for frame in fact.frames]
+    sources = (source_of(frames), overwrites_of(frames))
+    evidence = Evidence(
+        job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
+        ranks=facts,
+        missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
+        about_job=True,
+    )
+    unread, seen, activities = tuple(_unread(missing)), _seen(facts), derived(evidence, Activities)
+    return replace(
+        evidence,
+        notes=(
+            *(lines(activities) if activities is not None else ()),
+            *_ended(missing),
+            *_not_here(job),
+            *((job.unread_agent,) if job.unread_agent else ()),
+            *(unread if seen else ()),
+            *_ras(job),
+        ),
+        undecided=() if seen else unread,
+    )
+
+
+def unexplained(evidence: Evidence) -> tuple[str, ...]:
+    """That every rank here waits for others and none moved between two looks, where that is so."""
+    known, size = derived(evidence, Activities), evidence.one(JobSize)
+    activities = known.each if known is not None else ()
+    if not activities or not all(activity.waits_for_peers and activity.stands_still for activity in activities):
+        return ()
+    if size is not None and len(activities) < size.ranks:
+        return ("every rank on this host waits for others: the rank they wait for is on another host",)
+    still = (
+        f"every rank waits for others, none made progress for {LOOK_SECONDS:.0f} s, and their stacks do not show why"
+    )
+    return (f"{still}; run the job under `ddpdoctor watch` to record what each rank called",)
+
+
+def _seen(facts: tuple[RankFacts, ...]) -> bool:
+    """Whether anything but the states of processes is known: without stacks and recorders nothing can be said."""
+    return any(isinstance(fact, Stacks | FlightRecord) for found in facts for fact in found.facts)
+
+
+def _not_here(job: RunningJob) -> Iterator[str]:
+    absent = {*range(job.world_size)} - {target.rank for target in job.targets}
+    if absent:
+        yield f"{group_ranks([*absent])} of {job.world_size} do not run on this host: run `ddpdoctor hang` on their hosts too"
+    if job.guessed:
+        yield "the ranks are numbered by the age of their processes, as mp.spawn starts them in order"
+
+
+def _ended(missing: tuple[Missing, ...]) -> Iterator[str]:
+    for lost in missing:
+        if lost.kind == ProcessState.__name__ and lost.rank is not None:
+            yield f"rank {lost.rank} ended during the inspection: {lost.reason}"
+
+
+def _unread(missing: tuple[Missing, ...]) -> Iterator[str]:
+    """Why there are no stacks: once for all ranks that differ in nothing but the number of their process."""
+    reasons: dict[str, tuple[str, list[int]]] = {}
+    for lost in missing:
+        if lost.kind == Stacks.__name__ and lost.rank is not None:
+            kind = re.sub(r"\bprocess \d+\b", "process", lost.reason)
+            reasons.setdefault(kind, (lost.reason, []))[1].append(lost.rank)
+    for reason, ranks in reasons.values():
+        yield f"no stacks of {group_ranks(ranks)}: {reason}"
+
+
+def _with_joining(found: RankFacts, job: RunningJob) -> RankFacts:
+    """The rank's facts with where it was told to look for the others, and where it does as far as its agent knows."""
+    target = next(target for target in job.targets if target.rank == found.rank)
+    joining = joining_of(target.pid)
+    if joining is None:
+        return found
+    used = target.agent.rendezvous() if target.agent is not None else None
+    return replace(found, facts=(*found.facts, replace(joining, used=used)))
+
+
+def _with_dump(found: RankFacts, job: RunningJob) -> RankFacts:
+    """The rank's facts with the flight recorder that its own watchdog has dumped, where it is of this run."""
+    if any(isinstance(fact, FlightRecord) for fact in found.facts):
+        return found
+    prefix = job.environ.get("TORCH_FR_DUMP_TEMP_FILE") or job.environ.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+    path = Path(f"{prefix or DUMP_PREFIX}{found.rank}")
+    pid = next(target.pid for target in job.targets if target.rank == found.rank)
+    try:
+        if path.stat().st_mtime < (started_at(pid) or 0):
+            return found
+        return replace(found, facts=(*found.facts, read_dump(path).record))
+    except (OSError, UndecidedError):
+        return found
+
+
+def _ras(job: RunningJob) -> Iterator[str]:
+    """What NCCL's RAS threads complain of, where NCCL is loaded."""
+    try:
+        if "/libnccl" not in Path(f"/proc/{job.targets[0].pid}/maps").read_text(errors="replace"):
+            return
+    except OSError:
+        return
+    answer = nccl_ras.ask(job.environ.get("NCCL_RAS_ADDR") or nccl_ras.ADDRESS)
+    here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}
+    yield from nccl_ras.complaints(answer, {target.pid: target.rank for target in job.targets}, here)

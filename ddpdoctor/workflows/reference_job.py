@@ -1,0 +1,134 @@
+"""Run the reference job (reference_train/train.py) on every rank, and keep what it achieved."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ddpdoctor.errors import UsageError
+from ddpdoctor.evidence import Evidence, Missing
+from ddpdoctor.evidence.training import ParityRun, TrainingRun
+from ddpdoctor.launch.guarded_process import run
+from ddpdoctor.launch.launch_failure import why_ranks_failed
+from ddpdoctor.launch.ranks import RankRun, checked_nproc, current_launch, our_file, run_ranks
+
+OnEvent: TypeAlias = "Callable[[Mapping[str, Any]], None]"
+
+OPTIONS_SECONDS = 30.0  # no torch is imported for it
+_ARGPARSE = re.compile(r"^\w+(?:\.py)?: error: (.*)$", re.MULTILINE)
+SILENCE_SECONDS = 300.0  # the job speaks five times a second; a first step on a cold, busy machine takes a minute
+
+
+def run_training(
+    arguments: Sequence[str] = (),
+    *,
+    nproc: int | None,
+    deadline_seconds: float = float("inf"),
+    on_event: OnEvent | None = None,
+    env: Mapping[str, str] | None = None,
+) -> tuple[Evidence, bool]:
+    """The evidence of one training run, and whether this process speaks for the job.
+
+    Without arguments it is the simple path, train.py; with any it is recipe.py, which has the options. `on_event` sees each
+    event (`step`, `epoch`, `end`) as it comes. A job that fails, or says nothing for five minutes, leaves the evidence
+    undecided, with the reason.
+
+    Raises:
+        UsageError: the job refused its input; the message says which and why.
+    """
+    ranks = _run("recipe.py" if arguments else "train.py", arguments, nproc, deadline_seconds, on_event, env)
+    end = _event(ranks, "end")
+    if end is None:
+        return _nothing(ranks, "TrainingRun"), ranks.speaks
+    epochs = [_finite(event) for event in ranks.results if event["event"] == "epoch"]
+    return Evidence(job=(msgspec.convert({**_finite(end), "epochs": epochs}, TrainingRun),)), True
+
+
+def run_parity(
+    arguments: Sequence[str] = (),
+    *,
+    nproc: int | None,
+    deadline_seconds: float = float("inf"),
+    on_event: OnEvent | None = None,
+    env: Mapping[str, str] | None = None,
+) -> tuple[Evidence, bool]:
+    """The evidence of comparing N ranks with one process (reference_train/parity.py); otherwise as `run_training`."""
+    ranks = _run("parity.py", arguments, nproc, deadline_seconds, on_event, env)
+    proof = _event(ranks, "proof")
+    if proof is None:
+        return _nothing(ranks, "ParityRun"), ranks.speaks
+    gates = [_finite(event) for event in ranks.results if event["event"] == "gate"]
+    return Evidence(job=(msgspec.convert({**proof, "gates": gates}, ParityRun),)), True
+
+
+def _run(
+    program: str,
+    arguments: Sequence[str],
+    nproc: int | None,
+    deadline_seconds: float,
+    on_event: OnEvent | None,
+    env: Mapping[str, str] | None,
+) -> RankRun:
+    if program == "recipe.py":
+        _check_options(arguments, nproc)
+    ranks = run_ranks(
+        our_file("reference_train", program),
+        arguments,
+        nproc=nproc,
+        deadline_seconds=deadline_seconds,
+        silence_seconds=SILENCE_SECONDS,
+        on_result=on_event,
+        env=env,
+    )
+    if refusal := _refusal(ranks):
+        raise UsageError(refusal)
+    return ranks
+
+
+def _check_options(arguments: Sequence[str], nproc: int | None) -> None:
+    """Refuse options at once, before ranks import torch to refuse them."""
+    launch = current_launch()
+    world_size = launch.world_size if launch is not None else checked_nproc(nproc)
+    options = our_file("reference_train", "recipe_options.py")
+    ended = run([sys.executable, str(options), str(world_size), *arguments], deadline_seconds=OPTIONS_SECONDS)
+    if ended.code == 2 and (said := _ARGPARSE.search(ended.stderr)):
+        raise UsageError(said[1], hint=f"`python {options.with_name('recipe.py')} --help` lists the job's options")
+
+
+def _event(ranks: RankRun, name: str) -> dict[str, Any] | None:
+    return next((event for event in ranks.results if event["event"] == name), None)
+
+
+def _nothing(ranks: RankRun, kind: str) -> Evidence:
+    """The evidence of a job that came to no result; on a rank that does not speak, of one that ended well."""
+    if not ranks.speaks and ranks.ended.code == 0:
+        return Evidence()
+    stopped = _event(ranks, "stopped")
+    if stopped is not None:
+        why = f"the training job was stopped on request after step {stopped['step']}"
+    else:
+        why = why_ranks_failed(ranks.ended, "the training job")
+    return Evidence(missing=(Missing(kind=kind, reason=why),), undecided=(why,))
+
+
+def _finite(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The event with None for the numbers that JSON does not know: a diverged loss is NaN."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in event.items()
+    }
+
+
+def _refusal(ranks: RankRun) -> str | None:
+    """What the job said of input that it refused: in its results, or on the streams where it could not write those."""
+    for event in ranks.results:
+        if event["event"] == "refused":
+            return str(event["reason"])
+    said = re.search(r"^refused: reason (.*)$", ranks.ended.stdout, re.MULTILINE) or _ARGPARSE.search(
+        ranks.ended.stderr
+    )
+    return said[1] if said else None

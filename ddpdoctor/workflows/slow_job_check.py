@@ -1,0 +1,77 @@
+"""A look at a running job that makes its steps: whether a rank, or its data, keeps the others waiting, and where."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from ddpdoctor.analysis.hangs.rank_activity import WAITS_FOR_PEERS
+from ddpdoctor.analysis.hangs.stack_patterns import told_by_stack
+from ddpdoctor.engine import diagnose
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.frames import Frame, users_frame
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.step_times import Looks
+from ddpdoctor.ranks.agent_client import NoAnswer, ask_worker_server
+from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.ranks.fr_dump_files import decode
+from ddpdoctor.ranks.fr_parser import record_of
+from ddpdoctor.ranks.stacks import NoStacks, py_spy
+
+CODES = ("DDP601", "DDP602")
+ANSWER_SECONDS = 3.0
+LOOKS = 12  # at a rank that was found to be slow; each pauses it for some milliseconds
+LOOK_SECONDS = 0.15  # between two of them, and out of step with any loop by what py-spy takes
+
+
+def slow_job(ranks: Sequence[RankProcess], host: str) -> Evidence | None:
+    """What is known of the pace of these ranks if that is slow, with looks at the slowest; None where nothing is wrong."""
+    facts = tuple(
+        RankFacts(
+            rank=agent.rank, host=host, facts=(*([record] if record is not None else []), agent.call_log().pace())
+        )
+        for agent in ranks
+        for record in [_record(agent)]
+    )
+    found = diagnose(Evidence(ranks=facts, about_job=True), select=CODES).findings
+    if not found:
+        return None
+    slow = {rank for finding in found for rank in finding.ranks[:1]}
+    looks = {agent.rank: _looks(agent.pid) for agent in ranks if agent.rank in slow}
+    return Evidence(
+        ranks=tuple(
+            RankFacts(
+                rank=each.rank, host=host, facts=(*each.facts, *([looks[each.rank]] if each.rank in looks else []))
+            )
+            for each in facts
+        ),
+        about_job=True,
+    )
+
+
+def _record(agent: RankProcess) -> FlightRecord | None:
+    """Its recorder, from C++ and so without a pause of its interpreter."""
+    with contextlib.suppress(NoAnswer, UndecidedError):
+        return record_of(
+            decode(ask_worker_server(agent.file("sock"), "fr_trace_json", deadline_seconds=ANSWER_SECONDS))
+        )
+    return None
+
+
+def _looks(pid: int) -> Looks:
+    seen: Counter[Frame] = Counter()
+    made = 0
+    for _ in range(LOOKS):
+        with contextlib.suppress(NoStacks):
+            frames = next((thread.frames for thread in py_spy(pid) if thread.main), ())
+            told = told_by_stack(frames)
+            place = users_frame(frames)
+            made += 1
+            if place is not None and (told is None or told[0] not in WAITS_FOR_PEERS):
+                seen[place] += 1
+        time.sleep(LOOK_SECONDS)
+    places = seen.most_common()
+    return Looks(of=made, places=tuple(place for place, _ in places), times=tuple(times for _, times in places))

@@ -1,0 +1,95 @@
+"""Between two looks: the steps among which replicas parted, where not every step was looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.replicas.training_divergence import aligned
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.model import Report, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class StepRange:
+    """The ranks were equal at `equal_at` (-1: at the start) and found apart at `apart_at`; nobody looked in between."""
+
+    equal_at: int
+    apart_at: int
+
+    def __contains__(self, step: int) -> bool:
+        return self.equal_at < step <= self.apart_at
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds several steps."""
+        return self.apart_at - self.equal_at > 1
+
+    def __str__(self) -> str:
+        return f"steps {self.equal_at + 1} to {self.apart_at}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenQuestion:
+    """What a report leaves open: at which step of `window`, whether a line wrote, in which element `tensor` differs."""
+
+    window: StepRange
+    line: bool = False
+    tensor: str = ""
+
+    def __str__(self) -> str:
+        element = f"the element in which {self.tensor} differs"
+        asked = ["the line that did it"] * self.line + [element] * bool(self.tensor)
+        return " and ".join(asked)
+
+
+def left_open(report: Report, tracks: PerRank[Track]) -> OpenQuestion | None:
+    """What a second run could tell of the report's headline; None where nothing is left open.
+
+    What was there before the first step, other than gradients and weights, was not written between two steps.
+    """
+    step = headline_step(report)
+    if step is None:
+        return None
+    looked_at = [max(one.step for one in seen.values()) for seen in aligned({one.rank: one.value for one in tracks})]
+    every_step = all(entry.value.every == 1 for entry in tracks)
+    window = StepRange(
+        step - 1 if every_step else max((other for other in looked_at if other < step), default=-1), step
+    )
+    writer = report.findings[0].rule.writer
+    line = writer is Writer.ANY_TIME or (writer is Writer.BETWEEN_STEPS and step > 0)
+    tensor = _not_located(report, step, tracks)
+    return OpenQuestion(window=window, line=line, tensor=tensor) if window.is_open or line or tensor else None
+
+
+def _not_located(report: Report, step: int, tracks: PerRank[Track]) -> str:
+    """The parameter, followed as a whole, that differs after `step` and of which no element that differs is known."""
+    for finding in report.findings:
+        name, at, index = (finding.measured.get(what) for what in ("tensor", "step", "index"))
+        if finding.code == "DDP503" and at == step and index is None:
+            return next(
+                (str(name) for one in tracks for table in one.value.tables.values() if name in table.digests), ""
+            )
+    return ""
+
+
+def headline_step(report: Report) -> int | None:
+    """The optimizer step at which the first finding was seen, where it has one."""
+    for finding in report.findings[:1]:
+        step, seen = finding.measured.get("step"), finding.measured.get("seen", -1)
+        if finding.rule.about_step and isinstance(step, int) and isinstance(seen, (int, float)):
+            return max(step, int(seen))
+    return None
+
+
+def same_until(first: PerRank[Track], again: PerRank[Track], window: StepRange) -> bool:
+    """Whether two runs of a script held the same weights on each rank, at the start and at every step before `window`."""
+    if first.ranks != again.ranks:
+        return False
+    for rank in first.ranks:
+        one, other = first[rank], again[rank]
+        after = {step.key: step.after for step in other.steps}
+        before = [step for step in one.steps if step.step <= window.equal_at]
+        if one.start != other.start or any(after.get(step.key) != step.after for step in before):
+            return False
+    return True

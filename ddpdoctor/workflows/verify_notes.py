@@ -1,0 +1,49 @@
+"""What became of a followed script, beside what its ranks' replicas show: how it ended, and what could not be written down."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ddpdoctor.model import group_ranks
+from ddpdoctor.ranks.training_trace_reader import second_wraps
+
+STALLED = "stalled"  # a file beside the traces of a rank whose script was ended for its silence
+LEAST_FREE_BYTES = 1 << 14  # an entry of a small model's step has some kilobytes
+
+
+def how_it_ended(script: Path, code: int) -> tuple[str, ...]:
+    """A note where the script failed: what is judged is what it did before."""
+    if code == 0:
+        return ()
+    judged = f"{script.name} exited with code {code}; this report covers the steps before that"
+    return (f"{judged}; `ddpdoctor watch -- torchrun ... {script.name}` shows why it exited",)
+
+
+def stood_still(script: Path, directory: Path, stall_after: float) -> tuple[str, ...]:
+    """That the script was ended for its silence, here or on the other ranks whose files came with theirs (`3-stalled`)."""
+    names = [file.name for file in directory.glob(f"*{STALLED}")]
+    if not names:
+        return ()
+    others = sorted(int(name.partition("-")[0]) for name in names if name != STALLED)
+    whose = script.name if STALLED in names else f"{script.name} on {group_ranks(others)}"
+    said = f"{whose} recorded nothing for {stall_after:g} s and was ended"
+    return (f"{said}: `ddpdoctor watch -- torchrun ... {script.name}` shows which rank blocks it",)
+
+
+def not_written(directory: Path, place: Path) -> tuple[str, ...]:
+    """Why nothing can be said of the rest of the job, where the disk of `directory`, a folder in `place`, is full."""
+    free = os.statvfs(directory)
+    if free.f_bavail * free.f_frsize >= LEAST_FREE_BYTES:
+        return ()
+    full = f"{place} is full, so the ranks could not record everything"
+    return (f"{full}: free some space there, or set XDG_RUNTIME_DIR or TMPDIR to a directory that has some",)
+
+
+def wrapped_twice(directory: Path) -> tuple[str, ...]:
+    """A note for each line that put a model under DistributedDataParallel a second time, where both wrappers are called."""
+    return tuple(
+        f"{line.file}:{line.line} in {line.function} wraps a model in DistributedDataParallel that is already wrapped: "
+        "each backward reduces gradients twice"
+        for line in sorted(second_wraps(directory))
+    )

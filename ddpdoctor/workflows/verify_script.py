@@ -1,0 +1,201 @@
+"""Runs a user's own training script with the tracker in its ranks, and brings together what they wrote down."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor.agent import DIRECTORY, given_up, job_environment
+from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY
+from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
+from ddpdoctor.engine import derived
+from ddpdoctor.errors import UsageError
+from ddpdoctor.evidence import Evidence, Missing
+from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.host.running_jobs import find_jobs
+from ddpdoctor.launch.guarded_process import end, start_guarded
+from ddpdoctor.launch.observed_job import private_directory
+from ddpdoctor.launch.ranks import current_launch, ranks_command
+from ddpdoctor.ranks.training_trace_reader import read_tracks
+from ddpdoctor.transport.store_files import gathered, hand_in
+from ddpdoctor.workflows.hang import look
+from ddpdoctor.workflows.step_bisection import OpenQuestion
+from ddpdoctor.workflows.verify_notes import STALLED, how_it_ended, not_written, stood_still, wrapped_twice
+
+POLL_SECONDS = 0.1
+JOINING_SECONDS = 15.0  # without a rank that has joined, before it is seen where the ranks wait; then again and again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """The evidence, and how the script ended: its exit code. Under a launcher rank 0 alone has evidence and speaks."""
+
+    evidence: Evidence | None
+    code: int
+
+
+@contextlib.contextmanager
+def track_script(
+    script: Path,
+    arguments: Sequence[str],
+    *,
+    nproc: int | None,
+    every: int,
+    stall_after: float,
+    quiet_stdout: bool,
+    closely: OpenQuestion | None = None,
+) -> Iterator[Tracked]:
+    """Run `script` with the tracker in each rank, on `nproc` local ranks or as the one rank that a launcher made of us.
+
+    Audits every `every` steps (0: as time allows), and looks `closely` for what an earlier run left open. The script's output
+    is its own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for `stall_after` seconds is
+    ended. Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left.
+
+    Raises:
+        UsageError: there is no such script, or `nproc` is out of range.
+        UndecidedError: this rank could not hand in what it saw.
+    """
+    if not script.is_file():
+        raise UsageError(f"{script} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
+    launch = current_launch()
+    with private_directory() as folder, contextlib.ExitStack() as stack:
+        command, environ = ranks_command(script, arguments, nproc=nproc, logs=folder)
+        directory, signals = Path(folder, "ranks"), Path(folder, "signals")
+        directory.mkdir()
+        signals.mkdir()
+        agent = job_environment(["verify_sync"], directory, os.environ)
+        agent |= {EVERY: str(every), CLOSE_UP: _asked(closely)}
+        code, stalled, apart = _run(command, {**environ, **agent}, directory, stall_after, quiet_stdout)
+        if stalled:
+            (directory / STALLED).touch()
+        if apart is not None:
+            yield Tracked(evidence=apart, code=code)
+            return
+        if launch is not None and launch.world_size > 1:
+            if launch.rank != 0:
+                hand_in(launch, directory, deadline_seconds=stall_after)
+                yield Tracked(evidence=None, code=code)
+                return
+            stack.enter_context(gathered(launch, directory, signals, deadline_seconds=stall_after))
+        expected = nproc if launch is None else launch.world_size
+        yield Tracked(
+            evidence=_evidence(script, arguments, directory, expected, code, stall_after),
+            code=code,
+        )
+
+
+def _asked(closely: OpenQuestion | None) -> str:
+    """The steps and the tensor to look at, as the agent reads them."""
+    return "" if closely is None else f"{closely.window.equal_at + 1}-{closely.window.apart_at} {closely.tensor}"
+
+
+def _evidence(
+    script: Path,
+    arguments: Sequence[str],
+    directory: Path,
+    expected: int | None,
+    code: int,
+    stall_after: float,
+) -> Evidence:
+    """What the agents wrote into `directory`, and what is missing of it."""
+    ranks = read_tracks(directory)
+    stalled = stood_still(script, directory, stall_after)
+    undecided = list(not_written(directory, directory.parents[1]))
+    undecided += stalled
+    undecided += _absent(expected, ranks=[facts.rank for facts in ranks])
+    tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
+    missing = [] if ranks else [Missing(kind="Track", reason=f"no rank of {script.name} joined a process group")]
+    if not ranks and not stalled:
+        undecided.append(f"no rank of {script.name} joined a process group, so there was nothing to compare")
+    elif ranks and not any(track.steps or track.start for track in tracks):
+        undecided.append(f"{script.name} wrapped no model in DistributedDataParallel and stepped no optimizer")
+    ended = () if stalled else how_it_ended(script, code)
+    return Evidence(
+        ranks=ranks,
+        notes=(*given_up(directory), *wrapped_twice(directory), *_windows(tracks), *ended),
+        undecided=tuple(undecided),
+        missing=tuple(missing),
+        about_job=True,
+        meta={"command": shlex.join([str(script), *arguments])},
+    )
+
+
+def _run(
+    command: Sequence[str], environ: Mapping[str, str], directory: Path, stall_after: float, quiet_stdout: bool
+) -> tuple[int, bool, Evidence | None]:
+    """The exit code, whether the script was ended for its silence, and what its ranks showed where they wait elsewhere."""
+    sys.stdout.flush()
+    stdout = sys.stderr.fileno() if quiet_stdout else None
+    job = start_guarded(command, env=environ, folder=str(directory.parent), stdin=None, stdout=stdout)
+    last, since = -1, time.monotonic()
+    next_look = since + JOINING_SECONDS
+    try:
+        while True:
+            try:
+                return job.wait(timeout=POLL_SECONDS), False, None
+            except subprocess.TimeoutExpired:
+                size = sum(file.stat().st_size for file in directory.glob("*.sync.jsonl"))
+            if size != last:
+                last, since = size, time.monotonic()
+            elif time.monotonic() - since > stall_after:
+                return 124, True, None
+            if not size and time.monotonic() > next_look:
+                apart = _at_another_rendezvous(directory)
+                if apart is not None:
+                    return 124, False, apart
+                next_look = time.monotonic() + JOINING_SECONDS
+    finally:
+        end(job)
+
+
+def _at_another_rendezvous(directory: Path) -> Evidence | None:
+    """What the ranks show where they wait for each other at an address that is not their launcher's, else None."""
+    for job in find_jobs().jobs:
+        if job.environ.get(DIRECTORY) == str(directory):
+            evidence = look(job)
+            wrong = derived(evidence, WrongRendezvous)
+            if wrong is not None and wrong.ranks:
+                return evidence
+    return None
+
+
+def _absent(nproc: int | None, *, ranks: Sequence[int]) -> Sequence[str]:
+    if nproc is None or not ranks or len(ranks) >= nproc:
+        return []
+    absent = sorted(set(range(nproc)) - set(ranks))
+    return [f"only {len(ranks)} of {nproc} ranks are known to have joined; missing: {', '.join(map(str, absent))}"]
+
+
+def _windows(tracks: Sequence[Track]) -> Sequence[str]:
+    """What was not looked at: steps between audits, ranks that ended without last words."""
+    interval = max((track.interval for track in tracks if not track.every), default=1)
+    notes = []
+    if interval > 1:
+        notes.append(
+            f"the last audits were {interval} steps apart to keep the overhead low: `--every 1` checks every step"
+        )
+    skipped, on_mesh = _fully_sharded(tracks)
+    if skipped:
+        notes.append(
+            f"{skipped} of {on_mesh} parameters on a mesh are fully sharded: no two ranks hold the same part, so they were "
+            "skipped"
+        )
+    silent = sum(track.steps_made is None for track in tracks)
+    if silent:
+        notes.append(f"{silent} of {len(tracks)} ranks ended without a final record (killed by a signal, or os._exit)")
+    return notes
+
+
+def _fully_sharded(tracks: Sequence[Track]) -> tuple[int, int]:
+    """How many parameters on a mesh have no part that two ranks hold, and how many there are."""
+    parts = [track.steps[-1].parts for track in tracks if track.steps]
+    names = {name for mine in parts for name in mine}
+    alone = [name for name in names if len({mine[name][0] for mine in parts if name in mine}) == len(parts) > 1]
+    return len(alone), len(names)

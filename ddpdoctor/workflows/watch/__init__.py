@@ -1,0 +1,1 @@
+"""The watcher: it observes a job until it ends, and collects evidence when the job stalls."""

@@ -1,0 +1,232 @@
+"""All that is known of a job under observation: while it stands still, and once it has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from ddpdoctor.agent import given_up
+from ddpdoctor.analysis.crashes.end_request import ended_as_requested
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.host import Environment
+from ddpdoctor.evidence.launch import Joining
+from ddpdoctor.evidence.process import ProcessState, Stall
+from ddpdoctor.evidence.ranks import EndRequest, JobSize, RankExit
+from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.evidence.step_times import Looks
+from ddpdoctor.host.oom import MemoryWatch
+from ddpdoctor.host.running_jobs import LaunchedProcess, launched_for
+from ddpdoctor.launch.observed_job import ObservedJob, Received
+from ddpdoctor.logs.job_log import read_logs
+from ddpdoctor.ranks.agent_files import RankProcess, ended_processes, find_ranks
+from ddpdoctor.ranks.call_log_reader import CallLog
+from ddpdoctor.ranks.fr_dump_files import decode
+from ddpdoctor.ranks.fr_parser import record_of
+from ddpdoctor.ranks.rank_exits import (
+    asked_to_end,
+    exits_of,
+    with_log,
+    with_users_faulthandler,
+)
+from ddpdoctor.ranks.snapshot import Target, examine, targets_of
+from ddpdoctor.source.context import source_of
+from ddpdoctor.source.env_overwrites import overwrites_of
+
+Seen: TypeAlias = Stacks | ProcessState | FlightRecord | Joining
+
+LOG_BYTES = 1 << 19  # what one agent writes in its first minutes
+
+
+@dataclass(slots=True)
+class JobEvidence:
+    """Brings together what the agents wrote to `directory`, what the ranks show, how they ended and what they printed.
+
+    `environment` is what we know the ranks to have, `looks` are those at slow ranks by rank, `notes` go into every report;
+    `killed_at` is when we ended the job, if we did.
+    """
+
+    job: ObservedJob
+    directory: Path
+    environment: tuple[Environment, ...] = ()
+    killed_at: float | None = None
+    memory: MemoryWatch = field(default_factory=MemoryWatch)
+    looks: dict[int, Looks] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    launched: int = 0
+    """How many ranks the launcher said that there are, once somebody looked."""
+
+    def while_it_stands_still(self, ranks: tuple[RankProcess, ...], quiet: float) -> Evidence:
+        """What its ranks show after `quiet` seconds without a sign of life.
+
+        Processes of the launch that have not called `init_process_group` are ranks too.
+        """
+        began = time.time() - quiet
+        alive = targets_of(ranks)
+        launched = {process.rank: process for process in launched_for(self.directory)}
+        self.launched = max((process.world_size for process in launched.values()), default=self.launched)
+        absent = [process for process in launched.values() if process.rank not in {target.rank for target in alive}]
+        targets = (*alive, *(Target(rank=process.rank, pid=process.pid) for process in absent))
+        facts, missing = examine(targets, host=socket.gethostname())
+        facts = tuple(_with_joining(found, ranks, launched, absent) for found in facts)
+        of_absent = {process.rank for process in absent}
+        missing = tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in of_absent)
+        looked = {found.rank: found for found in facts}
+        stall = Stall(seconds=time.time() - began)
+        return self._together(ranks, looked, missing, stall, code=None)
+
+    def at_the_end(self, code: int, stall: Evidence | None) -> Evidence:
+        """What is known once the job has ended with `code`, with what it showed while it stood still, unless it went on."""
+        looked = {found.rank: found for found in stall.ranks} if stall is not None else {}
+        ranks = find_ranks(self.directory)
+        return self._together(
+            ranks, looked, stall.missing if stall else (), stall.one(Stall) if stall else None, code=code
+        )
+
+    def _with_memory(self, ending: RankExit) -> RankExit:
+        """The end of a rank that SIGKILL ended, with what the kernel counted and said."""
+        if ending.exit_code != -signal.SIGKILL or ending.pid is None:
+            return ending
+        memory = self.memory.end_of(ending.pid)
+        return replace(
+            ending,
+            oom_kills=memory.oom_kills,
+            memory_limit_bytes=memory.limit_bytes,
+            memory_peak_bytes=memory.peak_bytes,
+            kernel_said=memory.kernel_said,
+        )
+
+    def _together(
+        self,
+        ranks: tuple[RankProcess, ...],
+        looked: dict[int, RankFacts],
+        missing: tuple[Missing, ...],
+        stall: Stall | None,
+        *,
+        code: int | None,
+    ) -> Evidence:
+        host = socket.gethostname()
+        ended = ended_processes(self.directory)
+        codes = {code, *(one.code for one in ended.values())}
+        asked = asked_to_end(self.job.received, codes, time.time())
+        exits = exits_of(ranks, ended, main=(self.job.pid, code), killed_at=self.killed_at, asked=asked)
+        log = None
+        exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}
+        if code is not None:
+            with contextlib.suppress(OSError):
+                exits, log = with_log(exits, read_logs(self.job.stderr_files()))
+                said = "".join(path.read_text(errors="replace") for path in self.job.stderr_files())
+                exits = with_users_faulthandler(exits, said)
+        request = EndRequest(signal=asked.signal, at=asked.at) if asked is not None else None
+        interrupted = request is not None and stall is None and ended_as_requested(exits, request)
+        facts = []
+        recorded = any(len(fact) for found in looked.values() for fact in found.facts if isinstance(fact, FlightRecord))
+        for agent in ranks:
+            seen = looked[agent.rank].facts if agent.rank in looked else ()
+            seen = tuple(fact for fact in seen if isinstance(fact, Stacks | ProcessState | FlightRecord | Joining))
+            call_log = agent.call_log()
+            if not interrupted:
+                seen = _with_a_recorder(seen, agent, call_log, peers_recorded=recorded)
+            ending = (exits[agent.rank],) if agent.rank in exits else ()
+            looks = (self.looks[agent.rank],) if agent.rank in self.looks else ()
+            calls = () if interrupted else (call_log.calls(),)
+            told = (agent.steps(), *calls, call_log.pace(), *agent.thread_errors(), *looks)
+            facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
+        joined = {agent.rank for agent in ranks}
+        facts += [
+            RankFacts(rank=rank, host=host, facts=(*found.facts, *self.environment))
+            for rank, found in looked.items()
+            if rank not in joined
+        ]
+        source, overwrites = source_of(_frames(facts)), overwrites_of(_frames(facts))
+        sizes = [agent.header.world_size for agent in ranks] or [self.launched]
+        size = JobSize(ranks=max(sizes)) if facts else None
+        return Evidence(
+            job=tuple(fact for fact in (stall, source, overwrites, log, size, request) if fact is not None),
+            ranks=tuple(sorted(facts, key=lambda found: found.rank)),
+            missing=(
+                *missing,
+                *(() if facts else _no_ranks(self.directory)),
+                *(_interrupted(asked) if asked is not None and interrupted else ()),
+            ),
+            notes=(*self.notes, *given_up(self.directory)),
+            about_job=True,
+        )
+
+
+def _with_joining(
+    found: RankFacts,
+    ranks: tuple[RankProcess, ...],
+    launched: Mapping[int, LaunchedProcess],
+    absent: Sequence[LaunchedProcess],
+) -> RankFacts:
+    """`found` with what is known of how its process joins the others; nothing where no launcher started it."""
+    process = launched.get(found.rank)
+    if process is None:
+        return found
+    agent = next((agent for agent in ranks if agent.rank == found.rank), None)
+    joining = replace(
+        process.joining, called=process not in absent, used=agent.rendezvous() if agent is not None else None
+    )
+    return replace(found, facts=(*found.facts, joining))
+
+
+def _with_a_recorder(
+    seen: tuple[Seen, ...], agent: RankProcess, call_log: CallLog, *, peers_recorded: bool
+) -> tuple[Seen, ...]:
+    """`seen` with the recorder that shows most: one with lines, alive or kept at the end; else one without; else the calls.
+
+    A rank whose interpreter is ending hands out its recorder, but can no longer say at which lines the calls were made.
+    """
+    live = next((fact for fact in seen if isinstance(fact, FlightRecord)), None)
+    if live is not None and live.frames:
+        return seen
+    if live is not None and not len(live) and peers_recorded and agent.header.written:
+        return tuple(fact for fact in seen if fact is not live)  # it is not the recorder that its peers have
+    record = _kept_record(agent) or live or call_log.flight_record()
+    others = tuple(fact for fact in seen if fact is not live)
+    return (*others, record) if record is not None else others
+
+
+def _kept_record(agent: RankProcess) -> FlightRecord | None:
+    """The recorder that the rank kept at its end, where it could."""
+    kept = agent.recorder()
+    if kept is not None:
+        with contextlib.suppress(UndecidedError):
+            return record_of(decode(kept))
+    return None
+
+
+def _frames(facts: list[RankFacts]) -> Iterator[Frame]:
+    for found in facts:
+        for fact in found.facts:
+            if isinstance(fact, Stacks | FlightRecord):
+                yield from fact.frames
+
+
+def _interrupted(asked: Received) -> Iterator[Missing]:
+    """Why the last calls of a job that was ended in the middle of its work say nothing."""
+    reason = f"{asked.signal.name} ended the job while it was running, when ranks are never exactly in step"
+    for kind in ("FlightRecord", "CollectiveCalls"):
+        yield Missing(kind=kind, reason=reason)
+
+
+def _no_ranks(directory: Path) -> Iterator[Missing]:
+    reason = (
+        "no process of the job called init_process_group with the ddpdoctor agent loaded (Python started with -I, -E or "
+        "-S, inside a container or on another host runs without it)"
+    )
+    free = shutil.disk_usage(directory).free
+    if free < LOG_BYTES:
+        reason = f"the agents could not write: {directory.parent} is full ({free} bytes free); set TMPDIR to another directory"
+    for kind in ("Stacks", "FlightRecord", "RankExit", "StepCount", "CollectiveCalls", "ProcessState"):
+        yield Missing(kind=kind, reason=reason)

@@ -1,0 +1,248 @@
+"""Follows a running job until it ends, and says when it stands still, waits for a busy rank, goes on, crawls, and ends."""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.engine import derived
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.evidence.step_times import Looks
+from ddpdoctor.host.processes import is_alive
+from ddpdoctor.model import group_ranks
+from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
+from ddpdoctor.workflows.slow_job_check import CODES, slow_job
+from ddpdoctor.workflows.watch.evidence import JobEvidence
+from ddpdoctor.workflows.watch.multi_node import OtherNodes
+from ddpdoctor.workflows.watch.progress_probe import QuietMoves
+from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, StallDetector
+
+POLL_SECONDS = 0.2
+PACE_SECONDS = 60.0  # of steps before a running job is asked whether it crawls; then after four times as many
+SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
+MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """No rank has got on for longer than the job's patience.
+
+    Whoever cannot explain it from `evidence` calls `Watch.look_again`, unless this was the `last` look at this pause. `alive`
+    are the ranks that others wait for and that show what a healthy job could show: they compute, read or write.
+    """
+
+    evidence: Evidence
+    seconds: float
+    last: bool
+    alive: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Ranks wait for one that visibly works: worth saying, and nothing more."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A job that stood still has gone on by itself."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PeerNodeFailed:
+    """The job stands still here, and on the node of rank 0 it has ended with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """The command has ended: -N for signal N."""
+
+    code: int
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class SlowJob:
+    """The job makes its steps, and one rank or its data keeps all others waiting.
+
+    To every rule but those of `codes` a job in the middle of its work looks like one that stands still.
+    """
+
+    evidence: Evidence
+    codes: tuple[str, ...] = CODES
+
+
+Event: TypeAlias = Stalled | Waiting | Recovered | SlowJob | PeerNodeFailed | JobEnd
+
+# of each rank its process, and how many calls, forwards and steps it has begun
+Begun: TypeAlias = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resumed:
+    """A sign of life `at` some time, after a standstill of `quiet` seconds."""
+
+    at: float
+    quiet: float
+
+
+@dataclass(slots=True)
+class Watch:
+    """One job under observation: what is `known` of it, its `stall_detector`, and the `nodes` on which the rest of it runs."""
+
+    known: JobEvidence
+    stall_detector: StallDetector
+    nodes: OtherNodes = field(default_factory=OtherNodes)
+    pace_after: float = PACE_SECONDS
+    _stall: Evidence | None = None
+    _begun: Begun = ()
+    _resumed: _Resumed | None = None
+    _next_look: float = 0.0
+    _looks: int = 0
+    _stepping_since: float | None = None
+
+    def events(self) -> Iterator[Event]:
+        """What happens to the job, until it has ended."""
+        known, moves = self.known, QuietMoves()
+        while (code := known.job.wait(POLL_SECONDS)) is None:
+            ranks = find_ranks(known.directory)
+            known.memory.observe(agent.pid for agent in ranks)
+            self.nodes.beat(ranks)
+            now = time.monotonic()
+            quiet = self.stall_detector.quiet(now)
+            stepped = bool(ranks) and all(agent.header.steps for agent in ranks)
+            moved = self.stall_detector.observe((_signs(ranks), moves.seen(ranks, quiet)), now, stepped=stepped)
+            if moved and self._stall is None:
+                self._next_look = 0.0
+                self.nodes.clear_stall()
+            elif moved:
+                self._resumed = self._resumed or _Resumed(now, quiet)
+            if self._goes_on(ranks, now):
+                yield self._recovered()
+            if moved:
+                yield from self._pace(ranks, now, stepped=stepped)
+            elif self._stall is not None and self.nodes.peer_node_failed():
+                yield PeerNodeFailed()
+            elif quiet >= max(self._next_look, self.stall_detector.patience()):
+                yield from self._look(ranks, quiet)
+        if code == 0 and self._resumed is not None:
+            yield self._recovered()
+        known.job.drain()
+        ended = known.at_the_end(code, self._stall)
+        yield JobEnd(code, self.nodes.at_the_end(ended, code, self._stall if known.killed_at is not None else None))
+
+    def _goes_on(self, ranks: tuple[RankProcess, ...], now: float) -> bool:
+        """Whether a job that stood still has begun something new, or calls of it came back without the end of any rank.
+
+        Where peers time out or die, calls come back with an error: that is how a standstill ends a job, and no way out of it.
+        """
+        if self._resumed is None:
+            return False
+        if _begun(ranks) != self._begun:
+            return True
+        return now - self._resumed.at > SETTLED_SECONDS and not any(_failed(agent) for agent in ranks)
+
+    def _recovered(self) -> Recovered:
+        assert self._resumed is not None
+        self.nodes.clear_stall()
+        quiet = self._resumed.quiet
+        self._stall, self._resumed, self._looks, self._next_look = None, None, 0, 0.0
+        self.known.notes.append(f"no progress for {quiet:.1f} s, then the job resumed")
+        return Recovered(quiet)
+
+    def _pace(self, ranks: tuple[RankProcess, ...], now: float, *, stepped: bool) -> Iterator[Event]:
+        """Now and then, whether a job that gets on crawls."""
+        if not stepped:
+            return
+        if self._stepping_since is None:
+            self._stepping_since = now
+        if now - self._stepping_since >= self.pace_after:
+            self.pace_after *= 4
+            found = slow_job(ranks, socket.gethostname())
+            if found is not None:
+                self.known.looks = {
+                    facts.rank: fact for facts in found.ranks for fact in facts.facts if isinstance(fact, Looks)
+                }
+                yield SlowJob(found)
+
+    def look_again(self) -> float:
+        """Ask for another look at the same pause, as the last one explained nothing; returns in how many seconds."""
+        seconds = self.stall_detector.patience()
+        self._next_look = self.stall_detector.quiet(time.monotonic()) + seconds
+        return seconds
+
+    def _look(self, ranks: tuple[RankProcess, ...], quiet: float) -> Iterator[Event]:
+        evidence = self.known.while_it_stands_still(ranks, quiet)
+        evidence = self.nodes.at_a_standstill(evidence, quiet)
+        activities = derived(evidence, Activities) or Activities(each=())
+        working = [activity for activity in activities.elsewhere if activity.shows_life]
+        unseen = [] if activities.elsewhere else self._unseen(evidence)
+        nobody_waits = not activities.waiting and all(
+            activity.shows_life or activity.moves is None for activity in activities.elsewhere
+        )
+        starts = quiet < FIRST_STEP_SECONDS and any(map(self._starts, activities.each))
+        if not activities.each or starts or (nobody_waits and self.stall_detector.given is None):
+            self._next_look = quiet + self.stall_detector.patience()
+        elif (working or unseen) and quiet < self.stall_detector.patience(moving=True):
+            self._next_look = quiet + self.stall_detector.patience()
+            yield Waiting(_busy(activities) if working else _elsewhere(activities, unseen))
+        else:
+            self._stall, self._begun, self._next_look = evidence, _begun(ranks), math.inf
+            self._looks += 1
+            alive = tuple(activity.rank for activity in working)
+            yield Stalled(evidence, quiet, last=self._looks >= MOST_LOOKS, alive=alive)
+
+    def _starts(self, activity: RankActivity) -> bool:
+        """Whether a process imports its modules, or has not run for as long as a pause may be."""
+        began = activity.process.started_at if activity.process is not None else None
+        young = began is not None and time.time() - began < self.stall_detector.patience()
+        return activity.kind is Activity.IMPORTING or (young and not activity.joined)
+
+    def _unseen(self, evidence: Evidence) -> list[int]:
+        """The ranks on other nodes of which nothing is known here, once the job trains: one of them may be at work."""
+        size = evidence.one(JobSize)
+        if size is None or not (self.nodes.reports and self.nodes.has_others and self.stall_detector.stepped):
+            return []
+        return sorted({*range(size.ranks)} - {facts.rank for facts in evidence.ranks})
+
+
+def _begun(ranks: tuple[RankProcess, ...]) -> Begun:
+    return tuple((agent.pid, agent.header.written, agent.header.forwards, agent.header.steps) for agent in ranks)
+
+
+def _failed(agent: RankProcess) -> bool:
+    return agent.error() is not None or (agent.left_at() is None and not is_alive(agent.pid))
+
+
+def _signs(ranks: tuple[RankProcess, ...]) -> Begun:
+    return (*_begun(ranks), tuple(agent.header.returned for agent in ranks))
+
+
+def _elsewhere(activities: Activities, unseen: list[int]) -> str:
+    """`ranks 2-3 wait for others; there is no evidence of ranks 0-1 on other nodes`."""
+    waiting = [activity.rank for activity in activities.waiting]
+    verb = "wait" if len(waiting) > 1 else "waits"
+    return f"{group_ranks(waiting)} {verb} for others; there is no evidence of {group_ranks(unseen)} on other nodes"
+
+
+def _busy(activities: Activities) -> str:
+    """`rank 0 is busy in evaluate() (eval.py:40, on CPU 97 %), ranks 1-3 wait for it`."""
+    first = next(activity for activity in activities.elsewhere if activity.shows_life)
+    facts = [f"{first.place.file}:{first.place.line}"] if first.place is not None else []
+    if first.process is not None and first.process.cpu_share is not None:
+        facts.append(f"on CPU {100 * first.process.cpu_share:.0f} %")
+    where = f" in {first.place.function}()" if first.place is not None else ""
+    waiting = [activity.rank for activity in activities.waiting]
+    verb = "wait" if len(waiting) > 1 else "waits"
+    busy = "busy" if first.joined else "busy before joining,"
+    return f"rank {first.rank} is {busy}{where} ({', '.join(facts)}), {group_ranks(waiting)} {verb} for it"

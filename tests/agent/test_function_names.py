@@ -1,0 +1,24 @@
+"""Our own functions around PyTorch's stand in a stack under the names of those that they call."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torch.nn.parallel import DistributedDataParallel
+
+from ddpdoctor.agent.inside import progress_counters
+
+
+def test_the_forward_of_ddp_keeps_its_name_and_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = DistributedDataParallel.forward
+    monkeypatch.setattr(DistributedDataParallel, "forward", forward)
+    log: Any = SimpleNamespace(is_users=bool)
+    hooks: Any = None
+
+    progress_counters._count_forwards(log, hooks)
+
+    ours = DistributedDataParallel.forward.__code__
+    assert ours is not forward.__code__
+    assert (ours.co_filename, ours.co_name) == (forward.__code__.co_filename, "forward")

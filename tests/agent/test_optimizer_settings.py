@@ -1,0 +1,72 @@
+"""Which of the user's lines gave an optimizer the settings with which it steps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from ddpdoctor.agent.inside.optimizer_settings import SCHEDULES, Settings
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.trace_writer import TraceWriter
+
+
+def here() -> int:
+    return sys._getframe(1).f_lineno
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Iterator[Settings]:
+    """Settings that follow torch until the test is over."""
+    owners = (torch.optim.Optimizer, *SCHEDULES)
+    before = [
+        {name: vars(owner).get(name) for name in ("step", "add_param_group", "load_state_dict")} for owner in owners
+    ]
+    rank = Rank(str(tmp_path))
+    rank.place((), {})
+    followed = Settings()
+    followed.install(TraceWriter(rank))
+    yield followed
+    for owner, kept in zip(owners, before, strict=True):
+        for name, method in kept.items():
+            if method is not None:
+                setattr(owner, name, method)
+
+
+def lines(settings: Settings, optimizer: torch.optim.Optimizer) -> dict[str, int]:
+    return {name: line for (_, line, _), names in settings.lines(optimizer) for name in names}
+
+
+def test_each_setting_has_the_line_that_gave_it(settings: Settings) -> None:
+    optimizer, makes = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1), here()
+    schedule = ReduceLROnPlateau(optimizer, patience=0)
+    schedule.step(1.0)
+    assert lines(settings, optimizer).items() >= {"lr": makes, "momentum": makes}.items()
+
+    schedule.step(2.0), (falls := here())
+    assert lines(settings, optimizer).items() >= {"lr": falls, "momentum": makes}.items()
+
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))]}), (adds := here())
+    assert lines(settings, optimizer).items() >= {"lr[0]": falls, "lr[1]": adds, "momentum[0]": makes}.items()
+
+
+def test_a_setting_that_was_written_since_has_none(settings: Settings) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    optimizer.param_groups[0]["lr"] = 0.5
+    assert "lr" not in lines(settings, optimizer)
+    assert settings.of(optimizer)["lr"] == "0.5"
+
+
+def test_state_is_loaded_until_the_next_step(settings: Settings) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+    assert settings.loaded(optimizer) is None
+    optimizer.load_state_dict(optimizer.state_dict()), (loads := here())
+    found = settings.loaded(optimizer)
+    assert found is not None
+    assert found[1] == loads
+    settings.stepped(optimizer)
+    assert settings.loaded(optimizer) is None

@@ -1,0 +1,84 @@
+"""What a rank hands out of its flight recorder, and what that costs it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from typing import cast
+
+import pytest
+
+from ddpdoctor.agent.inside import recorder_socket
+
+RANK = """
+import sys
+import torch
+import torch.distributed as dist
+from ddpdoctor.agent.inside.recorder_socket import recorder_pickle
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+dist.all_reduce(torch.ones(2))
+sys.stdout.buffer.write(recorder_pickle())
+assert "torch._inductor" not in sys.modules, "the compiler was imported"
+assert torch._inductor.__file__, "torch has lost its compiler"
+"""
+
+
+def test_a_rank_that_compiles_nothing_shows_its_lines_without_importing_the_compiler() -> None:
+    environ = {**os.environ, "TORCH_FR_BUFFER_SIZE": "10"}
+    ended = subprocess.run([sys.executable, "-c", RANK], env=environ, capture_output=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
+    (entry,) = pickle.loads(ended.stdout)["entries"]
+    assert ("<module>", 8) in {(frame["name"], frame["line"]) for frame in entry["frames"]}
+
+
+WHILE_IT_DUMPS = """
+import threading
+import torch
+from ddpdoctor.agent.inside.recorder_socket import _without_inductor
+
+dumps, compiled = threading.Event(), threading.Event()
+
+def dump():
+    with _without_inductor():
+        assert not hasattr(torch._inductor, "codecache")
+        dumps.set()
+        assert compiled.wait(60)
+
+thread = threading.Thread(target=dump)
+thread.start()
+assert dumps.wait(60)
+from torch import _inductor
+assert _inductor.config.cpp, "another thread was shown no compiler"
+compiled.set()
+thread.join()
+import torch._inductor.config
+assert torch._inductor.config is _inductor.config
+"""
+
+
+def test_a_job_that_compiles_while_its_recorder_is_dumped_finds_the_compiler() -> None:
+    ended = subprocess.run([sys.executable, "-c", WHILE_IT_DUMPS], capture_output=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr.decode()
+
+
+class Full:
+    """A socket whose process has no descriptor free at first, and that is gone in the end."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def accept(self) -> tuple[socket.socket, str]:
+        self.asked += 1
+        raise OSError(errno.EMFILE if self.asked < 3 else errno.EBADF, "")
+
+
+def test_a_rank_out_of_descriptors_answers_again_when_it_has_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_socket, "ACCEPT_AGAIN_SECONDS", 0.0)
+    full = Full()
+    recorder_socket._serve(cast("socket.socket", full))
+    assert full.asked == 3

@@ -1,0 +1,90 @@
+"""The line that writes what is watched, found by looking after every line of the user's code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.agent.inside.write_tracer import Writes
+
+
+def writing(folder: Path) -> tuple[Writes, TraceWriter]:
+    rank = Rank(str(folder))
+    rank.place((), {})
+    trace = TraceWriter(rank)
+    return Writes(trace.observing), trace
+
+
+def halve(settings: dict[str, float]) -> None:
+    settings["lr"] /= 2
+    settings["seen"] = 1
+
+
+def here() -> int:
+    return sys._getframe(1).f_lineno
+
+
+def test_each_line_that_changes_a_value_is_noted_in_a_function_too(tmp_path: Path) -> None:
+    settings, other = {"lr": 1.0}, {"lr": 1.0}
+    writes, _ = writing(tmp_path)
+    writes.watch({"settings": lambda: settings["lr"], "other": lambda: other["lr"]})
+    settings["momentum"] = 0.9
+    first = here() + 1
+    settings["lr"] = 2.0
+    halve(settings)
+    writes.settle()
+    settings["lr"] = 3.0
+    found = writes.take()
+    assert list(found) == ["settings"]
+    halving = halve.__code__.co_firstlineno + 1
+    assert [(line, function) for _, line, function in found["settings"]] == [
+        (first, "test_each_line_that_changes_a_value_is_noted_in_a_function_too"),
+        (halving, "halve"),
+    ]
+    assert writes.take() == {}
+    assert sys.gettrace() is None
+
+
+def test_what_library_code_writes_is_noted_at_the_users_line(tmp_path: Path) -> None:
+    values = [3, 1, 2]
+    writes, _ = writing(tmp_path)
+    writes.watch({"values": lambda: list(values)})
+    expected = here() + 1
+    values.sort(key=abs)
+    writes.settle()
+    assert [line for _, line, _ in writes.take()["values"]] == [expected]
+
+
+def test_a_debugger_keeps_its_trace_function(tmp_path: Path) -> None:
+    writes, _ = writing(tmp_path)
+
+    def debugger(*_: object) -> None:
+        return None
+
+    sys.settrace(debugger)
+    try:
+        writes.watch({"nothing": lambda: 0})
+        assert sys.gettrace() is debugger
+    finally:
+        sys.settrace(None)
+    writes.settle()
+
+
+def test_an_error_while_looking_is_ours_alone(tmp_path: Path) -> None:
+    looked: list[int] = []
+
+    def fails() -> int:
+        looked.append(1)
+        return 1 // (2 - len(looked))
+
+    writes, trace = writing(tmp_path)
+    watched: dict[str, Callable[[], object]] = {"fails": fails}
+    writes.watch(watched)
+    after = len(looked)
+    writes.settle()
+    assert after >= 1
+    assert not trace.alive
+    assert list(tmp_path.glob("*.gave-up"))

@@ -1,0 +1,77 @@
+"""What the source tells of two ranks that wait at different lines: a loop left, not come to, or a branch of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare, spoken
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.source.context import source_of
+
+JOB = """\
+def main():
+    resume()
+    for epoch in range(3):
+        shuffle()
+        for batch in loader:
+            try:
+                step(batch)
+            except BadBatch:
+                barrier()
+        save()
+        {last}
+    finish()
+
+def save():
+    if get_rank() == 0:
+        barrier()
+"""
+
+
+@pytest.fixture
+def seen(tmp_path: Path):
+    """Two stacks in the job compared: `seen([(2, "main")], [(7, "main")])`."""
+    path = tmp_path / "train.py"
+
+    def see(one: list[tuple[int, str]], other: list[tuple[int, str]], last: str = "pass") -> Comparison:
+        path.write_text(JOB.format(last=last))
+        stacks = [
+            tuple(Frame(file=str(path), line=line, function=name) for line, name in each) for each in (one, other)
+        ]
+        return compare(stacks[0], stacks[1], source_of([*stacks[0], *stacks[1]]))
+
+    return see
+
+
+def test_a_rank_above_a_loop_that_is_entered_once_has_not_left_it(seen) -> None:
+    assert seen([(2, "main")], [(7, "main")]).relation is Relation.BEFORE
+    assert seen([(7, "main")], [(2, "main")]).relation is Relation.AHEAD
+    assert seen([(12, "main")], [(7, "main")]).relation is Relation.PAST
+
+
+def test_a_rank_above_an_inner_loop_may_have_come_round_again(seen) -> None:
+    assert seen([(4, "main")], [(7, "main")]).relation is Relation.PAST
+
+
+def test_a_test_of_the_rank_tells_more_than_having_left_the_loop(seen) -> None:
+    found = seen([(10, "main"), (16, "save")], [(7, "main")])
+
+    assert found.relation is Relation.CONDITIONAL
+    assert found.condition is not None
+    assert found.condition.test == "get_rank() == 0"
+
+
+@pytest.mark.parametrize("test", ["local_rank != -1", "args.rank >= 0", "rank is not None"])
+def test_whether_there_are_ranks_at_all_is_no_test_of_the_rank(seen, test: str) -> None:
+    assert seen([(11, "main")], [(7, "main")], last=f"if {test}: barrier()").relation is Relation.PAST
+    assert seen([(11, "main")], [(7, "main")], last="if rank != 0: barrier()").relation is Relation.CONDITIONAL
+
+
+def test_a_handler_is_a_branch_of_its_own(seen) -> None:
+    found = seen([(9, "main")], [(7, "main")])
+
+    assert found.relation is Relation.CONDITIONAL
+    assert found.condition is not None
+    assert spoken(found.condition, "train.py") == "inside `except BadBatch` (train.py:8)"

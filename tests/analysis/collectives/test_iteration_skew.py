@@ -1,0 +1,155 @@
+"""A rank that passes over a batch: beside one whose data ended, and where its calls came apart from its peers'."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop
+from tests.flight_records import STEP, TRAIN, Did, flights, waits
+
+END = waits(Did("barrier", line=95))
+AFTER = CodePlace(file=TRAIN, line=95, function="train_step")
+
+
+def loop(*skips: int) -> tuple[CodePlace, CodePlace]:
+    """The places of a loop with a `continue` on these lines, and of what comes after it."""
+    around = Loop(line=55, head="for images, labels in loader", skips=skips)
+    return CodePlace(file=TRAIN, line=61, function="train_step", loops=(around,)), AFTER
+
+
+def test_a_continue_in_the_loop_that_a_rank_left_early_is_the_other_possibility() -> None:
+    calls = [STEP, waits(STEP)], [STEP, END]
+
+    (left,) = diagnose(flights(*calls, code=loop(58, 72))).findings
+
+    assert (left.code, left.ranks) == ("DDP306", (1,))
+    (detail,) = left.details
+    assert detail == (
+        "rank 1 ran out of batches, or skipped one at `continue` (train.py:58 or train.py:72); if skipped, its "
+        "gradients are off by one step (DDP316)"
+    )
+    (without,) = diagnose(flights(*calls, code=loop())).findings
+    assert without.details == ()
+
+
+def count(*turns: int) -> CollectiveCalls:
+    """A rank whose loop stood at these turns in its forwards."""
+    place = Frame(file=TRAIN, line=61, function="train_step")
+    return CollectiveCalls(forwards=tuple(Forward(number=n, place=place, turn=turn) for n, turn in enumerate(turns, 1)))
+
+
+@pytest.mark.parametrize(
+    ("one", "who_left", "code"),
+    [
+        pytest.param((10, 12, 14), (10, 14, 16), "DDP316", id="one-turn-more"),
+        pytest.param((0, 1, 2), (0, 1, 2), "DDP306", id="as-many-turns"),
+        pytest.param((0, 1, 2), (0, 1, 0), "DDP306", id="a-shorter-epoch"),
+        pytest.param((0, 2, 3), (0, 1, 2), "DDP306", id="it-was-the-other"),
+        pytest.param((4, 9, 11), (7, 8, 20), "DDP306", id="numbers-of-samples"),
+        pytest.param((), (0, 2, 3), "DDP306", id="nothing-counted"),
+    ],
+)
+def test_the_loops_own_count_tells_a_batch_passed_over_from_data_that_ended(
+    one: tuple[int, ...], who_left: tuple[int, ...], code: str
+) -> None:
+    facts = {0: (count(*one),), 1: (count(*who_left),), 2: (count(*one),)}
+
+    first, *_ = diagnose(
+        flights([STEP, waits(STEP)], [STEP, END], [STEP, waits(STEP)], code=loop(58), facts=facts)
+    ).findings
+
+    assert (first.code, first.ranks) == (code, (1,))
+    if code == "DDP316":
+        assert first.details == ("the loop has a `continue` at train.py:58",)
+        assert first.message.startswith(
+            "rank 1 passed over a batch before forward 2, where the loop stood at 14 on rank 1"
+        )
+
+
+def test_ranks_out_of_step_in_a_job_that_ended_well_came_apart_at_the_first_line_that_differs() -> None:
+    """One rank validated through the wrapper; its broadcast met a peer's, and everybody ended with code 0."""
+    evaluation = Did("all_reduce", line=88, function="validate")
+    validates = [STEP, STEP, evaluation, STEP]
+    trains = [STEP, STEP, STEP, STEP]
+
+    def in_step(*seq: int) -> CollectiveCalls:
+        return CollectiveCalls(steps=tuple(StepMark(iteration=number, seq=made) for number, made in enumerate(seq, 1)))
+
+    fine = RankExit(exit_code=0)
+    facts = {0: (in_step(0, 1, 3), fine), 1: (in_step(0, 1, 2, 3), fine), 2: (in_step(0, 1, 2, 3), fine)}
+    report = diagnose(flights(validates, trains, trains, facts=facts))
+
+    first = next(finding for finding in report.findings if finding.code == "DDP316")
+    assert first.ranks == (0,)
+    assert [(where.rank, where.line) for where in first.where] == [(0, 88), (1, 61), (2, 61)]
+    tied = diagnose(flights(validates, trains, facts={0: facts[0], 1: facts[1]}))
+    assert [(where.rank, where.line) for where in tied.findings[0].where] == [(0, 88), (1, 61)]
+
+
+def test_the_call_that_one_rank_alone_makes_in_its_step_is_told_with_its_line_and_the_condition_over_it() -> None:
+    """One rank clips its gradients, with an all_reduce, and its peers do not: gloo ended all over what met there."""
+    clip = Did("all_reduce", line=58, function="clip")
+    place = Frame(file=TRAIN, line=clip.line, function=clip.function)
+    own = CollectiveCall(op="all_reduce", group="0", seq=3, place=place)
+    facts = {
+        0: (CollectiveCalls(steps=(StepMark(iteration=1, seq=1), StepMark(iteration=2, seq=2))),),
+        1: (CollectiveCalls(steps=(StepMark(iteration=1, seq=1), StepMark(iteration=2, seq=3)), calls=(own,)),),
+    }
+    alike = {**facts, 2: facts[0]}
+    under = Condition(line=57, test="norm > limit", branch=0)
+    code = (CodePlace(file=TRAIN, line=58, function="clip", conditions=(under,)),)
+
+    found = diagnose(flights([STEP] * 3, [STEP, STEP, clip], [STEP] * 3, facts=alike, code=code)).findings[0]
+
+    assert found.message == "rank 1 called all_reduce #3 before iteration 2, and ranks 0,2 did not"
+    assert (found.where[0].line, found.where[0].note) == (58, "all_reduce #3, inside `if norm > limit` (train.py:57)")
+    assert found.remedy.startswith("make this call on every rank or on none")
+    tied = diagnose(flights([STEP] * 3, [STEP, STEP, clip], facts=facts)).findings[0]
+    assert tied.message.endswith("no majority: either side may be at fault")
+
+
+def test_a_call_that_is_not_the_whole_difference_is_not_blamed_for_it() -> None:
+    """One rank made a gradient's collective less and a call of its own more: only the counts are told."""
+    own = CollectiveCall(op="all_reduce", group="0", seq=3, place=Frame(file=TRAIN, line=58, function="log"))
+    steps = {count: tuple(StepMark(iteration=n, seq=seq) for n, seq in ((1, 2), (2, count))) for count in (3, 5)}
+    facts = {
+        0: (CollectiveCalls(steps=steps[5]),),
+        1: (CollectiveCalls(steps=steps[3], calls=(own,)),),
+        2: (CollectiveCalls(steps=steps[5]),),
+    }
+
+    found = diagnose(flights([STEP] * 5, [STEP] * 3, [STEP] * 5, facts=facts)).findings[0]
+
+    assert (
+        found.message == "collective counts differ at the start of iteration 2: rank 1 issued 3 and ranks 0,2 issued 5"
+    )
+
+
+def test_a_rank_that_leaves_out_its_backward_is_an_iteration_further_where_its_forward_meets_one() -> None:
+    """Its loss was not finite, and the next forward broadcasts the buffers of a batch norm."""
+    forward = waits(Did("broadcast", line=58))
+    around = Loop(line=55, head="for images, labels in loader", skips=(60,))
+    code = tuple(CodePlace(file=TRAIN, line=line, function="train_step", loops=(around,)) for line in (58, 61))
+    ahead = CollectiveCalls(steps=tuple(StepMark(iteration=n, seq=n - 1) for n in (1, 2, 3)))
+    majority = CollectiveCalls(steps=ahead.steps[:2])
+    facts = {0: (ahead,), 1: (majority,), 2: (majority,)}
+
+    found = diagnose(flights([STEP, forward], *[[STEP, waits(STEP)]] * 2, code=code, facts=facts)).findings
+
+    assert [(one.code, one.explained_by) for one in found] == [("DDP301", None)], "all are in the same iteration"
+    later = CollectiveCalls(
+        steps=(StepMark(iteration=1, seq=0), StepMark(iteration=2, seq=1), StepMark(iteration=3, seq=1))
+    )
+    facts[0] = (later,)
+    first, *_ = diagnose(flights([STEP, forward], *[[STEP, waits(STEP)]] * 2, code=code, facts=facts)).findings
+    assert (first.code, first.ranks) == ("DDP316", (0,))
+    assert first.message == "rank 0 began iteration 3 without all_reduce #2 that ranks 1-2 made in iteration 2"
+    assert sorted(where.line for where in first.where) == [58, 61, 61]
+    both = diagnose(
+        flights([STEP, forward], [STEP, waits(STEP)], code=code, facts={0: (later,), 1: (majority,)})
+    ).findings
+    assert both[0].ranks == (0, 1)
+    assert both[0].message.endswith("; no majority: either side may be at fault")

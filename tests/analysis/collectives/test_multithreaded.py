@@ -1,0 +1,68 @@
+"""A thread calls collectives in the group that training uses too: no rank is blamed for what they met in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, StepMark
+from ddpdoctor.evidence.recorder import FlightRecord
+from tests.flight_records import STEP, Did, flights, record, waits
+from tests.hangs import STDLIB
+
+BEAT = Did("all_reduce", line=21, function="run", sizes=((1,),))
+ROOT = Frame(file=f"{STDLIB}/threading.py", line=1002, function="_bootstrap")
+
+
+def threaded(made: list[Did]) -> FlightRecord:
+    """The record of a rank whose `run` was called by a thread."""
+    plain = record(made, backend="gloo", world=3)
+    mains = {number for number, frame in enumerate(plain.frames) if frame.function == "main"}
+    run = next(number for number, frame in enumerate(plain.frames) if frame.function == "run")
+    stacks = (
+        (*(frame for frame in stack if frame not in mains), len(plain.frames)) if run in stack else stack
+        for stack in plain.stacks
+    )
+    return replace(plain, frames=(*plain.frames, ROOT), stacks=tuple(stacks))
+
+
+def marks(*seq: int) -> CollectiveCalls:
+    return CollectiveCalls(steps=tuple(StepMark(iteration=number, seq=made) for number, made in enumerate(seq)))
+
+
+def sick(*each: FlightRecord) -> Evidence:
+    facts = {0: [marks(1, 3, 5)], 1: [marks(1, 3, 5)], 2: [marks(1, 3, 6)]}
+    return flights(*each, backend="gloo", facts=facts)
+
+
+IN_TURN = [STEP, BEAT, STEP, BEAT, STEP, BEAT]
+
+
+def test_two_threads_in_one_group_are_the_cause_and_no_rank_is() -> None:
+    here, there = [*IN_TURN, waits(STEP)], [*IN_TURN, waits(BEAT)]
+    (finding,) = diagnose(sick(threaded(here), threaded(here), threaded(there))).findings
+    assert (finding.code, finding.ranks) == ("DDP301", ())
+    assert finding.message == (
+        "ranks 0-2 call collectives of the default group from two threads, so their order is nondeterministic; "
+        "all_reduce #7 was not the same call on every rank"
+    )
+    assert {(where.rank, where.function) for where in finding.where} == {
+        (0, "train_step"),
+        (1, "train_step"),
+        (2, "run"),
+    }
+    assert "new_group" in finding.remedy
+
+
+def test_one_meeting_with_a_call_of_another_shape_is_enough() -> None:
+    here, there = record([STEP, waits(STEP)], backend="gloo", world=2), threaded([STEP, waits(BEAT)])
+    (finding,) = diagnose(flights(here, there, backend="gloo")).findings
+    assert (finding.code, finding.ranks) == ("DDP301", ())
+
+
+def test_a_thread_that_does_all_the_training_is_no_cause() -> None:
+    here, there = [BEAT] * 6 + [waits(Did("barrier"))], [BEAT] * 6 + [waits(BEAT)]
+    finding, *_ = diagnose(flights(*map(threaded, (here, here, there)), backend="gloo")).findings
+    assert finding.ranks == (2,)

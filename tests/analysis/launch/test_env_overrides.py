@@ -1,0 +1,31 @@
+"""Only what a program always overwrites counts; guesses and fallbacks are its own business."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpdoctor.analysis.launch.env_overrides import Overwritten, overwritten
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('import os\nos.environ["MASTER_PORT"] = "29500"', [("MASTER_PORT", "29500", 2)]),
+        ('from os import environ\nenviron["RANK"] = environ["SLURM_PROCID"]', [("RANK", "environ['SLURM_PROCID']", 2)]),
+        (
+            "import os\nos.environ.update(RANK='0',\n  MASTER_ADDR='localhost')",
+            [("RANK", "0", 2), ("MASTER_ADDR", "localhost", 3)],
+        ),
+        ("import os\nos.environ.update({'RANK': '0', **more})", [("RANK", "0", 2)]),
+        ("def main():\n    with x:\n        os.environ['A'] = str(1)", [("A", "str(1)", 3)]),
+        ("if __name__ == '__main__':\n    os.environ['A'] = '1'", [("A", "1", 2)]),
+        ("os.environ.setdefault('MASTER_PORT', '29500')", []),
+        ("if 'MASTER_PORT' not in os.environ:\n    os.environ['MASTER_PORT'] = '29500'", []),
+        ("try:\n    x()\nexcept KeyError:\n    os.environ['RANK'] = '0'", []),
+        ("settings['MASTER_PORT'] = '29500'\nos.environ[name] = '1'", []),
+        ("not python (", []),
+        ("\0", []),
+    ],
+)
+def test_what_is_overwritten(text: str, found: list[tuple[str, str, int]]) -> None:
+    assert overwritten(text) == tuple(Overwritten(*each) for each in found)

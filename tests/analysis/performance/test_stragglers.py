@@ -1,0 +1,45 @@
+"""What is not judged: clocks of two hosts, where a rank that seems late may only be ahead of the time, and a short job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.process import Stall
+from tests.step_times import majority, steps
+
+
+def test_ranks_of_different_hosts_are_not_compared() -> None:
+    evidence = steps(majority, lambda _: {"batch": 30})
+    first, second = evidence.ranks
+    assert diagnose(evidence).findings
+    assert not diagnose(replace(evidence, ranks=(first, replace(second, host="host-b")))).findings
+
+
+def test_a_slow_rank_is_named_on_its_own_host() -> None:
+    evidence = steps(majority, majority, majority, lambda _: {"batch": 30})
+    hosts = ("host-a", "host-a", "host-b", "host-b")
+    ranks = tuple(replace(facts, host=host) for facts, host in zip(evidence.ranks, hosts, strict=True))
+    (finding,) = diagnose(replace(evidence, ranks=ranks)).findings
+    assert (finding.code, finding.ranks) == ("DDP601", (3,))
+
+
+def test_peers_never_wait_longer_than_the_job_took() -> None:
+    """Most waits are long and the others short: the median times their number would be more than all the time there was."""
+    evidence = steps(
+        majority, lambda step: {"batch": 5 if step % 3 else 2000} if step < 24 else {"batch": 2000}, count=60
+    )
+    (finding,) = diagnose(evidence, select=["DDP601"]).findings
+    share = finding.measured["share"]
+    assert isinstance(share, float)
+    assert 0.5 < share < 1
+
+
+def test_a_job_of_three_seconds_need_not_load_faster() -> None:
+    assert not diagnose(steps(*(lambda _: {"input": 200},) * 2, count=15)).findings
+
+
+def test_of_a_job_that_stands_still_its_pace_is_not_said() -> None:
+    stall = Stall(seconds=60.0)
+    slow_job = replace(steps(majority, lambda _: {"input": 300}, count=60), job=(stall,))
+    assert not diagnose(slow_job, select=["DDP6"]).findings

@@ -1,0 +1,64 @@
+"""Tracks to the first step at which tensors differ: which element, what kind of difference, which line."""
+
+from __future__ import annotations
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import StepSeen, Table, Track
+
+WRAP = Frame(file="train.py", line=7, function="main")
+STEP = Frame(file="train.py", line=12, function="main")
+
+
+def said(*values: str, parts: bool = False) -> list[str]:
+    """What is said of ranks whose only weight, sampled at one place, has these values after the only step."""
+    ranks = []
+    for rank, value in enumerate(values):
+        tables = {
+            "start": Table(digests={"w": "same"}, samples={"w": ((3, "1.0"),)}, shapes={"w": (2, 2)}),
+            value: Table(digests={"w": value}, samples={"w": ((3, value),)}, shapes={"w": (2, 2)}),
+        }
+        step = StepSeen(step=0, forwards=1, since=0, weights="start", after="start" if parts else value, line=STEP)
+        if parts:
+            step = StepSeen(
+                step=0, forwards=0, since=0, weights="start", after="start", line=STEP,
+                parts={"w": (rank % 2, value)}, parts_before={"w": (rank % 2, "same")},
+            )  # fmt: skip
+        track = Track(
+            method="xxh3", every=1, wrap_lines=(WRAP,), start="start",
+            tables=tables, steps=(step,), steps_made=1, forwards_made=1,
+        )  # fmt: skip
+        ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
+    return [
+        f"{finding.code} {finding.message} {finding.ranks} {sorted({where.line for where in finding.where})}"
+        for finding in diagnose(Evidence(ranks=tuple(ranks), about_job=True)).findings
+    ]
+
+
+def test_the_element_and_the_step_are_named() -> None:
+    assert said("1.0", "1.0", "1.5") == [
+        "DDP503 at step 0 of 1: w[1, 1] is 1 on ranks 0-1 and 1.5 on rank 2, a difference of 0.5 (2,) [12]"
+    ]
+
+
+def test_a_sign_of_zero_is_called_that() -> None:
+    (found,) = said("0.0", "0.0", "-0.0")
+    assert "w[1, 1] is 0 on ranks 0-1 and -0 on rank 2: only the sign of zero differs, in the sampled elements" in found
+
+
+def test_a_nan_payload_is_called_that() -> None:
+    (found,) = said("nan (0x7fc00000)", "nan (0x7fc00001)", "nan (0x7fc00000)")
+    assert "only the NaN payload differs" in found
+    assert "nan (0x7fc00001) on rank 1" in found
+
+
+def test_a_nan_beside_a_number_is_a_value() -> None:
+    (found,) = said("0.5", "nan (0x7fc00001)", "0.5")
+    assert "only" not in found
+
+
+def test_ranks_that_hold_other_parts_are_not_compared() -> None:
+    assert said("a", "b", "a", "b", parts=True) == []
+    (found,) = said("a", "b", "a", "c", parts=True)
+    assert found.startswith("DDP503 at step 0 of 1: w differs between rank 1 and rank 3")

@@ -1,0 +1,254 @@
+"""Tracks to what the ranks did differently: draws, scalers, handles; and at which of the user's lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import (
+    EpochSeen,
+    Gradient,
+    OverflowSeen,
+    StepSeen,
+    Table,
+    Track,
+    UnwaitedSeen,
+)
+
+LINES = {name: Frame(file="train.py", line=line, function="main") for name, line in (("forward", 5), ("backward", 6))}
+STEP = Frame(file="train.py", line=7, function="main")
+Make = Callable[[int, int], dict[str, Any]]
+
+
+def found(make: Make, *, nproc: int = 3, steps: int = 4, **track: Any) -> list[str]:
+    """Code, ranks and first line of the findings about `job_of` the same."""
+    report = diagnose(job_of(make, nproc=nproc, steps=steps, **track))
+    return [f"{f.code} {list(f.ranks)} {f.where[0].line if f.where else '-'}" for f in report.findings]
+
+
+def job_of(make: Make, *, nproc: int = 3, steps: int = 4, **track: Any) -> Evidence:
+    """Ranks whose step differs by what `make(rank, step)` says; of `track` each has its own."""
+    ranks = []
+    for rank in range(nproc):
+        seen = tuple(
+            StepSeen(
+                **{
+                    "step": step, "forwards": step + 1, "since": 0, "weights": "w", "after": "w", "lines": LINES, "line": STEP,
+                    **make(rank, step),
+                }
+            )
+            for step in range(steps)
+        )  # fmt: skip
+        own = {name: values[rank] for name, values in track.items()}
+        held = {"start": "w", "tables": {"w": Table(digests={"w": "0"})}}
+        value = Track(**{"method": "xxh3", "every": 1, "steps": seen, **held, **own})
+        ranks.append(RankFacts(rank=rank, host="a", facts=(value,)))
+    return Evidence(ranks=tuple(ranks), about_job=True)
+
+
+def drawing(*states: Callable[[int, int], int]) -> Make:
+    return lambda rank, step: {"random": tuple({"torch": state(rank, step)} for state in states)}
+
+
+def test_draws_are_the_same_only_where_ranks_draw() -> None:
+    both = drawing(lambda _, step: 3 * step, lambda _, step: 3 * step + 1)
+    assert found(both) == ["DDP516 [0, 1, 2] 5"] * 2  # within the steps, and between them
+    assert found(drawing(lambda *_: 1, lambda *_: 1)) == []
+    assert found(drawing(lambda rank, step: 99 * rank + 3 * step, lambda rank, step: 99 * rank + 3 * step + 1)) == []
+
+
+def test_a_step_left_out_by_one_scaler_is_told_with_its_line() -> None:
+    left_out = OverflowSeen(step=1, forwards=2, scale=1024.0, line=STEP)
+
+    def make(rank: int, step: int) -> dict[str, Any]:
+        return {"step": step - 1 if rank == 2 and step > 1 else step, "scale": 1024.0}
+
+    assert found(make, overflows=[(), (), (left_out,)])[0] == "DDP510 [2] 7"
+
+
+def test_scalers_that_leave_a_step_out_together_are_no_finding() -> None:
+    left_out = OverflowSeen(step=1, forwards=2, scale=1024.0, line=STEP)
+
+    def make(_rank: int, step: int) -> dict[str, Any]:
+        return {"step": step - 1 if step > 1 else step, "scale": 1024.0}
+
+    assert found(make, overflows=[(left_out,)] * 3) == []
+
+
+def test_a_scale_of_ones_own_is_a_setting() -> None:
+    assert found(lambda rank, _: {"scale": 512.0 if rank == 1 else 1024.0}) == ["DDP506 [1] 7"]
+
+
+LOADS, MAKES = (Frame(file="train.py", line=line, function="main") for line in (3, 2))
+
+
+def test_settings_that_part_the_same_ranks_are_one_finding_at_the_line_that_gave_them() -> None:
+    def make(rank: int, _step: int) -> dict[str, Any]:
+        rate = "0.2" if rank == 1 else "0.1"
+        return {"settings": {"initial_lr": rate, "lr": rate, "nesterov": "False"}, "setting_lines": {"lr": MAKES}}
+
+    assert found(make) == ["DDP506 [1] 2"]
+    (finding,) = diagnose(job_of(make)).findings
+    assert finding.message == "at step 0 of 4, lr is 0.1 on ranks 0,2 and 0.2 on rank 1; also different: initial_lr"
+    assert finding.where[0].note == "sets the value"
+    assert found(lambda rank, step: {**make(rank, step), "setting_lines": {} if rank == 1 else {"lr": MAKES}}) == [
+        "DDP506 [1] 7"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("loads", "line", "note"), [((1,), 3, "loads weights"), ((), 5, "the first forward after the write")]
+)
+def test_weights_of_one_rank_point_to_where_it_loaded_them(loads: tuple[int, ...], line: int, note: str) -> None:
+    def make(rank: int, step: int) -> dict[str, Any]:
+        before = {"load": LOADS} if step == 2 and rank in loads else {}
+        return {"weights": "other" if (rank, step) == (1, 2) else "w", "lines": {**LINES, **before}}
+
+    tables = {key: Table(digests={"w": key}) for key in ("w", "other")}
+    (finding,) = diagnose(job_of(make, tables=[tables] * 3)).findings
+    assert (finding.code, finding.ranks, finding.where[0].line, finding.where[0].note) == ("DDP509", (1,), line, note)
+
+
+def test_state_that_differs_before_the_first_step_points_to_where_it_was_loaded() -> None:
+    make: Make = lambda rank, step: {"state": {"w.exp_avg": str(rank == 1)}, "loaded": None if step else LOADS}  # noqa: E731
+    assert found(make) == ["DDP507 [1] 3"]
+    (finding,) = diagnose(job_of(make)).findings
+    assert finding.where[0].note == "loads the optimizer state"
+
+
+def gradient(local: float) -> dict[str, Gradient]:
+    return {"w": Gradient(digest="g", reduced=local, local=local, count=1, standing="reduced")}
+
+
+def test_a_script_that_averages_by_itself_and_forgets_a_gradient_is_told_so() -> None:
+    def make(rank: int, _step: int, local: float | None = 1.0) -> dict[str, Any]:
+        own = Gradient(
+            digest=f"g{rank}", reduced=1.0 + rank, local=local and local + rank, count=1, standing="no model"
+        )
+        return {"gradients": {"w": own}}
+
+    for given in (make, lambda rank, step: make(rank, step, None)):
+        assert found(given) == ["DDP504 [0, 1, 2] 7"]
+        (finding,) = diagnose(job_of(given)).findings
+        assert finding.message.endswith(
+            "no model is wrapped in DistributedDataParallel, and nothing else averages them"
+        )
+
+
+def test_a_gradient_that_is_not_finite_points_to_the_backward_or_to_the_input() -> None:
+    def of_one(rank: int, step: int) -> dict[str, Any]:
+        return {"gradients": gradient(float("nan") if (rank, step) == (1, 2) else 1.0)}
+
+    assert found(of_one)[0] == "DDP517 [1] 6"
+    assert found(lambda rank, step: {**of_one(rank, step), "finite": (rank, step) != (1, 2)})[0] == "DDP517 [1] 5"
+
+
+@pytest.mark.parametrize(("hook", "line", "note"), [(STEP, 7, "registers the hook"), (None, 6, "the backward")])
+def test_a_sum_that_is_not_divided_points_to_the_hook_that_makes_it(hook: Frame | None, line: int, note: str) -> None:
+    def make(rank: int, _step: int) -> dict[str, Any]:
+        summed = Gradient(digest="g", reduced=6.0, local=1.0 + rank, count=1, standing="reduced")
+        return {"gradients": {"w": summed}, "comm_hook": hook}
+
+    (finding,) = diagnose(job_of(make)).findings
+    assert (finding.code, finding.where[0].line, finding.where[0].note) == ("DDP521", line, note)
+
+
+def test_a_gradient_that_overflows_under_a_scaler_is_no_finding() -> None:
+    def make(rank: int, step: int) -> dict[str, Any]:
+        return {"gradients": gradient(float("inf") if (rank, step) == (1, 2) else 1.0), "scale": 65536.0}
+
+    assert found(make) == []
+
+
+def test_a_handle_thrown_away_is_told_with_its_call() -> None:
+    thrown = UnwaitedSeen(op="all_reduce", step=2, line=LINES["forward"])
+    assert found(lambda *_: {}, unwaited=[(thrown,), (), (thrown,)]) == ["DDP520 [0, 2] 5"]
+
+
+def epochs(*parts: tuple[int, ...], batches: int) -> tuple[tuple[EpochSeen, ...], ...]:
+    """One pass over ten samples, of which rank N drew `parts[N]`."""
+    return tuple(
+        (EpochSeen(loader=0, number=0, batches=batches, finished=True, length=10, indices=part, line=STEP),)
+        for part in parts
+    )
+
+
+def drawn(*parts: tuple[int, ...]) -> list[str]:
+    return found(lambda _rank, _step: {}, nproc=len(parts), epochs=epochs(*parts, batches=3))
+
+
+def test_a_last_batch_that_is_filled_up_from_the_front_is_padding() -> None:
+    assert drawn((0, 1, 4, 5, 8, 9), (2, 3, 6, 7, 0, 1)) == []
+    assert drawn((0, 1, 4, 5, 8, 9), (2, 3, 0, 1, 6, 7)) == ["DDP512 [0, 1] 7"]
+
+
+def test_uneven_last_batches_are_information_and_others_a_finding() -> None:
+    def sizes(uneven_at: int) -> list[tuple[str, str]]:
+        make: Make = lambda rank, step: {  # noqa: E731
+            "batch": 4 - (rank == 2 and step == uneven_at), "wrapped": 1, "position": (0, step + 1),
+        }  # fmt: skip
+        report = diagnose(job_of(make, epochs=epochs((0, 3, 6, 9), (1, 4, 7), (2, 5, 8), batches=4)))
+        return [(finding.code, finding.severity.value) for finding in report.findings]
+
+    assert sizes(3) == [("DDP514", "info")]
+    assert sizes(1) == [("DDP514", "fail")]
+
+
+def test_state_that_parts_behind_a_join_names_the_ranks_that_ran_out_of_data() -> None:
+    make: Make = lambda rank, _step: {"state": {"w.exp_avg": str(rank)}, "shadowed": 2 * (rank == 0)}  # noqa: E731
+    assert found(make, nproc=2) == ["DDP507 [0] 7"]
+    (finding,) = diagnose(job_of(make, nproc=2)).findings
+    assert "rank 0 ran out of data inside Join and missed 2 updates; Join synchronises weights" in finding.message
+
+
+def test_who_added_noise_is_told_where_all_clip() -> None:
+    def make(clipped: dict[int, float], noise: float) -> Make:
+        def step(rank: int, _step: int) -> dict[str, Any]:
+            changed = [clipped[rank] * mean * (1 + noise * (rank == 0) * place) for place, mean in enumerate(MEANS)]
+            gradients = {
+                f"w{place}": Gradient(digest=f"{value:.9g}", reduced=value, local=mean, count=1, standing="reduced")
+                for place, (value, mean) in enumerate(zip(changed, MEANS, strict=True))
+            }
+            return {"gradients": gradients}
+
+        return step
+
+    alike = {0: 0.7, 1: 0.7, 2: 0.7}
+    assert found(make(alike, 1e-3), nproc=3)[0] == "DDP505 [0] 7"
+    assert found(make(alike, 1e-3), nproc=2)[0] == "DDP505 [0] 7"
+    assert found(make({0: 0.7, 1: 1.0}, 0), nproc=2)[0] == "DDP505 [0] 7"
+    assert found(make({0: 0.7, 1: 0.6}, 0), nproc=2)[0] == "DDP505 [0, 1] 7"
+
+
+MEANS = (1.0, -2.0, 0.5, 3.0)
+
+
+def test_rows_that_every_rank_masks_in_its_own_way_were_reduced() -> None:
+    def make(masked: float) -> Make:
+        def step(rank: int, _step: int) -> dict[str, Any]:
+            def of(local: float, reduced: float, digest: str) -> Gradient:
+                return Gradient(digest=digest, reduced=reduced, local=local, count=1, standing="reduced")
+
+            return {
+                "wrapped": 1, "synchronised": True,
+                "gradients": {"body": of(rank, 1.0, "g"), "emb": of(1.0 + rank, masked or 1.0 + rank, f"g{rank}")},
+            }  # fmt: skip
+
+        return step
+
+    assert found(make(0.3)) == ["DDP505 [0, 1, 2] 7"]
+    assert found(make(0)) == ["DDP504 [0, 1, 2] 7"]
+
+
+def test_state_that_one_rank_did_not_load_is_told() -> None:
+    make: Make = lambda rank, step: {"state": {} if (rank, step) == (1, 0) else {"w.exp_avg": "a"}}  # noqa: E731
+    assert found(make) == ["DDP507 [1] 7"]
+    (finding,) = diagnose(job_of(make)).findings
+    assert finding.message == "at step 0: w.exp_avg is present on ranks 0,2 and absent on rank 1"
+    (finding,) = diagnose(job_of(make, nproc=2)).findings
+    assert finding.message.endswith("absent on rank 1; no majority: either side may be at fault")

@@ -1,0 +1,74 @@
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites, Joining
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from tests.checks import Sick
+from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+
+WAITS = rank(
+    stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "ddp_setup")),
+    system_call="nanosleep",
+)
+GIVEN, ELSEWHERE = "localhost:34491", "localhost:12355"
+PORT = EnvOverwrite(name="MASTER_PORT", value="12355", file=SCRIPT, line=7, function="ddp_setup")
+HOST = EnvOverwrite(name="MASTER_ADDR", value="127.0.0.1", file=SCRIPT, line=6, function="ddp_setup")
+LINES = EnvOverwrites(each=(HOST, PORT))
+
+
+def waiting(*joining: Joining, facts: tuple[object, ...] = (LINES,)) -> Evidence:
+    return hang(*((*WAITS, one) for one in joining), facts=facts)
+
+
+def told(used: str | None = ELSEWHERE, *, store: bool = True) -> Joining:
+    return Joining(called=True, given=GIVEN, used=used, launchers_store=store)
+
+
+def refused() -> Evidence:
+    said = "The client socket has timed out after 600000ms while trying to connect to (localhost, 12355)."
+    error = RankError(type="DistNetworkError", message=said, stack=(Frame(file=SCRIPT, line=8, function="ddp_setup"),))
+    evidence = hang((RankExit(exit_code=1, error=error),), (RankExit(exit_code=1, error=error),), seconds=None)
+    return Evidence(job=(LINES,), ranks=evidence.ranks, about_job=True)
+
+
+PLACES = tuple(f"rank {number} {SCRIPT}:7 ddp_setup" for number in (0, 1))
+WAITING_AT = f"rank 0 {SCRIPT}:8 ddp_setup"
+SAYS = (
+    f"ranks 0-1 look for the rendezvous at {ELSEWHERE}; the launcher serves it at {GIVEN}: the program sets MASTER_PORT"
+)
+
+SICK = (
+    Sick(
+        evidence=waiting(told(), told()),
+        says=SAYS,
+        ranks=(0, 1),
+        where=(*PLACES, WAITING_AT),
+        measured={"used": ELSEWHERE, "given": GIVEN},
+    ),
+    Sick(  # as `hang` sees it: the lines alone tell the address
+        evidence=waiting(told(None), told(None), facts=(EnvOverwrites(each=(PORT,)),)),
+        says=SAYS,
+        ranks=(0, 1),
+        where=(*PLACES, WAITING_AT),
+        measured={"used": ELSEWHERE, "given": GIVEN},
+    ),
+    Sick(  # by a launcher that serves no store, and on one rank only
+        evidence=waiting(told(GIVEN, store=False), told(store=False), facts=()),
+        says=f"rank 1 looks for the rendezvous at {ELSEWHERE}; the launcher serves it at {GIVEN}",
+        ranks=(1,),
+        where=(f"rank 1 {SCRIPT}:8 ddp_setup",),
+        measured={"used": ELSEWHERE, "given": GIVEN},
+    ),
+    Sick(
+        evidence=refused(),
+        says=f"ranks 0-1 look for the rendezvous at {ELSEWHERE}: the program sets MASTER_PORT",
+        ranks=(0, 1),
+        where=(*PLACES, WAITING_AT),
+        measured={"used": ELSEWHERE, "given": None},
+        also=("DDP204",),
+    ),
+)
+HEALTHY = (
+    waiting(told(GIVEN), told(GIVEN), facts=()),
+    waiting(told("127.0.0.1:34491"), told("127.0.0.1:34491"), facts=(EnvOverwrites(each=(HOST,)),)),
+    waiting(told(store=False), told(store=False)),  # all alike, and rank 0 serves the store where they say
+)

@@ -1,0 +1,33 @@
+"""Training programs with DDP722 address-or-port-fixed, and healthy ones."""
+
+from tests.checks import Sick
+from tests.training_programs import training
+
+SICK = (
+    Sick(
+        evidence=training(("    rank = int", ('    os.environ["MASTER_PORT"] = "29500"\n    rank = int'))),
+        says=("MASTER_PORT is always 29500, whatever the launcher gave: a second job on the node uses the same port"),
+        where=("train.py:24 main",),
+        measured={"variable": "MASTER_PORT"},
+    ),
+    Sick(
+        evidence=training(
+            (
+                'init_process_group("nccl")',
+                'init_process_group("nccl", init_method="tcp://10.0.0.1:23456", rank=rank, world_size=8)',
+            )
+        ),
+        says="init_method is always tcp://10.0.0.1:23456: a second job on the node uses the same port",
+        where=("train.py:27 main",),
+        measured={"port": 23456},
+    ),
+)
+HEALTHY = (
+    training(("    rank = int", ('    os.environ.setdefault("MASTER_PORT", "29500")\n    rank = int'))),
+    training(
+        (
+            "    rank = int",
+            ('    if "MASTER_PORT" not in os.environ:\n        os.environ["MASTER_PORT"] = "29500"\n    rank = int'),
+        )
+    ),
+)

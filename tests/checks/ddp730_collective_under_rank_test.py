@@ -1,0 +1,66 @@
+"""Training programs with DDP730 collective-under-rank-test, and healthy ones."""
+
+from tests.checks import Sick
+from tests.training_programs import training
+
+SICK = (
+    Sick(
+        evidence=training(
+            (
+                (
+                    "        accuracy = evaluate(ddp, val_loader, device)\n"
+                    "        if accuracy > best:\n"
+                    "            best = accuracy\n"
+                    "        if rank == 0:\n"
+                ),
+                ("        if rank == 0:\n            accuracy = evaluate(ddp.module, val_loader, device)\n"),
+            )
+        ),
+        says=(
+            "evaluate() makes all_reduce (train.py:19) inside `if rank == 0` (line 51): the ranks that take "
+            "the branch wait for the others, which never call it"
+        ),
+        where=("train.py:52 main",),
+        measured={"collective": "all_reduce"},
+    ),
+    Sick(
+        evidence=training(
+            (
+                ('            torch.save(ddp.module.state_dict(), "last.pt")\n        dist.barrier()\n'),
+                ('            torch.save(ddp.module.state_dict(), "last.pt")\n            dist.barrier()\n'),
+            )
+        ),
+        says=(
+            "barrier is called inside `if rank == 0` (line 54): the ranks that take the branch wait for the "
+            "others, which never call it"
+        ),
+        where=("train.py:57 main",),
+        measured={"collective": "barrier"},
+    ),
+)
+HEALTHY = (
+    training(
+        (
+            "            print(epoch, accuracy)\n",
+            (
+                "            print(epoch, accuracy)\n"
+                "            dist.barrier()\n"
+                "        else:\n"
+                "            dist.barrier()\n"
+                "        if rank == 0:\n"
+            ),
+        )
+    ),
+    training(
+        (
+            ('    if local_rank == 0:\n        datasets.CIFAR10("data", download=True)\n    dist.barrier()\n'),
+            (
+                "    if local_rank != 0:\n"
+                "        dist.barrier()\n"
+                '    datasets.CIFAR10("data", download=True)\n'
+                "    if local_rank == 0:\n"
+                "        dist.barrier()\n"
+            ),
+        )
+    ),
+)

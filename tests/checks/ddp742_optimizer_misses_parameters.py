@@ -1,0 +1,35 @@
+"""Training programs with DDP742 optimizer-misses-parameters, and healthy ones."""
+
+from tests.checks import Sick
+from tests.training_programs import training
+
+SICK = (
+    Sick(
+        evidence=training(
+            ("    best = 0.0\n", ("    ddp.module.fc = nn.Linear(512, 10).to(device)\n    best = 0.0\n"))
+        ),
+        says=(
+            "`ddp.module.fc` is replaced after the wrapper was made in line 40, which does not reduce the "
+            "gradients of what came later"
+        ),
+        where=("train.py:42 main", "train.py:40 main"),
+    ),
+    Sick(
+        evidence=training(
+            (
+                "    best = 0.0\n",
+                (
+                    "    for parameter in model.layer4.parameters():\n"
+                    "        parameter.requires_grad = True\n"
+                    "    best = 0.0\n"
+                ),
+            )
+        ),
+        says=(
+            "`parameter.requires_grad = True` unfreezes parameters after the wrapper was made in line 40, "
+            "which leaves out the gradients of what came later"
+        ),
+        where=("train.py:43 main", "train.py:40 main"),
+    ),
+)
+HEALTHY = (training(("    model = nn.Sync", ("    model.fc = nn.Linear(512, 10).to(device)\n    model = nn.Sync"))),)

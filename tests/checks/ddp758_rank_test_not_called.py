@@ -1,0 +1,22 @@
+"""Training programs with DDP758 rank-test-not-called, and healthy ones."""
+
+from tests.checks import Sick
+from tests.training_programs import training
+
+SICK = (
+    Sick(
+        evidence=training(
+            ("        if rank == 0:\n", "        if is_main_process:\n"),
+            ("def main():", ("def is_main_process():\n    return dist.get_rank() == 0\n\n\ndef main():")),
+        ),
+        says="`is_main_process` is a function and always true: every rank takes this branch",
+        where=("train.py:58 main",),
+        also=("DDP750",),
+    ),
+)
+HEALTHY = (
+    training(
+        ("        if rank == 0:\n", "        if is_main_process():\n"),
+        ("def main():", ("def is_main_process():\n    return dist.get_rank() == 0\n\n\ndef main():")),
+    ),
+)

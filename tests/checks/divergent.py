@@ -1,0 +1,12 @@
+"""Jobs of four ranks whose replicas diverge in given ways."""
+
+from __future__ import annotations
+
+from ddpdoctor.analysis.replicas.divergence import Divergence, Divergences
+from ddpdoctor.evidence import Evidence
+from tests.checks import job
+
+
+def found(*each: Divergence, steps: int = 40) -> Evidence:
+    """A job of four ranks that made `steps` steps and diverges in `each` of these ways."""
+    return job(Divergences(steps=steps, world_size=4, found=each))

@@ -1,0 +1,77 @@
+"""`ddpdoctor lint train.py`: what people see, silence by comment, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor import cli
+from tests.training_programs import GOOD
+
+SICK = GOOD.replace("set_device(local_rank)", "set_device(rank)")
+
+
+def lint(tmp_path: Path, text: str, *options: str) -> int:
+    (tmp_path / "train.py").write_text(text)
+    return cli.run(["lint", str(tmp_path / "train.py"), *options])
+
+
+def test_each_finding_begins_with_file_line_and_column(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert lint(tmp_path, SICK) == 1
+    first, *rest = capfd.readouterr().out.splitlines()
+    assert first.startswith(
+        f"{tmp_path}/train.py:26:5: DDP720 device-from-global-rank: set_device gets the global rank"
+    )
+    assert f'  because rank = int(os.environ["RANK"]) ({tmp_path}/train.py:24)' in rest
+    assert "  at run time: DDP415 or DDP401" in rest
+
+
+def test_a_good_program_has_no_findings(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert lint(tmp_path, GOOD, "--fail-on", "warn") == 0
+    assert capfd.readouterr().out.startswith("no findings")
+
+
+@pytest.mark.parametrize("comment", ["  # ddpdoctor: ignore[DDP720] one node only", "  # ddpdoctor: ignore"])
+def test_a_comment_silences_the_finding_of_its_line(
+    comment: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert lint(tmp_path, SICK.replace("set_device(rank)", f"set_device(rank){comment}")) == 0
+    assert capfd.readouterr().out.startswith("no findings")
+
+
+def test_a_comment_alone_silences_the_line_below(tmp_path: Path) -> None:
+    alone = SICK.replace("    torch.cuda.set_device", "    # ddpdoctor: ignore[DDP720]\n    torch.cuda.set_device")
+    assert lint(tmp_path, alone) == 0
+
+
+def test_a_comment_that_silences_nothing_is_noted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert (
+        lint(tmp_path, GOOD.replace("set_device(local_rank)", "set_device(local_rank)  # ddpdoctor: ignore[DDP720]"))
+        == 0
+    )
+    assert f"note: {tmp_path}/train.py:26: `ddpdoctor: ignore[DDP720]` silences nothing" in capfd.readouterr().out
+
+
+def test_json_names_the_column_and_what_it_leads_to(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert lint(tmp_path, SICK, "--format", "json") == 1
+    (finding,) = json.loads(capfd.readouterr().out)["findings"]
+    assert finding["leads_to"] == ["DDP415", "DDP401"]
+    assert finding["where"][0]["column"] == 5
+
+
+@pytest.mark.parametrize(("name", "text"), [("README.md", "# No code\n"), ("old.py", "print 'x'\n")])
+def test_where_nothing_can_be_read_there_is_no_verdict(
+    name: str, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert cli.run(["lint", str(tmp_path / name)]) == 3
+    assert "no Python that could be read" in capfd.readouterr().out
+
+
+def test_a_file_that_is_passed_over_is_noted(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "old.py").write_text("print 'x'\n")
+    (tmp_path / "train.py").write_text(GOOD)
+    assert cli.run(["lint", str(tmp_path)]) == 0
+    assert f"note: {tmp_path}/old.py was passed over: Python 2 at line 1" in capfd.readouterr().out

@@ -1,0 +1,99 @@
+"""A program that overwrites MASTER_PORT under torchrun: `watch`, `hang` and `verify-sync` name the line while the ranks wait."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+DDPDOCTOR = (sys.executable, "-m", "ddpdoctor")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+JOB = """
+import os
+import torch.distributed as dist
+
+def setup():
+    os.environ["MASTER_PORT"] = "12355"
+    dist.init_process_group("gloo")
+
+setup()
+"""
+PLACES = [("job.py", 6, "setup"), ("job.py", 6, "setup"), ("job.py", 7, "setup")]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.py"
+    path.write_text(JOB)
+    return path
+
+
+def right(report: dict[str, Any]) -> None:
+    """The report has this finding and no other, with the line that did it."""
+    (found,) = report["findings"]
+    assert (found["code"], found["ranks"]) == ("DDP231", [0, 1])
+    assert ":12355; the launcher serves it at " in found["message"]
+    assert found["message"].endswith(": the program sets MASTER_PORT")
+    assert [(Path(where["file"]).name, where["line"], where["function"]) for where in found["where"]] == PLACES
+
+
+def test_watch_names_the_line(script: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.json"
+    options = ["--stall-after", "4", "--kill-on-hang", "--format", "json", "--output", str(output)]
+    ended = subprocess.run(
+        [*DDPDOCTOR, "watch", *options, "--", *TORCHRUN, str(script)], capture_output=True, timeout=100, check=False
+    )
+    assert ended.returncode == 1, ended.stderr
+    right(json.loads(output.read_text()))
+
+
+@pytest.mark.slow
+def test_hang_names_the_line(script: Path) -> None:
+    job = subprocess.Popen([*TORCHRUN, str(script)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        rank = _rank_that_waits(job.pid, time.monotonic() + 60)
+        looked = subprocess.run(
+            [*DDPDOCTOR, "hang", str(rank), "--format", "json"], capture_output=True, timeout=60, check=False
+        )
+        right(json.loads(looked.stdout))
+    finally:
+        for child in psutil.Process(job.pid).children(recursive=True):
+            child.kill()
+        job.kill()
+        job.wait(timeout=30)
+
+
+@pytest.mark.slow
+def test_verify_sync_does_not_wait_for_such_a_script(script: Path) -> None:
+    ended = subprocess.run(
+        [*DDPDOCTOR, "verify-sync", "--nproc", "2", "--format", "json", str(script)],
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stderr
+    right(json.loads(ended.stdout))
+
+
+def _rank_that_waits(launcher: int, deadline: float) -> int:
+    """A rank that has loaded PyTorch and sleeps between its tries to connect."""
+    while time.monotonic() < deadline:
+        for child in psutil.Process(launcher).children(recursive=True):
+            if "libgloo" in _maps(child.pid) or ("libtorch" in _maps(child.pid) and child.cpu_times().user > 1.0):
+                time.sleep(3.0)
+                return child.pid
+        time.sleep(0.2)
+    raise AssertionError("no rank came")
+
+
+def _maps(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,117 @@
+"""What ddpdoctor starts ends with it, however either of them ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ddpdoctor.launch.guarded_process import SUBREAPER, run
+
+FAMILY = textwrap.dedent(
+    """
+    import os, subprocess, sys, time
+    mark = sys.argv[1]
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)", mark]
+    subprocess.Popen(sleeper, start_new_session=True)  # a worker in its own session, as torchrun makes them
+    if os.fork() == 0:  # an orphan: its parent leaves at once
+        subprocess.Popen(sleeper, start_new_session=True)
+        os._exit(0)
+    print("ready", flush=True)
+    time.sleep(600)
+    """
+)
+
+
+def alive(mark: str) -> list[int]:
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "status"])
+        if mark in (process.info["cmdline"] or []) and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
+def gone(mark: str, seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while alive(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not alive(mark)
+
+
+def test_a_program_that_ends_gives_its_code_and_output() -> None:
+    ended = run(
+        [sys.executable, "-c", "import sys; print('out'); sys.stderr.write('err'); sys.exit(7)"], deadline_seconds=30
+    )
+    assert (ended.code, ended.stdout, ended.stderr, ended.timed_out) == (7, "out\n", "err", False)
+
+
+def test_a_program_that_is_killed_gives_128_and_the_signal() -> None:
+    ended = run([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], deadline_seconds=30)
+    assert ended.code == 128 + signal.SIGKILL
+
+
+def test_a_program_that_does_not_exist_is_a_plain_failure() -> None:
+    ended = run(["/nonexistent/program"], deadline_seconds=30)
+    assert ended.code == 127
+    assert "No such file" in ended.stderr
+
+
+def test_the_deadline_ends_workers_in_their_own_session_and_orphans(tmp_path: Path) -> None:
+    mark = str(tmp_path)
+    ended = run([sys.executable, "-c", FAMILY, mark], deadline_seconds=1.5)
+    assert ended.timed_out
+    assert gone(mark)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_nothing_survives_our_own_death(tmp_path: Path, number: signal.Signals) -> None:
+    mark = str(tmp_path)
+    code = (
+        "import sys; from ddpdoctor.launch.guarded_process import run; "
+        "run([sys.executable, '-c', sys.argv[1], sys.argv[2]], deadline_seconds=600)"
+    )
+    us = subprocess.Popen([sys.executable, "-c", code, FAMILY, mark])
+    deadline = time.monotonic() + 20
+    while len(alive(mark)) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(alive(mark)) >= 4, "the family did not come up"
+    os.kill(us.pid, number)
+    us.wait(timeout=20)
+    assert gone(mark)
+
+
+@pytest.mark.parametrize("moment", ["before it runs", "while it runs"])
+def test_a_request_to_end_is_heard_at_any_moment_and_the_folder_goes(tmp_path: Path, moment: str) -> None:
+    """The subreaper's parent is another process than it was told: whoever started it was killed at once."""
+    folder, mark = tmp_path / "folder", str(tmp_path)
+    folder.mkdir()
+    parent = os.getpid() if moment == "while it runs" else 1 << 22
+    subreaper = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(SUBREAPER),
+        "0.5",
+        str(parent),
+        str(folder),
+        sys.executable,
+        "-c",
+        FAMILY,
+        mark,
+    ]
+    with subprocess.Popen(subreaper, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        if moment == "while it runs":
+            assert process.stdout.readline() == "ready\n"
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+                process.send_signal(number)
+        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert not alive(mark)
+    assert folder.exists() == (moment == "while it runs")

@@ -1,0 +1,315 @@
+"""Logs of real jobs that failed: the code, the ranks and the line that each must give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.logs.job_log import read_logs
+from ddpdoctor.model import Severity
+from ddpdoctor.workflows.diagnose import gather
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+JOB = "/home/me/job/job.py"
+
+VERDICTS = [
+    ("raised", "DDP401", (1,), (JOB, 48)),
+    ("raised_tee", "DDP401", (1,), (JOB, 48)),
+    ("raised_recorded", "DDP401", (1,), ("/home/me/job/rec.py", 8)),
+    ("redirected", "DDP401", (1,), None),
+    ("worker_raised", "DDP401", (1,), (JOB, 22)),
+    ("killed", "DDP403", (1,), None),
+    ("left_with_0", "DDP306", (1,), (JOB, 60)),
+    ("unused_on_one_rank", "DDP404", (1,), (JOB, 59)),
+    ("other_count", "DDP406", (1,), (JOB, 34)),
+    ("ready_twice", "DDP405", (0, 1), (JOB, 60)),
+    ("too_many_files", "DDP410", (1,), (JOB, 55)),
+    ("no_nccl", "DDP413", (0, 1), (JOB, 8)),
+    ("no_rank_variable", "DDP414", (), (JOB, 8)),
+    ("no_main_guard", "DDP417", (), ("/home/me/job/F28.py", 3)),
+]
+
+
+@pytest.mark.parametrize(("name", "code", "ranks", "place"), VERDICTS, ids=[row[0] for row in VERDICTS])
+def test_a_failed_jobs_log_gives_its_cause(
+    name: str, code: str, ranks: tuple[int, ...], place: tuple[str, int] | None
+) -> None:
+    report = diagnose(gather([LOGS / f"{name}.txt"]))
+    first, *others = report.findings
+    assert (first.code, first.ranks) == (code, ranks), first.message
+    assert not [other for other in others if other.explained_by is None]
+    if place is not None:
+        assert (first.where[0].file, first.where[0].line) == place
+
+
+def test_a_rank_that_fell_silent_is_told_by_its_peers_timeouts() -> None:
+    report = diagnose(gather([LOGS / "timed_out.txt"]))
+    assert not [finding for finding in report.findings if finding.code in {"DDP401", "DDP403", "DDP306"}]
+
+
+def test_files_of_one_rank_each_are_told_by_torchruns_directories(tmp_path: Path) -> None:
+    for rank, text in enumerate(
+        ("step 1\n", "Traceback (most recent call last):\n  File \"/j/t.py\", line 3, in f\nKeyError: 'x'\n")
+    ):
+        file = tmp_path / "none_x" / "attempt_0" / str(rank) / "stderr.log"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    (finding,) = diagnose(gather([tmp_path])).findings
+    assert (finding.code, finding.ranks, finding.message) == ("DDP401", (1,), "rank 1 raised KeyError: 'x'")
+
+
+def test_srun_labels_are_ranks_and_its_errors_are_exits(tmp_path: Path) -> None:
+    log = tmp_path / "slurm.out"
+    log.write_text(
+        "0: step 1\n1: step 1\n1: Traceback (most recent call last):\n0: step 2\n"
+        '1:   File "/j/t.py", line 3, in f\n1: ValueError: bad\n'
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks, finding.message) == ("DDP401", (1,), "rank 1 raised ValueError: bad")
+    log.write_text(
+        "step 1\nsrun: error: node1: task 3: Killed\nslurmstepd: error: Detected 1 oom_kill event in StepId=7.0\n"
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP402", (3,))
+    log.write_text(
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0\nsrun: error: node1: tasks 1-2: Out Of Memory\n"
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP402", (1, 2))
+
+
+def test_a_task_of_srun_that_is_a_torchrun_is_no_rank(tmp_path: Path) -> None:
+    log = tmp_path / "slurm.out"
+    log.write_text(
+        f"{(LOGS / 'killed.txt').read_text()}slurmstepd: error: Detected 1 oom_kill event in StepId=7.0\n"
+        "srun: error: node1: task 0: Out Of Memory\n"
+    )
+    assert [(finding.code, finding.ranks) for finding in diagnose(gather([log])).findings] == [("DDP402", (1,))]
+
+
+def test_the_watchdogs_of_old_torch_name_their_ranks_themselves(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "".join(
+            f"[E ProcessGroupNCCL.cpp:737] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+            "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds before timing out.\n"
+            for rank, seq in enumerate((508, 508, 400))
+        )
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP408", ())  # such a log does not say whether all stood in one group
+    assert finding.details == ("NCCL watchdog timeouts: ranks 0-1 in all_reduce #508; rank 2 in all_reduce #400",)
+
+
+PLACE = "[E626 06:24:44.9 ProcessGroupNCCL.cpp:632]"
+WORK = "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=980, NumelOut=980, Timeout(ms)=600000)"
+DONE = "sequence id: 808 PG status: last enqueued work: 811, last completed work: 807"  # since torch 2.6
+WATCHDOG = (
+    f"{PLACE} [Rank {{rank}}] Watchdog caught collective operation timeout: {WORK} ran for 600020 milliseconds.\n",
+    f"{PLACE} [PG ID 0 PG GUID 0(default_pg) Rank {{rank}}]  failure detected by watchdog at work {DONE}\n",
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "", "(RayTrainWorker pid=4009, ip=10.0.0.2) ", "node03: ", "worker-1  | ", "[pod/train-0/pytorch] ",
+        "2025-06-26T06:24:44.903Z ", "Epoch 0:   6%|#  | 32040/500150 [6:28<94:39,  1.37it/s, loss=2.6]",
+    ],
+)  # fmt: skip
+def test_watchdogs_are_heard_behind_what_collectors_and_progress_bars_write(before: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("".join(f"{before}[rank{rank}]:{line.format(rank=rank)}" for rank in (1, 2, 3) for line in WATCHDOG))
+    (finding,) = diagnose(gather([log])).findings
+    assert finding.message == "ranks 1-3 gave up waiting in all_reduce #808 after 600 s"
+    told, silent = finding.details
+    assert told.endswith("ranks 1-3 in all_reduce #808")
+    assert silent.startswith("the watchdog of rank 0 said nothing: ")
+
+
+def test_ranks_that_gave_up_in_one_call_are_said_to_have_come_in_time(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("".join(f"[rank{rank}]:{line.format(rank=rank)}" for rank in (0, 1) for line in WATCHDOG))
+    (finding,) = diagnose(gather([log])).findings
+    assert finding.details[1].startswith("every logged rank reached this call: ")
+
+
+LOST_WORKER = """Traceback (most recent call last):
+  File "/home/u/train.py", line 98, in main
+    for x, y in loader:
+IndexError: Caught IndexError in DataLoader worker process 3.
+Original Traceback (most recent call last):
+  File "/home/u/data.py", line 33, in __getitem__
+    return self.rows[i]
+IndexError: list index out of range
+
+"""
+TABLE = """train.py FAILED
+Failures:
+  <NO_OTHER_FAILURES>
+Root Cause (first observed failure):
+[0]:
+  time      : 2024-04-18_10:46:28
+  host      : gpu-12
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 712)
+  error_file: <N/A>
+============================================================
+"""
+
+
+@pytest.mark.parametrize(("times", "ranks"), [(1, (1,)), (2, ())])
+def test_the_only_error_is_that_of_the_only_rank_that_failed(
+    times: int, ranks: tuple[int, ...], tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(LOST_WORKER * times + TABLE)
+    finding, *_ = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP401", ranks, 33)
+
+
+def test_of_nccls_words_the_last_error_is_shown(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    told = (
+        "torch.distributed.DistBackendError: NCCL error in: x.hpp:275, unhandled system error",
+        "Last error:",
+        "Call to x failed",
+    )
+    trace = ("Traceback (most recent call last):", '  File "/job/train.py", line 9, in main', *told)
+    log.write_text("".join(f"[rank3]: {line}\n" for line in trace))
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.details) == ("DDP418", ("its words: Call to x failed",))
+
+
+def test_a_traceback_behind_rays_marks_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("".join(f"(RayTrainWorker pid=4009) {line}\n" for line in LOST_WORKER.splitlines()))
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.where[0].line) == ("DDP401", 33)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slurmstepd: error: *** JOB 4243 ON node06 CANCELLED AT 2024-05-01T11:11:11 DUE TO TIME LIMIT ***",
+        "W0501 11:11:11.0 12 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers",
+        "[rank0]: Traceback (most recent call last):\n[rank0]: KeyboardInterrupt",
+    ],
+)
+def test_a_job_that_was_ended_from_outside_accuses_nobody_and_says_so(line: str, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"epoch 1 step 100\n{line}\n")
+    report = diagnose(gather([log]))
+    assert not report.findings
+    assert report.exit_code(Severity.FAIL) == 3
+    told = line.rpartition("\n[rank0]: ")[2]
+    assert told in report.undecided[0]
+
+
+def test_the_assertion_of_a_kernel_stands_beside_the_error_that_it_raised(tmp_path: Path) -> None:
+    said = (
+        "../aten/src/ATen/native/cuda/Loss.cu:250: nll_loss: block: [0,0,0] Assertion `t >= 0 && t < n_classes` failed."
+    )
+    log = tmp_path / "job.log"
+    error = "RuntimeError: CUDA error: device-side assert triggered"
+    trace = ("Traceback (most recent call last):", '  File "/job/train.py", line 70, in step', error)
+    log.write_text("".join(f"{line}\n" for line in (said, said, *(f"[rank6]: {line}" for line in trace))))
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks, finding.details) == ("DDP423", (6,), (f"the kernel's message: {said}",))
+
+
+def test_the_advice_is_to_look_before_the_timeout_ends_the_job(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    error = "RuntimeError: [unbound_buffer.cc:78] Timed out waiting 20000ms for recv operation to complete"
+    log.write_text(f"[rank0]: Traceback (most recent call last):\n[rank0]: {error}\n")
+    (finding,) = diagnose(gather([log])).findings
+    assert "`ddpdoctor watch --stall-after 10`" in finding.remedy
+
+
+CAUGHT = """epoch 1 loss 0.1
+Traceback (most recent call last):
+  File "/job/io.py", line 10, in fetch
+    answer = get(url)
+TimeoutError: timed out
+retrying in 3 s
+epoch 2 loss 0.05
+"""
+
+
+def test_an_exception_after_which_the_job_goes_on_ended_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(CAUGHT)
+    report = diagnose(gather([log]))
+    assert not report.findings
+    assert report.notes == (
+        "this logged exception was caught, and the rank kept running: TimeoutError: timed out (/job/io.py:10)",
+    )
+
+
+def test_where_the_job_failed_what_others_print_after_an_exception_excuses_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(CAUGHT + TABLE)
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP401", (1,))
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "ranks"),
+    [
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGSEGV",
+            "DDP403",
+            (1,),
+        ),
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 2 terminated with exit code 3", "DDP401", (2,)),
+        (
+            "[launch.py:322:x] ['/usr/bin/python3', 'train.py', '--local_rank=3'] exits with return code = -9",
+            "DDP403",
+            (),
+        ),
+    ],
+)
+def test_other_launchers_tell_which_rank_ended_and_how(
+    line: str, code: str, ranks: tuple[int, ...], tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"step 1\nstep 2\n{line}\n")
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == (code, ranks)
+
+
+def test_a_rank_that_lost_a_peer_is_not_all_that_is_to_know(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    error = "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:10130"
+    log.write_text(f"[rank0]: Traceback (most recent call last):\n[rank0]: {error}\n")
+    report = diagnose(gather([log]))
+    assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
+    lost, first = report.undecided
+    assert lost == "rank 0 failed because of a peer whose own error is not in the log: give the logs of all ranks"
+    assert first.endswith(f"its first line is of rank 0 (line 2): {error[:200]}")
+
+
+def test_what_torchrun_raised_is_no_ranks(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        'Traceback (most recent call last):\n  File "/venv/bin/torchrun", line 33, in <module>\n    sys.exit(main())\n'
+        "TimeoutError: The client socket has timed out after 60s while trying to connect to (10.12.3.162, 10010).\n"
+    )
+    (finding,) = diagnose(gather([log])).findings
+    assert (finding.code, finding.ranks) == ("DDP204", ())
+    assert finding.message == "10.12.3.162 port 10010 did not answer within 60s"
+
+
+def test_binary_huge_and_cut_off_logs_give_what_they_hold(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(
+        b"\xff\xfe\x00"[:2]
+        + b"x" * 200_000
+        + b'\n[rank0]: Traceback (most recent call last):\n[rank0]:   File "/j/t.py", li'
+    )
+    (facts,) = read_logs([log]).ranks
+    assert facts.rank == 0
+    log.write_bytes(b"[rank2]: Traceback (most recent call last):\n" * 50_000)
+    assert read_logs([log]).ranks[0].rank == 2

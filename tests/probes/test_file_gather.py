@@ -1,0 +1,122 @@
+"""How the ranks' files reach rank 0 after a job: through a store of the launcher's, or of one's own on the job's old port."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+import time
+from argparse import Namespace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from torch.distributed import TCPStore
+
+from ddpdoctor.transport.store import PIECE_BYTES
+from tests.free_port import free_port
+
+PROBE = Path(__file__).parents[2] / "probes" / "file_gather.py"
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def journals(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(PROBE.parent)
+    spec = importlib.util.spec_from_file_location("journals", PROBE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def options(
+    folder: Path, port: int, rank: int, *, world_size: int = 2, hosted: bool, deadline: float = 60
+) -> Namespace:
+    own = folder / str(rank)
+    own.mkdir(exist_ok=True)
+    return Namespace(
+        rank=rank, world_size=world_size, host="127.0.0.1", port=port, hosted=hosted, deadline=deadline, folder=own,
+        gathered=folder / "gathered", reported=folder / "reported",
+    )  # fmt: skip
+
+
+def started(function, *arguments) -> threading.Thread:
+    thread = threading.Thread(target=function, args=arguments, daemon=True)
+    thread.start()
+    return thread
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} never came"
+        time.sleep(0.02)
+
+
+def test_files_of_any_size_arrive_and_nobody_leaves_before_the_report(journals, tmp_path: Path) -> None:
+    agent = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    end = time.monotonic() + 60
+    first, second = (options(tmp_path, agent.port, rank, hosted=True) for rank in (0, 1))
+    noise = os.urandom(2 * PIECE_BYTES + 1)
+    (second.folder / "7.sync.jsonl").write_bytes(noise)
+    (second.folder / "7.gave-up").write_text("")
+    threads = [started(journals.receive, first, end), started(journals.deliver, second, end)]
+    wait_for(first.gathered)
+    assert (first.folder / "1-7.sync.jsonl").read_bytes() == noise
+    assert (first.folder / "1-7.gave-up").read_bytes() == b""
+    assert all(thread.is_alive() for thread in threads)
+    first.reported.touch()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_rank_whose_files_went_into_the_jobs_own_store_hands_them_in_again(journals, tmp_path: Path) -> None:
+    port = free_port()
+    job: TCPStore | None = TCPStore("127.0.0.1", port, None, True, timedelta(seconds=30), wait_for_workers=False)
+    end = time.monotonic() + 60
+    first, second = (options(tmp_path, port, rank, hosted=False) for rank in (0, 1))
+    (second.folder / "7.sync.jsonl").write_text("{}\n")
+    early = started(journals.deliver, second, end)
+    time.sleep(0.5)
+    del job  # the job of rank 0 has ended, and with it its store
+    late = started(journals.receive, first, end)
+    wait_for(first.gathered)
+    assert (first.folder / "1-7.sync.jsonl").read_text() == "{}\n"
+    first.reported.touch()
+    for thread in (early, late):
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_rank_that_never_comes_costs_the_deadline_and_hides_nobody_else(journals, tmp_path: Path) -> None:
+    agent = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    end = time.monotonic() + 3
+    first = options(tmp_path, agent.port, 0, world_size=3, hosted=True)
+    third = options(tmp_path, agent.port, 2, world_size=3, hosted=True)
+    (third.folder / "9.sync.jsonl").write_text("{}\n")
+    first.reported.touch()
+    threads = [started(journals.receive, first, end), started(journals.deliver, third, end)]
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert [path.name for path in first.folder.iterdir()] == ["2-9.sync.jsonl"]
+
+
+def test_a_rank_waits_for_rank_0_as_long_as_its_job_runs_and_no_longer_than_the_deadline_after(
+    journals, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(journals, "TURN_SECONDS", 0.3)
+    job: TCPStore | None = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    second = options(tmp_path, job.port, 1, hosted=False, deadline=1)
+    raised = threading.Event()
+
+    def deliver() -> None:
+        with pytest.raises(journals.DistError):
+            journals.deliver(second, time.monotonic() + 1)
+        raised.set()
+
+    started(deliver)
+    assert not raised.wait(3)
+    del job
+    assert raised.wait(30)

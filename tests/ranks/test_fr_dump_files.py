@@ -1,0 +1,185 @@
+"""Recorder dumps: real ones of gloo, and everything else that a directory may hold under such a name."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddpdoctor.analysis.collectives.timeline import derive
+from ddpdoctor.engine import diagnose
+from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence.recorder import FlightRecord, State
+from ddpdoctor.ranks.fr_dump_files import decode, rank_of, read_dump
+from ddpdoctor.ranks.fr_parser import record_of
+from ddpdoctor.workflows.diagnose import gather
+
+DATA = Path(__file__).parents[1] / "data" / "recorder"
+GLOO = DATA / "gloo"
+SAYS = "rank 0 called broadcast #9 where ranks 1-2 called all_reduce #9"
+
+
+def document(rank: int) -> dict[str, Any]:
+    return pickle.loads((GLOO / f"rank_{rank}").read_bytes())
+
+
+def test_a_gloo_dump_tells_what_is_done_by_what_is_retired() -> None:
+    record = read_dump(GLOO / "rank_1").record
+    assert record.state == (State.DONE,) * 9 + (State.SCHEDULED,)
+    assert [group.name for group in record.groups] == ["0", "1"]
+    assert record.stack_of(9)[-1].file == "/home/me/job/a.py"
+
+
+def test_real_gloo_dumps_are_judged_in_any_order_and_where_torchs_own_tool_fails(tmp_path: Path) -> None:
+    report = diagnose(gather([GLOO]))
+    assert [(finding.code, finding.message, finding.ranks) for finding in report.findings] == [("DDP301", SAYS, (0,))]
+    theirs = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", GLOO],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert theirs.returncode != 0
+    assert "KeyError" in theirs.stderr
+
+
+def test_json_of_the_worker_server_gives_the_same_calls() -> None:
+    from_json, from_pickle = read_dump(DATA / "gloo_rank_0.json").record, read_dump(GLOO / "rank_0").record
+    assert (from_json.calls, from_json.seq, from_json.state) == (from_pickle.calls, from_pickle.seq, from_pickle.state)
+    assert from_json.frames == ()
+
+
+def test_a_missing_rank_and_a_broken_file_leave_a_verdict_on_the_rest(tmp_path: Path) -> None:
+    for rank in (0, 1, 2):
+        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes((GLOO / f"rank_{rank}").read_bytes())
+    whole = (tmp_path / "nccl_trace_rank_2").read_bytes()
+    (tmp_path / "nccl_trace_rank_2").write_bytes(whole[:500])
+    report = diagnose(gather([tmp_path]))
+    assert report.findings[0].code == "DDP301"
+    assert any("nccl_trace_rank_2: it is cut off after 500 bytes" in note for note in report.notes)
+
+
+def test_where_no_file_can_be_read_each_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rank_0").write_bytes(b"\x80\x02")
+    (tmp_path / "rank_1").write_bytes(b"\x80\x02cos\nsystem\n(S'touch pwned'\ntR.")
+    with pytest.raises(UndecidedError) as caught:
+        gather([tmp_path])
+    assert "rank_0: it is cut off after 2 bytes" in caught.value.message
+    assert "rank_1: it asks for os.system, which no dump needs: it is refused" in caught.value.message
+
+
+HOSTILE = {
+    "runs code": b"\x80\x02cos\nsystem\n(S'echo'\ntR.",
+    "makes an instance": b"\x80\x02(ios\nsystem\n.",
+    "extension": b"\x80\x02\x82\x01.",
+    "persistent": b"\x80\x02U\x01aQ.",
+    "memo of 2 GiB": b"\x80\x02]r\xff\xff\xff\x7f.",
+    "string of 8 EiB": b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.",
+    "a million lists": b"[" * 1_000_000,
+    "marks without end": b"\x80\x02" + b"(" * 1_000_000,
+    "nothing": b"",
+    "noise": bytes(range(256)) * 9,
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_files_are_refused_in_words(data: bytes) -> None:
+    with pytest.raises(UndecidedError):
+        decode(data)
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = [1]
+    for _ in range(depth):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"version": "9.1"}, "version '9.1'"),
+        ({"entries": 7}, "not a list"),
+        ({"entries": [{"state": "x"}]}, "damaged"),
+        ({"entries": [{"profiling_name": 3}]}, "damaged"),
+    ],
+)
+def test_damaged_documents_are_refused_in_words(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+    file = tmp_path / "rank_3"
+    file.write_bytes(pickle.dumps({**document(0), **change}, 2))
+    with pytest.raises(UndecidedError, match=says):
+        read_dump(file)
+
+
+def test_older_dumps_without_later_fields_are_read(tmp_path: Path) -> None:
+    old = document(0)
+    for entry in old["entries"]:
+        entry["seq_id"] = entry.pop("collective_seq_id")
+        for later in (
+            "is_p2p",
+            "timeout_ms",
+            "input_dtypes",
+            "output_dtypes",
+            "p2p_seq_id",
+            "thread_id",
+            "thread_name",
+        ):
+            del entry[later]
+    old["version"] = "2.0"
+    (tmp_path / "rank_0").write_bytes(pickle.dumps(old, 2))
+    record = read_dump(tmp_path / "rank_0").record
+    assert isinstance(record, FlightRecord)
+    assert record.seq == read_dump(GLOO / "rank_0").record.seq
+
+
+def test_rings_that_wrapped_at_different_places_are_aligned() -> None:
+    whole = [document(rank) for rank in range(3)]
+    whole[1]["entries"] = whole[1]["entries"][4:]
+    whole[2]["entries"] = whole[2]["entries"][1:]
+    from ddpdoctor.evidence import Entry, PerRank
+
+    entries = tuple(Entry(rank, "h", record_of(one)) for rank, one in enumerate(whole))
+    (default, *_) = derive(PerRank(entries), None).groups
+    (mismatch,) = default.mismatches.values()
+    assert (mismatch.seq, {rank: made.op for rank, made in mismatch.issued.items()}) == (
+        9, {0: "broadcast", 1: "all_reduce", 2: "all_reduce"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [("nccl_trace_rank_12", 12), ("rank3.json", 3), ("node7_rank_0.pkl", 0), ("comm_lib_trace_rank_1", 1), ("d_5", 5)],
+)
+def test_the_rank_is_in_the_name(name: str, rank: int) -> None:
+    assert rank_of(Path("/x") / name) == rank
+
+
+def test_a_name_without_a_rank_is_an_error() -> None:
+    with pytest.raises(UndecidedError, match="contains no rank"):
+        rank_of(Path("/dumps/dump.json"))
+
+
+def test_json_may_not_be_a_dump() -> None:
+    assert decode(json.dumps({"a": [1]}).encode()) == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("written", "ranks"),
+    [
+        ("[0, 1, 2]", (0, 1, 2)),
+        ("'[0, 1]'", (0, 1)),
+        ([1, 3], (1, 3)),
+        ("send 0->1", None),
+        ("[" * 300, None),
+        ("", None),
+    ],
+)
+def test_the_members_of_a_group_are_read_however_they_are_written(
+    written: object, ranks: tuple[int, ...] | None
+) -> None:
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": written}}
+    record = record_of({**document(0), "pg_config": config})
+    assert record.groups[0].ranks == ranks

@@ -1,0 +1,122 @@
+"""Which ranks their launcher ended, and which ended by themselves."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+from ddpdoctor.agent.inside.schema.call_ring import Header
+from ddpdoctor.agent.inside.schema.error import Error
+from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure
+from ddpdoctor.analysis.crashes.end_request import without_secondary_error
+from ddpdoctor.evidence.ranks import EndRequest, RankError, RankExit
+from ddpdoctor.launch.observed_job import Received
+from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.ranks.rank_exits import asked_to_end, exits_of
+
+TORCHRUN = 50
+FIRST_PID = 100
+
+
+def rank(directory: Path, number: int) -> RankProcess:
+    pid = FIRST_PID + number
+    (directory / f"{pid}.ring").touch()
+    header = Header(
+        rank=number, world_size=4, written=9, forwards=9, steps=9, last_ns=1_800_000_000_000_000_000, returned=9
+    )
+    return RankProcess(directory=directory, pid=pid, header=header)
+
+
+def collected(*codes: tuple[int, int, float], parent: int = TORCHRUN) -> dict[int, ExitCode]:
+    return {pid: ExitCode(pid=pid, code=code, at=at, parent=parent) for pid, code, at in codes}
+
+
+def ended_by_launcher(
+    ranks: list[RankProcess], ended: dict[int, ExitCode], *, killed_at: float | None = None
+) -> list[int]:
+    exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_at=killed_at)
+    return [number for number, one in sorted(exits.items()) if one.ended_by_launcher]
+
+
+def test_ranks_ended_after_a_rank_without_an_agent_failed_are_no_culprits(tmp_path: Path) -> None:
+    """Rank 1 never said who it was: that its peers were sent SIGTERM after its end is their launcher's doing."""
+    ranks = [rank(tmp_path, 0), rank(tmp_path, 2)]
+    peers = [(FIRST_PID, -signal.SIGTERM, 12.0), (FIRST_PID + 2, -signal.SIGTERM, 12.1)]
+
+    assert ended_by_launcher(ranks, collected((FIRST_PID + 1, 1, 11.0), *peers)) == [0, 2]
+    assert ended_by_launcher(ranks, collected(*peers)) == [
+        2
+    ]  # healthy twin: nobody failed before rank 0 was sent SIGTERM
+
+
+def test_the_failures_of_an_earlier_attempt_and_of_helpers_accuse_nobody(tmp_path: Path) -> None:
+    """What failed before a restart, or below a rank, is no reason for a launcher to end a rank of now."""
+    before, now = rank(tmp_path, 0), rank(tmp_path, 1)
+    killed = collected((before.pid, 1, 11.0), (now.pid, -signal.SIGKILL, 20.0))
+    helper = collected((900, 1, 11.0), parent=now.pid)
+
+    assert ended_by_launcher([now], killed | helper) == []
+
+
+def test_a_signal_that_only_the_ranks_users_know_of_ends_a_job_if_it_died_of_it() -> None:
+    usr1, term = Received(signal.SIGUSR1, 10.0), Received(signal.SIGTERM, 20.0)
+    assert asked_to_end([usr1, term], {1}, 50.0) == term
+    assert asked_to_end([usr1], {0, 1}, 50.0) is None
+    assert asked_to_end([usr1], {-signal.SIGUSR1}, 50.0) == usr1
+    assert (
+        asked_to_end([usr1], {1, -signal.SIGUSR1}, 50.0) == usr1
+    )  # torchrun handed it on to its ranks, and ended with 1
+    assert asked_to_end([term], {1}, 5000.0) is None  # it went on for more than an hour
+
+
+def test_what_ranks_die_of_once_the_job_is_to_end_is_nobodys_failure(tmp_path: Path) -> None:
+    ranks = [rank(tmp_path, number) for number in range(5)]
+    codes = (-signal.SIGTERM, -signal.SIGKILL, 1, -signal.SIGSEGV, 0)
+    ended = collected(*((FIRST_PID + number, code, 21.0) for number, code in enumerate(codes)))
+
+    def as_asked(at: float) -> list[int]:
+        asked = Received(signal.SIGTERM, at)
+        exits = exits_of(ranks, ended, main=(TORCHRUN, 1), killed_at=None, asked=asked)
+        return [number for number, one in sorted(exits.items()) if one.ended_by_launcher]
+
+    assert as_asked(20.0) == [0, 1, 2]
+    assert as_asked(30.0) == []  # they had ended before anybody asked
+
+
+def test_an_error_of_a_ranks_own_outlives_the_order_to_end_and_an_echo_does_not() -> None:
+    request = EndRequest(signal=signal.SIGINT, at=20.0)
+    texts = {0: ("KeyboardInterrupt", "", 21.0), 1: ("OSError", "disk full", 21.0), 2: ("KeyboardInterrupt", "", 15.0)}
+    exits = {
+        number: RankExit(exit_code=1, error=RankError(type=kind, message=text), ended_at=at)
+        for number, (kind, text, at) in texts.items()
+    }
+    silenced = {number: without_secondary_error(one, request) for number, one in exits.items()}
+    assert [number for number, one in silenced.items() if one.error is not None] == [1, 2]
+    assert [number for number, one in silenced.items() if one.ended_by_launcher] == [0]
+
+
+def test_a_rank_that_was_killed_before_we_ended_the_job_was_not_ended_by_us(tmp_path: Path) -> None:
+    """Out of memory while the others waited for it; of the others we were the end."""
+    ranks = [rank(tmp_path, 0), rank(tmp_path, 1)]
+    killed = collected((FIRST_PID, -signal.SIGTERM, 12.0), (FIRST_PID + 1, -signal.SIGKILL, 11.0))
+
+    assert ended_by_launcher(ranks, killed, killed_at=11.5) == [0]
+    assert ended_by_launcher(ranks, killed, killed_at=10.5) == [0, 1]
+
+
+def test_ranks_that_are_gone_with_a_launcher_that_was_killed_were_killed_like_it(tmp_path: Path) -> None:
+    """A torchrun that SIGKILL ends collects nobody. Rank 1 came to the end of its program, rank 2 had raised before."""
+    ranks = [rank(tmp_path, number) for number in range(3)]
+    (tmp_path / f"{FIRST_PID + 1}.left").write_text(json.dumps(Left(1_800_000_000.0)))
+    error = RankFailure(1_799_999_999.0, Error("OSError", "disk full"))
+    (tmp_path / f"{FIRST_PID + 2}.error").write_text(json.dumps(error))
+
+    def codes(main: int) -> dict[int, int | None]:
+        exits = exits_of(ranks, {}, main=(TORCHRUN, main), killed_at=None)
+        return {number: one.exit_code for number, one in sorted(exits.items())}
+
+    assert codes(-signal.SIGKILL) == codes(128 + signal.SIGKILL) == {0: -signal.SIGKILL, 1: None, 2: 1}
+    assert codes(1) == {0: None, 1: None, 2: 1}  # healthy twin: a launcher that ended by itself
+    killed_by_us = exits_of(ranks, {}, main=(TORCHRUN, -signal.SIGKILL), killed_at=12.0)
+    assert killed_by_us[0].ended_by_launcher

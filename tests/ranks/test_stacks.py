@@ -1,0 +1,59 @@
+"""Stacks of a live process, and the words for why there are none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
+from ddpdoctor.ranks import stacks
+from ddpdoctor.ranks.stacks import NoStacks, py_spy
+
+SLEEPER = (
+    "import time\nclass Job:\n    def wait(self):\n        print('ready', flush=True); time.sleep(600)\nJob().wait()\n"
+)
+
+
+def test_py_spy_tells_the_main_threads_frames_by_their_own_names() -> None:
+    process = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (main,) = [thread for thread in py_spy(process.pid) if thread.main]
+        assert [frame.function for frame in main.frames] == ["wait", "<module>"]
+        assert not main.active
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_process_that_is_gone_or_no_python_is_said_to_be_so() -> None:
+    process = subprocess.Popen(["sleep", "600"])
+    try:
+        with pytest.raises(NoStacks, match="py-spy: "):
+            py_spy(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+    with pytest.raises(NoStacks, match=f"process {process.pid} has ended"):
+        py_spy(process.pid)
+
+
+def test_without_py_spy_the_answer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks.shutil, "which", lambda *_args, **_named: None)
+    with pytest.raises(NoStacks, match="pip install py-spy"):
+        py_spy(1)
+
+
+def test_faulthandlers_text_is_read() -> None:
+    text = (
+        "Fatal Python error: Aborted\n\n"
+        'Thread 0x00007f73cd2256c0 [ddpdoctor] (most recent call first):\n  File "/x/answers.py", line 31 in _serve\n\n'
+        "Current thread 0x00007f73ee9dcb80 (most recent call first):\n"
+        '  File "/job/train.py", line 16 in step\n  File "/job/train.py", line 40 in <module>\n'
+    )
+    other, main = from_faulthandler(text)
+    assert (other.name, other.main, main.main) == ("ddpdoctor", False, True)
+    assert [(frame.line, frame.function) for frame in main.frames] == [(16, "step"), (40, "<module>")]

@@ -1,0 +1,167 @@
+"""Every record of a training trace comes back as it was written, and as evidence; torn lines and other versions do not."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema.source_line import SourceLine
+from ddpdoctor.agent.inside.schema.training_trace import VERSION, Joined, TraceRecord
+from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import Gradient, Track
+from ddpdoctor.ranks.call_ring_reader import OtherVersionError
+from ddpdoctor.ranks.training_trace_reader import read_trace, read_tracks
+
+NAME = st.text(max_size=8)
+COUNT = st.integers(0, 1 << 40)
+NUMBER = st.floats(allow_nan=False)
+LINE = st.builds(SourceLine, NAME, COUNT, NAME)
+MAYBE_LINE = st.none() | LINE
+DIGESTS = st.dictionaries(NAME, NAME, max_size=2)
+PARTS = st.dictionaries(NAME, st.builds(trace.Part, COUNT, NAME), max_size=2)
+STATES = st.dictionaries(NAME, st.integers(-(1 << 63), (1 << 63) - 1), max_size=2)
+SHAPE = st.lists(COUNT, max_size=3)
+ROW = st.builds(trace.TensorRow, NAME, NAME, NAME, SHAPE, SHAPE | NAME, st.booleans(), NAME)
+BACKWARD = st.builds(
+    trace.Backward, COUNT, st.none() | st.booleans(), COUNT, st.booleans(), st.none() | NAME, st.none() | NUMBER,
+    MAYBE_LINE, MAYBE_LINE, MAYBE_LINE, MAYBE_LINE,
+)  # fmt: skip
+STEPPING = st.builds(
+    trace.Stepping, NAME, MAYBE_LINE, DIGESTS, st.lists(st.tuples(LINE, st.lists(NAME, max_size=2)), max_size=2), MAYBE_LINE,
+    st.none() | DIGESTS, PARTS,
+)  # fmt: skip
+GRADIENTS = st.builds(
+    trace.Gradients, st.lists(NAME, max_size=2), NAME, st.lists(NUMBER, max_size=2), st.lists(st.none() | NUMBER, max_size=2),
+    st.lists(COUNT, max_size=2), st.lists(NAME, max_size=2), st.dictionaries(NAME, LINE, max_size=1),
+)  # fmt: skip
+RECORDS = {
+    Joined: st.builds(Joined, st.just(VERSION), st.none() | COUNT, NAME, NAME, COUNT),
+    trace.ModelListing: st.builds(trace.ModelListing, st.lists(ROW, max_size=2)),
+    trace.Wrapped: st.builds(trace.Wrapped, MAYBE_LINE),
+    trace.WrappedTwice: st.builds(trace.WrappedTwice, LINE),
+    trace.Table: st.builds(
+        trace.Table, NAME, NAME, st.none() | st.lists(NAME, max_size=2), NAME,
+        st.lists(st.lists(st.tuples(COUNT, NAME), max_size=2), max_size=2), st.lists(SHAPE, max_size=2),
+    ),
+    trace.Step: st.builds(
+        trace.Step, COUNT, COUNT, COUNT, COUNT, COUNT, BACKWARD, st.none() | st.builds(trace.BatchPosition, COUNT, COUNT),
+        st.none() | NUMBER, STEPPING, st.none() | GRADIENTS, DIGESTS, NAME, NAME, PARTS, STATES, STATES,
+        st.dictionaries(NAME, LINE, max_size=1), MAYBE_LINE, st.dictionaries(NAME, st.lists(LINE, max_size=2), max_size=1),
+    ),
+    trace.Overflow: st.builds(trace.Overflow, COUNT, COUNT, st.none() | NUMBER, MAYBE_LINE),
+    trace.UnwaitedWork: st.builds(trace.UnwaitedWork, NAME, COUNT, MAYBE_LINE, NAME),
+    trace.Epoch: st.builds(
+        trace.Epoch, COUNT, COUNT, st.none() | COUNT, COUNT, st.booleans(), MAYBE_LINE, NAME, st.none() | NAME
+    ),
+    trace.Evaluation: st.builds(trace.Evaluation, COUNT, COUNT, COUNT, NAME, COUNT, MAYBE_LINE),
+    trace.LastWeights: st.builds(trace.LastWeights, COUNT, NAME),
+    trace.End: st.builds(trace.End, COUNT, COUNT, COUNT),
+}  # fmt: skip
+
+
+def written(folder: Path, *records: TraceRecord) -> Path:
+    """A trace with these records, as a rank writes it."""
+    rank = Rank(str(folder))
+    rank.place((), {})
+    writer = TraceWriter(rank)
+    for record in records:
+        writer.write(record)
+    writer.close()
+    return Path(rank.path("sync.jsonl"))
+
+
+def test_there_is_a_strategy_for_each_kind_of_record() -> None:
+    assert set(RECORDS) == set(get_args(TraceRecord))
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+def test_a_record_comes_back_as_it_was_written_and_a_torn_line_does_not(kind: type[TraceRecord], data: Any) -> None:
+    record = data.draw(RECORDS[kind])
+    with tempfile.TemporaryDirectory() as folder:
+        file = written(Path(folder), record)
+        whole = file.read_bytes()
+        file.write_bytes(whole + whole[: data.draw(st.integers(1, len(whole) - 2))])
+        assert read_trace(file) == (record,)
+
+
+JOINED = Joined(VERSION, 3, "node1", "XXH3, 128 bits", 1)
+HERE = SourceLine("/job/train.py", 7, "step")
+FRAME = Frame(file="/job/train.py", line=7, function="step")
+INFINITE = float("inf")
+
+
+def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None:
+    step = trace.Step(
+        step=5, forwards=6, since=1, beside=0, shadowed=2,
+        backward=trace.Backward(
+            wrapped=2, synchronised=True, batch=8, finite=False, input="ab", loss=INFINITE, forward=HERE, load=HERE
+        ),
+        position=trace.BatchPosition(epoch=1, batches=4), scale=INFINITE,
+        stepping=trace.Stepping(
+            optimizer="SGD", line=HERE, settings={"lr": "0.1"}, setting_lines=[(HERE, ["lr"])], loaded=None,
+            state={"m": "cd"}, parts={"p": trace.Part(1, "ef")},
+        ),
+        gradients=trace.Gradients(
+            names=["a", "b"], digests="0" * 16 + "1" * 16, reduced=[0.1, -INFINITE], local=[None, 0.3], counts=[0, 2],
+            standings=["reduced", "added"], origins={"b": HERE},
+        ),
+        buffers={"c": "gh"}, weights="before", after="later", parts={"p": trace.Part(1, "ij")}, random_before={"torch": 1},
+        random_after={"torch": 2}, bypassed={"": HERE}, comm_hook=HERE, writes={"weights": [HERE]},
+    )  # fmt: skip
+    table = trace.Table("weights", "before", ["a", "b"], "2" * 16 + "3" * 16, [[(0, "1.5")], []], [[2, 2], []])
+    again = trace.Table("after", "later", None, "4" * 16 + "5" * 16, [[], []], [[2, 2], []])
+    written(tmp_path, JOINED, table, again, step)
+    (rank,) = read_tracks(tmp_path)
+    (track,) = (fact for fact in rank.facts if isinstance(fact, Track))
+    (seen,) = track.steps
+    assert (rank.rank, rank.host, track.method, track.every) == (3, "node1", "XXH3, 128 bits", 1)
+    assert (seen.step, seen.key, seen.shadowed, seen.position, seen.scale) == (5, (6, 1, 0), 2, (1, 4), INFINITE)
+    assert (seen.wrapped, seen.synchronised, seen.batch, seen.finite, seen.input, seen.loss) == (
+        2, True, 8, False, "ab", INFINITE,
+    )  # fmt: skip
+    assert seen.lines == {"forward": FRAME, "load": FRAME}
+    assert (seen.optimizer, seen.line, seen.settings, seen.loaded, seen.state) == (
+        "SGD", FRAME, {"lr": "0.1"}, None, {"m": "cd"},
+    )  # fmt: skip
+    assert (seen.setting_lines, seen.origins, seen.bypassed, seen.comm_hook, seen.writes) == (
+        {"lr": FRAME}, {"b": FRAME}, {"": FRAME}, FRAME, {"weights": (FRAME,)},
+    )  # fmt: skip
+    assert (seen.parts_before, seen.parts, seen.buffers) == ({"p": (1, "ef")}, {"p": (1, "ij")}, {"c": "gh"})
+    assert (seen.weights, seen.after, seen.random) == ("before", "later", ({"torch": 1}, {"torch": 2}))
+    assert seen.gradients == {
+        "a": Gradient(digest="0" * 16, reduced=0.1, local=None, count=0, standing="reduced"),
+        "b": Gradient(digest="1" * 16, reduced=-INFINITE, local=0.3, count=2, standing="added"),
+    }
+    assert track.tables["before"].samples == {"a": ((0, "1.5"),), "b": ()}
+    assert track.tables["later"].digests == {"a": "4" * 16, "b": "5" * 16}, "names are those of the table before"
+    assert track.tables["later"].shapes == {"a": (2, 2), "b": ()}
+
+
+def test_a_trace_of_another_version_is_refused_with_both_versions(tmp_path: Path) -> None:
+    file = written(tmp_path, JOINED)
+    assert len(read_tracks(tmp_path)) == 1
+    file.write_text(json.dumps(["Joined", [VERSION + 1, 3, "node1", {"what": "else"}]]) + "\n")
+    with pytest.raises(OtherVersionError) as refused:
+        read_tracks(tmp_path)
+    assert refused.value.message == "the training trace of rank 3 has format 2, and this ddpdoctor reads format 1"
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "7", '["End"]', '["End", [1, "x", 1]]', '["Nobody", []]', "[[], []]", '["Joined", []]']
+)
+def test_a_line_that_is_no_record_is_left_out(line: str, tmp_path: Path) -> None:
+    file = written(tmp_path, JOINED)
+    with file.open("a") as more:
+        more.write(line + "\n")
+    assert read_trace(file) == (JOINED,)

@@ -1,0 +1,36 @@
+"""Which names of a file hold the rank, and which only look like it."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("r = dist.get_rank()", {"r"}),
+        ("r = dist.get_rank() if dist.is_initialized() else 0", {"r"}),
+        ("r, w = dist.get_rank(), dist.get_world_size()", {"r"}),
+        ("gpu = int(os.environ['LOCAL_RANK'])", {"gpu"}),
+        ("gpu: int = int(os.getenv('SLURM_PROCID', 0))", {"gpu"}),
+        ("args.gpu = int(os.environ.get('RANK', '0'))", {"args.gpu"}),
+        ("r = get_rank()\nfirst = r == 0\nlast = not first", {"r", "first", "last"}),
+        ("def work(i, args):\n    pass\nmp.spawn(work, args=(1,), nprocs=4)", {"i"}),
+        ("w = int(os.environ['WORLD_SIZE'])", set()),
+        ("r = get_rank()\ndevice = torch.device(f'cuda:{r}')\nmodel = DDP(net, [r])", {"r"}),
+        ("r = get_rank()\nfor r in results:\n    pass", set()),
+        ("r = get_rank()\nr = recall(x)", set()),
+    ],
+)
+def test_names_that_hold_the_rank(source: str, names: set[str]) -> None:
+    assert names_of_the_rank(ast.parse(source)) == names
+
+
+@pytest.mark.parametrize(("test", "told"), [("r == owner", True), ("parts[args.gpu]", True), ("step % r2", False)])
+def test_a_condition_with_such_a_name_tells_ranks_apart(test: str, *, told: bool) -> None:
+    condition = ast.parse(test, mode="eval").body
+    assert tells_the_rank(condition, frozenset({"r", "args.gpu"})) is told

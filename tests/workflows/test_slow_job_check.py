@@ -1,0 +1,42 @@
+"""A job that crawls is told so while it runs, with the line that holds it up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from ddpdoctor.agent import DIRECTORY, job_environment
+from ddpdoctor.engine import diagnose
+from ddpdoctor.launch.observed_job import observe, private_directory
+from ddpdoctor.launch.sick_jobs import faults
+from ddpdoctor.workflows.watch.evidence import JobEvidence
+from ddpdoctor.workflows.watch.loop import SlowJob, Watch
+from ddpdoctor.workflows.watch.stall_detector import StallDetector
+
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3")
+
+
+def test_the_line_of_a_slow_rank_is_named_while_the_job_runs() -> None:
+    fault = faults()["DDP601"]
+    options = ["--culprit", "0", "--how", "input", "--seconds", "0.2", "--steps", "400"]
+    with private_directory() as folder:
+        environ = {**job_environment(["watch"], Path(folder), os.environ), "OMP_NUM_THREADS": "1"}
+        environ["DDPDOCTOR_WATCHER"] = str(os.getpid())
+        mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
+        with observe([*TORCHRUN, str(fault), *options], environ=environ, mark=mark, tail=tail, die_with_us=True) as job:
+            try:
+                known = JobEvidence(job=job, directory=Path(folder))
+                watching = Watch(known=known, stall_detector=StallDetector(given=60), pace_after=8.0)
+                event = next(watching.events())
+            finally:
+                job.end()
+                job.wait(30.0)
+                job.drain()
+    assert isinstance(event, SlowJob)
+    (finding,) = diagnose(event.evidence, select=event.codes).findings
+    assert (finding.code, finding.ranks) == ("DDP601", (0,))
+    (where,) = finding.where
+    assert where.file == str(fault)
+    assert "# sick input" in fault.read_text().splitlines()[where.line - 1]
+    assert "samples" in where.note

@@ -1,0 +1,53 @@
+"""What is said of a followed script beside its replicas."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.agent.inside.schema.source_line import SourceLine
+from ddpdoctor.agent.inside.schema.training_trace import End, WrappedTwice
+from ddpdoctor.workflows.verify_notes import how_it_ended, not_written, stood_still, wrapped_twice
+
+
+def test_a_script_that_failed_is_told_with_its_exit_code() -> None:
+    assert how_it_ended(Path("jobs/train.py"), 0) == ()
+    (note,) = how_it_ended(Path("jobs/train.py"), 7)
+    assert note.startswith("train.py exited with code 7; this report covers the steps before that")
+
+
+@pytest.mark.parametrize(("free", "said"), [(3, 1), (1 << 20, 0)])
+def test_a_full_disk_is_told_and_one_with_space_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, said: int
+) -> None:
+    real = os.statvfs(tmp_path)
+    fields = list(real)
+    fields[1], fields[4] = 4096, free  # f_frsize, f_bavail
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(fields))
+    reasons = not_written(tmp_path / "ranks", tmp_path)
+    assert len(reasons) == said
+    assert all(f"{tmp_path} is full" in reason for reason in reasons)
+
+
+def test_a_second_wrap_is_told_once_with_its_line(tmp_path: Path) -> None:
+    for rank in range(2):
+        records = (End(1, 1, 1), WrappedTwice(SourceLine("train.py", 16, "<module>")))
+        text = "\n".join(json.dumps([type(record).__name__, record]) for record in records)
+        (tmp_path / f"{rank}.sync.jsonl").write_text(f'{text}\n["WrappedTwice", [["tr')
+    (note,) = wrapped_twice(tmp_path)
+    assert note.startswith("train.py:16 in <module> wraps a model in DistributedDataParallel that is already wrapped")
+
+
+def test_ranks_whose_script_was_ended_for_its_silence_are_named(tmp_path: Path) -> None:
+    script = Path("train.py")
+    assert stood_still(script, tmp_path, 600) == ()
+    for rank in (1, 3):
+        (tmp_path / f"{rank}-stalled").touch()
+    (said,) = stood_still(script, tmp_path, 600)
+    assert said.startswith("train.py on ranks 1,3 recorded nothing for 600 s and was ended: `ddpdoctor watch")
+    (tmp_path / "stalled").touch()
+    (said,) = stood_still(script, tmp_path, 600)
+    assert said.startswith("train.py recorded nothing for 600 s")

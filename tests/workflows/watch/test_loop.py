@@ -1,0 +1,175 @@
+"""When a job that stood still is said to have gone on, and when its standstill is what it ended in."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ddpdoctor.agent.inside.schema.call_ring import Header
+from ddpdoctor.agent.inside.schema.error import Error
+from ddpdoctor.agent.inside.schema.rank_end import RankFailure
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.launch import Joining
+from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.workflows.watch import loop
+from ddpdoctor.workflows.watch.loop import JobEnd, Recovered, Stalled, Waiting, Watch
+from ddpdoctor.workflows.watch.multi_node import OtherNodes
+from ddpdoctor.workflows.watch.stall_detector import StallDetector
+from tests.hangs import TORCH, hang, rank, stack
+
+STOOD = hang(rank(), rank(stack()))
+BOTH_WAIT = hang(rank(), rank(), facts=(JobSize(ranks=4),))
+
+
+@dataclass
+class Known:
+    """A job of one rank, this process, that shows one of `headers` after the other and then ends with `code`."""
+
+    headers: list[Header]
+    code: int
+    directory: Path
+    stood: Evidence = STOOD
+    killed_at: float | None = None
+    notes: list[str] = field(default_factory=list)
+    memory: Any = field(default_factory=lambda: SimpleNamespace(observe=list))
+
+    @property
+    def job(self) -> Any:
+        return SimpleNamespace(wait=self._wait, drain=lambda: None)
+
+    def _wait(self, _seconds: float) -> int | None:
+        if len(self.headers) == 1:
+            return self.code
+        self.headers.pop(0)
+        return None
+
+    def ranks(self, _directory: Path) -> tuple[RankProcess, ...]:
+        return (RankProcess(directory=self.directory, pid=os.getpid(), header=self.headers[0]),)
+
+    def while_it_stands_still(self, *_: object) -> Evidence:
+        return self.stood
+
+    def at_the_end(self, _code: int, stall: Evidence | None) -> Evidence:
+        return stall or Evidence()
+
+
+def header(*, calls: int, returned: int) -> Header:
+    return Header(rank=0, world_size=2, written=calls, forwards=1, steps=1, returned=returned)
+
+
+@pytest.fixture(autouse=True)
+def _a_call_that_comes_back_is_settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "QuietMoves", lambda: SimpleNamespace(seen=lambda _ranks, _quiet: 0))
+    monkeypatch.setattr(loop, "SETTLED_SECONDS", -1.0)
+
+
+@pytest.mark.parametrize(
+    ("later", "error", "code", "ended_in_it"),
+    [
+        (header(calls=5, returned=5), True, 1, True),
+        (header(calls=5, returned=5), False, 1, False),  # it came back, and the job died of something else
+        (header(calls=6, returned=5), True, 1, False),  # it made another call first
+        (header(calls=5, returned=5), False, 0, False),
+    ],
+    ids=["gave up", "came back", "went on", "finished"],
+)
+def test_a_job_whose_calls_come_back_with_an_error_has_ended_in_its_standstill(
+    later: Header, error: bool, code: int, ended_in_it: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if error:
+        failure = RankFailure(0.0, Error("RuntimeError", "Connection closed by peer"))
+        (tmp_path / f"{os.getpid()}.error").write_text(json.dumps(failure))
+    waits = header(calls=5, returned=4)
+    known = Known([waits, waits, waits, later], code, tmp_path)
+    monkeypatch.setattr(loop, "find_ranks", known.ranks)
+    events = [*Watch(known=known, stall_detector=StallDetector(given=0.0)).events()]  # type: ignore[arg-type]
+    assert [type(event) for event in events] == [Stalled, *([] if ended_in_it else [Recovered]), JobEnd]
+    assert isinstance(events[-1], JobEnd)
+    assert (events[-1].evidence.one(Stall) is not None, known.notes == []) == (ended_in_it, ended_in_it)
+
+
+def test_ranks_that_wait_for_a_node_that_nobody_sees_are_granted_what_a_rank_at_work_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 0 may be in a long evaluation there: `--kill-on-hang` must not end it."""
+    monkeypatch.setattr(StallDetector, "patience", lambda _self, *, moving=False: 600.0 if moving else 0.0)
+    for part, event in ((True, Waiting), (False, Stalled)):
+        known = Known([header(calls=5, returned=4)] * 3, 0, tmp_path, stood=BOTH_WAIT)
+        monkeypatch.setattr(loop, "find_ranks", known.ranks)
+        monkeypatch.setattr(OtherNodes, "has_others", part)
+        (first, *_) = Watch(known=known, stall_detector=StallDetector()).events()  # type: ignore[arg-type]
+        assert type(first) is event
+        if isinstance(first, Waiting):
+            assert first.text == "ranks 0-1 wait for others; there is no evidence of ranks 2-3 on other nodes"
+
+
+IN_RENDEZVOUS = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "main"))
+JOINS, PREPARES = Joining(called=True), Joining(called=False)
+SLEEPING = rank(stack(user=(5, "prepare")), system_call="clock_nanosleep")
+BUSY = rank(stack(user=(5, "prepare")), active=True, state="R", cpu_share=0.97)
+IMPORTS = rank(
+    (Frame(file="<frozen importlib._bootstrap>", line=1176, function="_find_and_load"), *stack(user=(1, "<module>"))),
+    active=True,
+    cpu_share=0.9,
+)
+
+
+def first_event(
+    prepares: tuple[Any, ...], quiet: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float | None = None
+) -> Any:
+    """What is said of a rank that waits for one that `prepares`, after `quiet` seconds."""
+    stood = hang((*rank(IN_RENDEZVOUS), JOINS), (*prepares, PREPARES))
+    known = Known([header(calls=0, returned=0)] * 3, 0, tmp_path, stood=stood)
+    monkeypatch.setattr(loop, "find_ranks", known.ranks)
+    monkeypatch.setattr(StallDetector, "quiet", lambda _self, _now: quiet)
+    return next(Watch(known=known, stall_detector=StallDetector(given=given)).events())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("prepares", [BUSY, SLEEPING], ids=["computes", "sleeps"])
+def test_a_rank_that_prepares_before_it_joins_has_ten_times_the_patience_and_is_never_ended(
+    prepares: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = first_event(prepares, 250.0, tmp_path, monkeypatch)
+    assert isinstance(said, Waiting)
+    assert said.text.startswith("rank 1 is busy before joining, in prepare() (/job/train.py:5, on CPU ")
+    assert said.text.endswith("), rank 0 waits for it")
+    late = first_event(prepares, 310.0, tmp_path, monkeypatch)
+    assert isinstance(late, Stalled)
+    assert late.alive == (1,)
+
+
+def test_what_the_user_gave_holds_before_joining_but_for_a_rank_that_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = first_event(BUSY, 7.0, tmp_path, monkeypatch, given=6.0)
+    assert isinstance(given, Stalled)
+    (found,) = diagnose(given.evidence).findings
+    assert (found.code, found.ranks) == ("DDP307", (1,))
+    assert found.message.startswith("rank 1 in prepare (train.py:5) computes before it joins; rank 0 waits for it")
+    assert isinstance(first_event(IMPORTS, 7.0, tmp_path, monkeypatch, given=6.0), JobEnd)
+    assert isinstance(first_event(IMPORTS, 130.0, tmp_path, monkeypatch, given=6.0), Stalled)
+
+
+def test_a_job_whose_ranks_all_compute_is_reported_after_what_the_user_gave_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the ranks look like: without `--stall-after` nobody is said to wait."""
+    monkeypatch.setattr(StallDetector, "quiet", lambda _self, _now: 125.0)
+    for given, event in ((6.0, Stalled), (None, JobEnd)):
+        known = Known([header(calls=5, returned=4)] * 3, 0, tmp_path, stood=hang(BUSY, BUSY))
+        monkeypatch.setattr(loop, "find_ranks", known.ranks)
+        (first, *_) = Watch(known=known, stall_detector=StallDetector(given=given)).events()  # type: ignore[arg-type]
+        assert type(first) is event
+        if isinstance(first, Stalled):
+            _, ranks = diagnose(first.evidence).undecided
+            assert ranks.startswith("ranks 0-1: computes at /job/train.py:5 in prepare, on CPU 97 %")
