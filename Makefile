@@ -4,9 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-# Most tests wait for programs that they start, so two processes share two cores well. A file stays in one of them: its tests
+# Most tests wait for programs that they start, so three processes share two cores well. A file stays in one of them: its tests
 # share what is expensive to make.
-WORKERS ?= 2
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 # compiled once: every test starts programs of this tree

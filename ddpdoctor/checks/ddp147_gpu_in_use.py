@@ -31,7 +31,7 @@ def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
         others = [one for one in processes if not any(name in (one.command or "") for name in SERVICES)]
         if others:
             yield RULE.finding(
-                f"GPU {gpu.index} of {host.host} is in use by {', '.join(map(_said, others))}",
+                f"GPU {gpu.index} of {host.host} is in use by {', '.join(map(_describe, others))}",
                 hosts=(host.host,),
                 ranks=host.ranks,
                 gpu=gpu.index,
@@ -39,6 +39,6 @@ def check(gpus: PerRank[Gpus]) -> Iterator[Finding]:
             )
 
 
-def _said(process: GpuProcess) -> str:
+def _describe(process: GpuProcess) -> str:
     who = f"pid {process.pid} ({process.command or 'outside this container, or ended'})"
     return f"{who} with {process.memory_bytes / 2**30:.1f} GiB" if process.memory_bytes is not None else who

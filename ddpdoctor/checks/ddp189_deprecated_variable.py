@@ -33,7 +33,7 @@ def check(environment: PerRank[Environment], names: PerRank[KnownNames]) -> Iter
         renamed.update(entry.value.renamed)
     for old, setters in who_sets(environment, renamed):
         yield RULE.finding(
-            f"{old} is set{setters.words} but deprecated: its new name is {renamed[old]}",
+            f"{old} is set{setters.suffix} but deprecated: its new name is {renamed[old]}",
             ranks=setters.ranks,
             remedy=f"replace {old} with {renamed[old]}",
             old=old,

@@ -33,5 +33,5 @@ def check(environment: PerRank[Environment], names: PerRank[KnownNames]) -> Iter
     still = {lookup.name for entry in names for lookup in entry.value.judged if lookup.known}
     for name, setters in who_sets(environment, GONE.keys() - still):
         yield RULE.finding(
-            f"{name} is set{setters.words} but has no effect: {GONE[name]}", ranks=setters.ranks, variable=name
+            f"{name} is set{setters.suffix} but has no effect: {GONE[name]}", ranks=setters.ranks, variable=name
         )

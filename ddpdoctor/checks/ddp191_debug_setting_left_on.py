@@ -62,7 +62,7 @@ def check(environment: PerRank[Environment]) -> Iterator[Finding]:
         values = [value for value in setters.values if SETTINGS[name].active(value)]
         if values:
             yield RULE.finding(
-                f"{name}={values[0]} is set{setters.words}: {SETTINGS[name].effect}",
+                f"{name}={values[0]} is set{setters.suffix}: {SETTINGS[name].effect}",
                 ranks=setters.ranks,
                 variable=name,
                 value=values[0],

@@ -31,7 +31,7 @@ def check(files: PerRank[NcclConfigFiles], environment: PerRank[Environment]) ->
             seen.setdefault(path, {}).setdefault(tuple(sorted(lines.items())), []).append(each.host)
     for path, by_settings in seen.items():
         if len(by_settings) > 1:
-            said = tuple(f"{', '.join(hosts)}: {_words(settings)}" for settings, hosts in by_settings.items())
+            said = tuple(f"{', '.join(hosts)}: {_describe(settings)}" for settings, hosts in by_settings.items())
             yield RULE.finding(
                 f"{path} differs between hosts",
                 severity=Severity.WARN,
@@ -46,12 +46,12 @@ def check(files: PerRank[NcclConfigFiles], environment: PerRank[Environment]) ->
             beaten = [f"{name}={chosen[name]}" for name, value in settings if chosen.get(name, value) != value]
             rest = f"; the environment sets {', '.join(beaten)}, which takes precedence" if beaten else ""
             yield RULE.finding(
-                f"{path} on {', '.join(hosts)} sets {_words(settings)}{rest}",
+                f"{path} on {', '.join(hosts)} sets {_describe(settings)}{rest}",
                 hosts=hosts,
                 severity=Severity.WARN if beaten else Severity.INFO,
                 settings=dict(settings),
             )
 
 
-def _words(settings: tuple[tuple[str, str], ...]) -> str:
+def _describe(settings: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings) or "nothing"

@@ -39,7 +39,7 @@ def check(environment: PerRank[Environment]) -> Iterator[Finding]:
         wrong = [value for value in setters.values if not re.fullmatch(pattern, value)]
         if wrong:
             yield RULE.finding(
-                f"{name}={wrong[0]!r} is set{setters.words}; accepted: {words}",
+                f"{name}={wrong[0]!r} is set{setters.suffix}; accepted: {words}",
                 ranks=setters.ranks,
                 remedy=f"set {name} to {words}, or leave it unset",
                 variable=name,

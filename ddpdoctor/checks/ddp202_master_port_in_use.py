@@ -58,7 +58,7 @@ def check(master: PerRank[Master], launch: PerRank[Launch] | None) -> Iterator[F
     owner = first.value.owner
     if owner is not None and not owner.ours:
         yield RULE.finding(
-            f"port {first.value.port} on {first.host} is in use by {_words(owner)}",
+            f"port {first.value.port} on {first.host} is in use by {_describe(owner)}",
             ranks=(first.rank,) if master.launched else (),
             hosts=(first.host,),
             port=first.value.port,
@@ -67,7 +67,7 @@ def check(master: PerRank[Master], launch: PerRank[Launch] | None) -> Iterator[F
         )
 
 
-def _words(owner: PortOwner) -> str:
+def _describe(owner: PortOwner) -> str:
     if owner.pid is None:
         return "a process that is not visible: another user's, or not listening yet"
     since = (

@@ -99,7 +99,7 @@ def _absent(failures: list[Failure]) -> list[int]:
         return []
     waiting = {*unique_ranks(failures)}
     for failure in failures:
-        waiting |= {int(rank) for rank in re.findall(r"store based barrier on rank: (\d+)", failure.words)}
+        waiting |= {int(rank) for rank in re.findall(r"store based barrier on rank: (\d+)", failure.text)}
     if len(waiting) != int(groups["came"]) or max(waiting, default=0) >= int(groups["size"]):
         return []
     return sorted({*range(int(groups["size"]))} - waiting)

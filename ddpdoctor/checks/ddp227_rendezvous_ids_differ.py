@@ -33,7 +33,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     """One finding where a rendezvous timed out, and the launcher's own lines show that its agents could not meet."""
     if failures.log is None:
         raise SkipCheck("there is no log")
-    waited = [failure for failure in failures.of("DDP205") if TIMED_OUT in failure.words]
+    waited = [failure for failure in failures.of("DDP205") if TIMED_OUT in failure.text]
     remarks = "\n".join(failures.log.remarks)
     reasons = [
         *(["it has no --rdzv-id, and made up one of its own"] if RANDOM in remarks else []),

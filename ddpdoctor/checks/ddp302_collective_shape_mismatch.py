@@ -99,7 +99,7 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
 
 def _by_words(failures: Failures, timeline: Timeline | None, errors: list[tuple[int, Handled]]) -> Iterator[Finding]:
     found = [failure for failure in failures.all if failure.secondary_error is SecondaryError.MISMATCHED]
-    told = next((sizes for failure in found if (sizes := _SIZES.search(failure.words))), None)
+    told = next((sizes for failure in found if (sizes := _SIZES.search(failure.text))), None)
     if told is None:
         return
     for group in timeline.groups if timeline is not None else ():
@@ -116,7 +116,7 @@ def _by_words(failures: Failures, timeline: Timeline | None, errors: list[tuple[
         "the collectives themselves differ between ranks",
         ranks=[rank for rank, _ in errors],
         where=[*exception_context.where(errors), *(where for failure in found for where in failure.where())],
-        details=exception_context.told(errors),
+        details=exception_context.sentences(errors),
         remedy=exception_context.REMEDY if errors else RUN_IT_AGAIN,
         received_bytes=int(told["got"]),
         expected_bytes=int(told["wanted"]),

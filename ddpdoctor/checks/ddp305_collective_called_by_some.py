@@ -48,7 +48,7 @@ def check(
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
         yield RULE.finding(
-            _said(desync),
+            _describe(desync),
             ranks=desync.culprits,
             where=[
                 *witnesses(
@@ -56,7 +56,7 @@ def check(
                 ),
                 *exception_context.where(errors),
             ],
-            details=[*exception_context.told(errors), *unplaced(desync.issued, everyone)],
+            details=[*exception_context.sentences(errors), *unplaced(desync.issued, everyone)],
             remedy=exception_context.REMEDY if errors else None,
             seq=desync.seq,
             group=desync.group.name or "default",
@@ -111,7 +111,7 @@ def _by_stacks(stack_desync: StackDesync | None) -> Iterator[Finding]:
     if stack_desync.cause in (Cause.EXTRA, Cause.MISSING):
         note = condition_note(stack_desync.comparison)
         yield RULE.finding(
-            f"{stack_desync.told()}{tie_note(tied=stack_desync.tied)}",
+            f"{stack_desync.sentence()}{tie_note(tied=stack_desync.tied)}",
             ranks=stack_desync.culprits,
             where=stack_desync.where(note),
             details=(HOW_IT_IS_KNOWN,),
@@ -124,7 +124,7 @@ def _had_parted(parted: IterationSkew, desync: Desync) -> bool:
     return at_the_end and max(parted.seq.values()) < desync.seq
 
 
-def _said(desync: Desync) -> str:
+def _describe(desync: Desync) -> str:
     minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
     never = f"{majority} never {verb(desync.majority, 'calls', 'call')}"
     ours, theirs = names(desync.issued, desync.minority), names(desync.issued, desync.majority)

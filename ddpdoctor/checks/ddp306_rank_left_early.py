@@ -50,14 +50,14 @@ def check(
         errors = exception_context.errors_of(calls, desync)
         skipped = () if errors else _or_skipped(desync, code)
         yield RULE.finding(
-            _said(desync, made_steps),
+            _describe(desync, made_steps),
             ranks=desync.culprits,
             where=[
                 *_left_by(exits, desync.ended),
                 *witnesses(desync.issued, everyone),
                 *exception_context.where(errors),
             ],
-            details=[*exception_context.told(errors), *unplaced(desync.issued, everyone), *skipped],
+            details=[*exception_context.sentences(errors), *unplaced(desync.issued, everyone), *skipped],
             remedy=exception_context.REMEDY if errors else ALL_COME if _as_many(desync, made_steps) else None,
             seq=desync.seq,
             group=desync.group.name or "default",
@@ -66,7 +66,7 @@ def check(
         )
     if stack_desync is not None and stack_desync.cause is Cause.LEFT:
         yield RULE.finding(
-            stack_desync.told(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
+            stack_desync.sentence(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
             ranks=stack_desync.culprits,
             where=stack_desync.where(""),
             details=(HOW_IT_IS_KNOWN,),
@@ -113,7 +113,7 @@ def _as_many(desync: Desync, steps: Mapping[int, int]) -> bool:
     return bool(desync.ended) and ended == others and len(ended) == 1 and None not in ended
 
 
-def _said(desync: Desync, steps: Mapping[int, int]) -> str:
+def _describe(desync: Desync, steps: Mapping[int, int]) -> str:
     minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
     after, still = _steps(desync.minority, steps), _steps(desync.majority, steps)
     there = f"{majority} {verb(desync.majority, 'waits', 'wait')} in {names(desync.issued, desync.majority)}"

@@ -86,7 +86,7 @@ def _by_stacks(hang: Hang, errors: PerRank[ThreadErrors] | None) -> Iterator[Fin
                 f"{hang.said_of(culprits)}; {hang.wait_for(culprits)}",
                 ranks=[activity.rank for activity in culprits],
                 where=[*dead_threads.where(died), *hang.where(culprits)],
-                details=dead_threads.told(died),
+                details=dead_threads.sentences(died),
                 remedy=dead_threads.REMEDY if died else REMEDIES.get(activity),
                 activity=activity.value,
                 waiting=[activity.rank for activity in hang.waiting],

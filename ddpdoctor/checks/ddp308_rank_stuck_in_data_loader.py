@@ -40,7 +40,7 @@ def check(hang: Hang) -> Iterator[Finding]:
             f"{hang.said_of([activity])}; {hang.wait_for([activity])}",
             ranks=(activity.rank,),
             where=hang.where([activity]),
-            details=[_told(worker) for worker in workers] or [_without_workers(activity)],
+            details=[_describe(worker) for worker in workers] or [_without_workers(activity)],
             workers=[{"pid": worker.pid, "state": worker.state} for worker in workers],
             seconds=hang.seconds,
         )
@@ -50,7 +50,7 @@ def _is_worker(child: ChildProcess) -> bool:
     return child.kind == "data loader worker"
 
 
-def _told(worker: ChildProcess) -> str:
+def _describe(worker: ChildProcess) -> str:
     loop = next((place for place, frame in enumerate(worker.stack) if frame.function == "_worker_loop"), None)
     place = users_frame(worker.stack[:loop])
     cpu = f", on CPU {100 * worker.cpu_share:.0f} %" if worker.cpu_share is not None else ""

@@ -39,7 +39,7 @@ def check(deadlocks: Deadlocks, errors: PerRank[ThreadErrors] | None) -> Iterato
             f"ranks wait for each other in different groups: {waits}{tied}",
             ranks=deadlock.sides.minority,
             where=[*dead_threads.where(died), *witnesses(deadlock.waits, order)],
-            details=[*dead_threads.told(died), *unplaced(deadlock.waits, order)],
+            details=[*dead_threads.sentences(died), *unplaced(deadlock.waits, order)],
             remedy=dead_threads.REMEDY if died else None,
             waits={str(rank): names(deadlock.waits, [rank]) for rank in order},
         )

@@ -28,7 +28,7 @@ def check(handshakes: Handshakes, timeline: Timeline | None) -> Iterator[Finding
         meanwhile = f"; rank {first.partner} waits in {partner.name}" if partner is not None else ""
         theirs = witnesses({first.partner: partner}, [first.partner]) if partner is not None else []
         yield RULE.finding(
-            f"{'; '.join(_said(one, tags=tags) for one in circle)}{meanwhile}",
+            f"{'; '.join(_describe(one, tags=tags) for one in circle)}{meanwhile}",
             ranks=sorted(one.partner for one in circle),
             where=[*theirs, *(where for one in circle for where in _where(one))],
             waiting=[one.rank for one in circle],
@@ -36,7 +36,7 @@ def check(handshakes: Handshakes, timeline: Timeline | None) -> Iterator[Finding
         )
 
 
-def _said(one: Unmatched, *, tags: bool) -> str:
+def _describe(one: Unmatched, *, tags: bool) -> str:
     tag = f" with tag {one.tag}" if tags else ""
     if one.kind == "recv":
         return f"rank {one.rank} waits in recv from rank {one.partner}{tag}, which did not send"

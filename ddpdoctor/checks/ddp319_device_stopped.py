@@ -27,7 +27,7 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
         return
     ranks = sorted(one.rank for one in graph.behind)
     calls = {one.rank: one.operation for one in graph.behind}
-    told = [_said(one) for one in graph.behind[:SHOWN_RANKS]]
+    told = [_describe(one) for one in graph.behind[:SHOWN_RANKS]]
     if len(graph.behind) > SHOWN_RANKS:
         told.append(f"and so {len(graph.behind) - SHOWN_RANKS} more ranks")
     yield RULE.finding(
@@ -43,7 +43,7 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
     )
 
 
-def _said(one: Behind) -> str:
+def _describe(one: Behind) -> str:
     peers = [*one.peers_completed]
     return (
         f"rank {one.rank} enqueued {one.operation.name} and did not complete it, while {group_ranks(peers)} completed "

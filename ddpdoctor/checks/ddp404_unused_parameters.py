@@ -42,7 +42,7 @@ def check(failures: Failures) -> Iterator[Finding]:
         return
     by_parameters: dict[tuple[str, ...], list[Failure]] = {}
     for failure in found:
-        by_parameters.setdefault(_parameters(failure.words), []).append(failure)
+        by_parameters.setdefault(_parameters(failure.text), []).append(failure)
     ranks = unique_ranks(found)
     said = " and ".join(
         f"{who(group)}: {_spoken(parameters)} received no gradient" for parameters, group in by_parameters.items()

@@ -31,7 +31,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP405")
     if not found:
         return
-    which = next((match for failure in found if (match := _WHICH.search(failure.words))), None)
+    which = next((match for failure in found if (match := _WHICH.search(failure.text))), None)
     parameter = (which["name"] or f"number {which['index']}") if which is not None else "that the message does not name"
     ranks = unique_ranks(found)
     who = f" on {group_ranks(ranks)}" if ranks else ""

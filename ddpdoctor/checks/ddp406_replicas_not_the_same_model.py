@@ -56,7 +56,7 @@ def check(failures: Failures) -> Iterator[Finding]:
 
 
 def _counts(failure: Failure) -> Iterator[tuple[int, int]]:
-    for told in _COUNTS.finditer(failure.words):
+    for told in _COUNTS.finditer(failure.text):
         yield int(told["one"]), int(told["has"])
         yield int(told["other"]), int(told["differs"])
 
@@ -66,7 +66,7 @@ def _by_shape(failures: Failures, found: tuple[Failure, ...]) -> Iterator[Findin
     differ = unique_ranks(found)
     known = {rank for failure in failures.all for rank in failure.ranks} | {*failures.finished, 0}
     sides = vote({rank: rank in differ for rank in known})
-    told = next((match for failure in found if (match := _SHAPE.search(failure.words))), None)
+    told = next((match for failure in found if (match := _SHAPE.search(failure.text))), None)
     what = (
         f"parameter {told['index']} has shape [{told['sizes']}]"
         if told is not None

@@ -122,7 +122,7 @@ def _absent(timeline: Timeline | None, watchdogs: Watchdogs | None) -> Sequence[
 
 
 def _by_call(watchdogs: Watchdogs) -> Iterator[str]:
-    yield f"NCCL watchdog timeouts: {'; '.join(watchdogs.told())}"
+    yield f"NCCL watchdog timeouts: {'; '.join(watchdogs.sentences())}"
     if watchdogs.together:
         yield (
             "every logged rank reached this call: a rank missing from the log never issued it, or the network or a GPU "

@@ -50,7 +50,7 @@ def check(failures: Failures, memory: PerRank[SharedMemory] | None) -> Iterator[
     sizes = {entry.rank: entry.value.size_bytes for entry in memory or ()}
     size = next((sizes[rank] for rank in ranks if rank in sizes), None) or next(iter(sizes.values()), None)
     told = f", {size / GIB:.2g} GiB" if size is not None else ""
-    words = found[0].words.partition("\n")[0].strip()
+    words = found[0].text.partition("\n")[0].strip()
     yield RULE.finding(
         f"shared memory (/dev/shm{told}) was full on {who(found)}: {words}",
         ranks=ranks,

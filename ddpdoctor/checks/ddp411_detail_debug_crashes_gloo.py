@@ -50,7 +50,7 @@ def _would(setters: Setters, torch: PerRank[TorchBuild] | None) -> Iterator[Find
         raise SkipCheck(f"{VARIABLE}=DETAIL is set, and the version of torch is not known")
     if _numbers(version) >= FIRST_BAD and not any(entry.value.cuda_devices for entry in torch or ()):
         yield RULE.finding(
-            f"{VARIABLE}=DETAIL is set{setters.words}: DistributedDataParallel(...) on gloo dies of SIGSEGV in torch {version}",
+            f"{VARIABLE}=DETAIL is set{setters.suffix}: DistributedDataParallel(...) on gloo dies of SIGSEGV in torch {version}",
             ranks=setters.ranks,
             torch=version,
         )

@@ -30,7 +30,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP413")
     if not found:
         return
-    named = _BACKEND.search(found[0].words)
+    named = _BACKEND.search(found[0].text)
     backend = named["backend"] if named is not None else "the backend"
     ranks = unique_ranks(found)
     who = f" on {group_ranks(ranks)}" if ranks else ""

@@ -43,7 +43,7 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP414")
     if not found:
         return
-    words, where = found[0].words, [where for failure in found[:1] for where in failure.where()]
+    words, where = found[0].text, [where for failure in found[:1] for where in failure.where()]
     if variable := _EXPECTED.search(words):
         yield RULE.finding(
             f"{variable['name']} was not set on {who(found)}, and init_process_group needs it",

@@ -50,7 +50,7 @@ def _by_words(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP415")
     sharing: dict[str, set[int]] = {}
     for failure in found:
-        for told in _TOLD.finditer("\n".join((failure.words, *failure.exit.tail))):
+        for told in _TOLD.finditer("\n".join((failure.text, *failure.exit.tail))):
             sharing.setdefault(told["bus"], set()).update((int(told["one"]), int(told["other"])))
     for bus, ranks in sorted(sharing.items()):
         yield RULE.finding(

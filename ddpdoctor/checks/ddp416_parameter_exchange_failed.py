@@ -31,7 +31,7 @@ _COUNTS = re.compile(
 def check(failures: Failures) -> Iterator[Finding]:
     """The peer whose answer cannot be true, and the answer."""
     found = failures.of("DDP416")
-    told = next((match for failure in found if (match := _COUNTS.search(failure.words))), None)
+    told = next((match for failure in found if (match := _COUNTS.search(failure.text))), None)
     if told is not None:
         yield RULE.finding(
             f"{who(found)} received the impossible parameter count {told['differs']} from rank {told['other']} (its own: "

@@ -36,7 +36,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     found = failures.of("DDP417")
     if not found:
         return
-    words = "\n".join(failure.words for failure in found)
+    words = "\n".join(failure.text for failure in found)
     yield RULE.finding(
         _why(words),
         ranks=unique_ranks(found),

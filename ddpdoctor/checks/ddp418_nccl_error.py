@@ -194,7 +194,7 @@ def _of_a_job(failures: Failures) -> Iterator[Finding]:
         message,
         ranks=ranks,
         where=[where for failure in found for where in failure.where()],
-        details=[f"its words: {(last or line_of(first))[:300]}"] if first.words else (),
+        details=[f"its words: {(last or line_of(first))[:300]}"] if first.text else (),
         remedy=pattern.remedy,
         shown_by_job=True,
     )
@@ -203,7 +203,7 @@ def _of_a_job(failures: Failures) -> Iterator[Finding]:
 def _last_error(found: Sequence[Failure]) -> str:
     """What follows `Last error:`, which names the call that failed."""
     for failure in found:
-        _, _, last = failure.words.partition("Last error:\n")
+        _, _, last = failure.text.partition("Last error:\n")
         if last.strip():
             return last.strip().partition("\n")[0].strip()
     return ""

@@ -46,7 +46,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     if not found:
         return
     first = found[0]
-    path = next((match[1] or match[2] for failure in found if (match := _PATH.search(failure.words))), None)
+    path = next((match[1] or match[2] for failure in found if (match := _PATH.search(failure.text))), None)
     kind = _kind(first)
     writing = f" while writing {kind}" if kind else ""
     ranks = unique_ranks(found)
@@ -66,11 +66,11 @@ def _kind(failure: Failure) -> str | None:
     stack = "\n".join(
         f"{frame.file} {frame.function}" for frame in (failure.error.stack if failure.error is not None else ())
     )
-    return next((name for name, regex in _KINDS if regex.search(failure.words) or regex.search(stack)), None)
+    return next((name for name, regex in _KINDS if regex.search(failure.text) or regex.search(stack)), None)
 
 
 def _line(failure: Failure) -> str:
     assert failure.known is not None
-    lines = [line.strip() for line in failure.words.splitlines()]
+    lines = [line.strip() for line in failure.text.splitlines()]
     regex = re.compile(failure.known.pattern.regex)
     return next((line for line in lines if regex.search(line)), lines[0] if lines else "")[:240]

@@ -125,14 +125,14 @@ def _bench(nproc: int) -> Stage:
 
 
 def _verify_sync(nproc: int) -> Stage:
-    from ddpdoctor.cli.verify_sync import said
+    from ddpdoctor.cli.verify_sync import comparison_facts
     from ddpdoctor.workflows.reference_sync import compare_reference
 
     evidence, _ = compare_reference(nproc=nproc, deadline_seconds=DEADLINE_SECONDS)
     replicas = evidence.one(Replicas)
     if replicas is None:
         return Stage(evidence=evidence, outcome="could not be judged")
-    return Stage(evidence=evidence, outcome="; ".join(words for _, words in said(replicas)))
+    return Stage(evidence=evidence, outcome="; ".join(words for _, words in comparison_facts(replicas)))
 
 
 STAGES: Mapping[str, Callable[[int], Stage]] = {

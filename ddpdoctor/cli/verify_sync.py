@@ -183,14 +183,14 @@ def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)
     replicas = evidence.one(Replicas)
-    facts = said(replicas) if replicas is not None else ()
+    facts = comparison_facts(replicas) if replicas is not None else ()
     if options.format is Format.TEXT:
         for name, value in facts:
             typer.echo(f"{name:<12} {value}")
     conclude(evidence, options, facts=facts)
 
 
-def said(replicas: Replicas) -> tuple[tuple[str, str], ...]:
+def comparison_facts(replicas: Replicas) -> tuple[tuple[str, str], ...]:
     """What was compared, in words."""
     return (
         ("compared", f"{replicas.tensors} tensors, {replicas.bytes:,} bytes, on {len(replicas.ranks)} ranks"),

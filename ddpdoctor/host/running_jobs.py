@@ -41,7 +41,7 @@ class RunningJob:
         return tuple(target.pid for target in self.targets)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """`ranks 0-3 of 4, python train.py`, for a list of jobs."""
         return f"{group_ranks([target.rank for target in self.targets])} of {self.world_size}, {self.command[:100]}"
 

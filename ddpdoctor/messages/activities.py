@@ -20,7 +20,7 @@ def lines(activities: Activities) -> Iterator[str]:
         place = (
             f" at {activity.place.file}:{activity.place.line} in {activity.place.function}" if activity.place else ""
         )
-        groups.setdefault(f"{activity.told}{operation}{place}", []).append(activity)
+        groups.setdefault(f"{activity.description}{operation}{place}", []).append(activity)
     for text, alike in groups.items():
         shares = [share for one in alike if one.process and (share := one.process.cpu_share) is not None]
         cpu = f", on CPU {100 * max(shares):.0f} %" if shares else ""

@@ -56,7 +56,7 @@ def sentence(first: Failure, same: Sequence[Failure]) -> str:
 def line_of(failure: Failure) -> str:
     """The line of the failure's text that its rule declares, or the first one."""
     assert failure.known is not None
-    lines = [line.strip() for line in failure.words.splitlines() if line.strip()]
+    lines = [line.strip() for line in failure.text.splitlines() if line.strip()]
     named = [value for value in failure.known.groups.values() if value]
     line = next((line for line in lines if all(value in line for value in named)), lines[0] if lines else "")
     return line[:SHOWN_CHARACTERS]

@@ -27,22 +27,26 @@ def talk(me: int, other: int, address: str, port: int, token: bytes) -> Link:
     except Stranger as stranger:
         return Link(source=me, target=other, outcome="foreign", detail=str(stranger))
     except OSError as error:
-        return Link(source=me, target=other, outcome=connect_outcome(error), detail=f"{address}:{port}: {words(error)}")
+        return Link(
+            source=me, target=other, outcome=connect_outcome(error), detail=f"{address}:{port}: {describe_error(error)}"
+        )
     with connection:
         try:
             connection.settimeout(ECHO_SECONDS)
             latency = min(echo(connection, SMALL_BYTES) for _ in range(ECHOES)) / 2
         except OSError as error:
-            return _broken(me, other, "small-stalls", f"{SMALL_BYTES} bytes: {words(error)}", error)
+            return _broken(me, other, "small-stalls", f"{SMALL_BYTES} bytes: {describe_error(error)}", error)
         try:
             echo(connection, LARGE_BYTES)
         except OSError as error:
-            return _broken(me, other, "large-stalls", f"{LARGE_BYTES >> 10} KiB: {words(error)}", error, latency)
+            return _broken(
+                me, other, "large-stalls", f"{LARGE_BYTES >> 10} KiB: {describe_error(error)}", error, latency
+            )
         try:
             connection.settimeout(STREAM_SECONDS)
             speed = fastest(partial(stream, connection), most=MAX_SINK_BYTES)
         except OSError as error:
-            return _broken(me, other, "large-stalls", f"a stream: {words(error)}", error, latency)
+            return _broken(me, other, "large-stalls", f"a stream: {describe_error(error)}", error, latency)
     return Link(source=me, target=other, outcome="ok", latency_seconds=latency, bytes_per_second=speed)
 
 
@@ -57,7 +61,7 @@ def connect_outcome(error: OSError) -> LinkOutcome:
     return "filtered"
 
 
-def words(error: OSError) -> str:
+def describe_error(error: OSError) -> str:
     """The error as one says it."""
     if isinstance(error, TimeoutError):
         return "no answer in time"

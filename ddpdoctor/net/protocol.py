@@ -23,7 +23,7 @@ ROUND_SECONDS = 2 * (CONNECT_SECONDS + 2 * ECHO_SECONDS + 2 * STREAM_SECONDS)
 """What a round may take in which everything stalls, both directions one after the other."""
 
 SETTLE_SECONDS = 1.0  # what a node may lag behind its partner
-LATE_SECONDS = 5.0  # what a node may come after one that was started twice
+LATE_SECONDS = 10.0  # what a node may come after one that was started twice: an import of torch on a busy host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.links import MasterOutcome, MasterProbe
-from ddpdoctor.net.link_test import connect_outcome, words
+from ddpdoctor.net.link_test import connect_outcome, describe_error
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import TCPStore
@@ -64,7 +64,7 @@ def reach(addr: str, port: int, *, until: float) -> Reached:
             outcome = (
                 "refused" if kind in {"refused", "reset"} else "unreachable" if kind == "unreachable" else "filtered"
             )
-            detail = words(error)
+            detail = describe_error(error)
         else:
             return _speak(addr, port, start)
         if time.monotonic() > until:

@@ -155,9 +155,11 @@ def with_log(exits: Mapping[int, RankExit], log: Evidence) -> tuple[dict[int, Ra
     for rank, ending in both.items():  # C++ code that aborts does not say whose it is
         if ending.exit_code == -signal.SIGABRT and not ending.tail:
             both[rank] = replace(ending, tail=whole.said)
-    known_words = {_words(exit_.error) for exit_ in both.values() if exit_.error is not None}
-    return both, replace(whole, errors=tuple(error for error in whole.errors if _words(error) not in known_words))
+    known_words = {_type_and_message(exit_.error) for exit_ in both.values() if exit_.error is not None}
+    return both, replace(
+        whole, errors=tuple(error for error in whole.errors if _type_and_message(error) not in known_words)
+    )
 
 
-def _words(error: RankError) -> tuple[str, str]:
+def _type_and_message(error: RankError) -> tuple[str, str]:
     return error.type, error.message.strip()[:200]

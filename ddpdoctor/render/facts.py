@@ -22,7 +22,7 @@ SHORT = ("host", "python", "torch", "backends", "gpu", "launcher")
 
 def facts_of(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     """Each fact once; where ranks differ, every value with its ranks. Variables come last."""
-    rows = [("host", _said([((), host) for host in dict.fromkeys(facts.host for facts in evidence.ranks)]))]
+    rows = [("host", _values_by_rank([((), host) for host in dict.fromkeys(facts.host for facts in evidence.ranks)]))]
     rows += _rows(evidence.per_rank(Launch), launcher=_launcher)
     rows += _rows(evidence.per_rank(PythonInstall), python=lambda python: python.version)
     rows += _rows(
@@ -73,7 +73,7 @@ def _rows(known: PerRank[T] | None, **read: Callable[[T], str | None]) -> list[t
             if value is not None:
                 groups.setdefault(value, []).append(entry.rank)
         if groups:
-            rows.append((name.replace("_", " "), _said([(ranks, value) for value, ranks in groups.items()])))
+            rows.append((name.replace("_", " "), _values_by_rank([(ranks, value) for value, ranks in groups.items()])))
     return rows
 
 
@@ -84,10 +84,10 @@ def _variables(known: PerRank[Environment] | None) -> Iterator[tuple[str, str]]:
         groups: dict[str, list[int]] = {}
         for entry in known or ():
             groups.setdefault(entry.value.variables.get(name, "(not set)"), []).append(entry.rank)
-        yield name, _said([(ranks, value) for value, ranks in groups.items()])
+        yield name, _values_by_rank([(ranks, value) for value, ranks in groups.items()])
 
 
-def _said(groups: Sequence[tuple[Sequence[int], str]]) -> str:
+def _values_by_rank(groups: Sequence[tuple[Sequence[int], str]]) -> str:
     if len(groups) == 1:
         return groups[0][1]
     return "; ".join(f"{value} ({group_ranks(ranks)})" if ranks else value for ranks, value in groups)

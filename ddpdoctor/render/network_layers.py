@@ -12,7 +12,7 @@ from ddpdoctor.model import Measure
 def table(layers: Sequence[Layer]) -> str:
     """One line a layer: its name, its verdict, and how many failed or why it was skipped."""
     width = max(len(layer.name) for layer in layers)
-    return "\n".join(f"{layer.name:<{width}}  {layer.verdict:<7}  {_words(layer)}".rstrip() for layer in layers)
+    return "\n".join(f"{layer.name:<{width}}  {layer.verdict:<7}  {_describe(layer)}".rstrip() for layer in layers)
 
 
 def measured(layers: Sequence[Layer]) -> list[Measure]:
@@ -20,5 +20,5 @@ def measured(layers: Sequence[Layer]) -> list[Measure]:
     return [{**asdict(layer), "verdict": layer.verdict} for layer in layers]
 
 
-def _words(layer: Layer) -> str:
+def _describe(layer: Layer) -> str:
     return {"ok": "", "failed": f"{layer.failed} of {layer.tried}", "skipped": layer.skipped}[layer.verdict]

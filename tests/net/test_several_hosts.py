@@ -184,12 +184,16 @@ def test_two_nodes_with_one_node_rank(hosts: Hosts) -> None:
 
 @LONGER
 def test_a_probe_that_was_started_twice_on_one_host(hosts: Hosts) -> None:
-    first = [hosts.start(number, *hosts.net_command(number)) for number in (0, 1, 1)]
-    wait_for(lambda: hosts.on(1, "ss", "-ltn").count("LISTEN") == 2)
-    time.sleep(1.0)  # from a listener to its word that it is there
-    later = [hosts.start(number, *hosts.net_command(number)) for number in range(2, hosts.count)]
-    said = [said_by(process, 120) for process in (*first, *later)]
-    assert [each.code for each in said] == [1] + [0] * hosts.count
+    """The hosts after it have started, too, but reach node 0 only once both of its probes have: then they are expected."""
+    later = range(2, hosts.count)
+    for number in later:
+        hosts.on(number, "iptables", "-A", "OUTPUT", *SYN, "--dport", str(PORT), *DROP)
+    processes = [hosts.start(number, *hosts.net_command(number, deadline=120)) for number in (0, 1, 1, *later)]
+    wait_for(lambda: any(process.poll() is not None for process in processes[1:3]))  # the later one leaves at once
+    for number in later:
+        hosts.on(number, "iptables", "-F", "OUTPUT")
+    said = [said_by(process, 180) for process in processes]
+    assert [each.code for each in said] == [1] + [0] * hosts.count, said[-1].stdout
     assert culprits(said[0]) == {"DDP206": [1]}, said[0].stdout
     assert said[0].report["measured"]["links"]["missing"] == []
 

@@ -37,18 +37,18 @@ class CallSequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSequences:
-    """One process group: its members, and the track of each rank.
+    """One process group: its members, and the call sequence of each rank.
 
-    Where nobody tells the members (`told` is False), they are the ranks that were seen using it: there may be more.
+    Where nobody tells the members (`members_known` is False), they are the ranks that were seen using it: there may be more.
     """
 
     group: ProcessGroup
     members: tuple[int, ...]
-    told: bool
+    members_known: bool
     sequences: tuple[CallSequence, ...]
 
     def sequence(self, rank: int) -> CallSequence | None:
-        """The track of `rank`, or None where it recorded no collective in this group."""
+        """The call sequence of `rank`, or None where it recorded no collective in this group."""
         return next((sequence for sequence in self.sequences if sequence.rank == rank), None)
 
 
@@ -88,7 +88,7 @@ class CallTable:
 def group_sequences_of(
     records: PerRank[FlightRecord], everybody: tuple[int, ...], members: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[GroupSequences, ...], CallTable]:
-    """One lane a process group, in the order in which the lowest rank used them.
+    """One `GroupSequences` for each process group, in the order in which the lowest rank used them.
 
     `everybody` are the ranks of the job, `members` those of groups by name, where something else than recorders tells.
     """
@@ -144,7 +144,7 @@ def _sequences(entry: Entry[FlightRecord], table: CallTable) -> Iterator[tuple[i
 def _with_gaps(
     entry: Entry[FlightRecord], table: CallTable, positions: Sequence[int], sites: Sequence[int]
 ) -> CallSequence:
-    """The track of calls that are not numbered one by one: several coalesced under a number, or numbers left out."""
+    """The sequence of calls that are not numbered one by one: several coalesced under a number, or numbers left out."""
     record = entry.value
     by_seq: dict[int, list[int]] = {}
     for position in positions:
@@ -165,26 +165,30 @@ def _with_gaps(
 def _split_by_members(
     users: list[tuple[ProcessGroup, CallSequence]], everybody: tuple[int, ...], known: Mapping[str, tuple[int, ...]]
 ) -> Iterator[GroupSequences]:
-    """One lane, or several where groups of one name have different members: `split_group` gives such names."""
+    """One `GroupSequences`, or several where groups of one name have different members: `split_group` gives such names."""
     lists = {id(group.ranks): group.ranks for group, _ in users if group.ranks is not None}
-    told = {*lists.values()}
-    disjoint = sum(map(len, told)) == len(set().union(*told)) if told else True
-    if len(told) > 1 and disjoint:
-        for members in sorted(told):
-            yield _lane(
-                [(group, sequence) for group, sequence in users if sequence.rank in members], members, told=True
+    member_lists = {*lists.values()}
+    disjoint = sum(map(len, member_lists)) == len(set().union(*member_lists)) if member_lists else True
+    if len(member_lists) > 1 and disjoint:
+        for members in sorted(member_lists):
+            yield _group_sequences(
+                [(group, sequence) for group, sequence in users if sequence.rank in members],
+                members,
+                members_known=True,
             )
         return
     name, description = users[0][0].name, users[0][0].description
-    if told:
-        yield _lane(users, max(told, key=len), told=True)
+    if member_lists:
+        yield _group_sequences(users, max(member_lists, key=len), members_known=True)
     elif description == "default_pg" or name in {"0", "default_pg"}:
-        yield _lane(users, everybody, told=True)
+        yield _group_sequences(users, everybody, members_known=True)
     else:
-        yield _lane(users, known.get(name, ()), told=name in known)
+        yield _group_sequences(users, known.get(name, ()), members_known=name in known)
 
 
-def _lane(users: list[tuple[ProcessGroup, CallSequence]], members: tuple[int, ...], *, told: bool) -> GroupSequences:
+def _group_sequences(
+    users: list[tuple[ProcessGroup, CallSequence]], members: tuple[int, ...], *, members_known: bool
+) -> GroupSequences:
     sequences = sorted((sequence for _, sequence in users), key=lambda sequence: sequence.rank)
     everyone = tuple(sorted({*members, *(sequence.rank for sequence in sequences)}))
-    return GroupSequences(group=users[0][0], members=everyone, told=told, sequences=tuple(sequences))
+    return GroupSequences(group=users[0][0], members=everyone, members_known=members_known, sequences=tuple(sequences))

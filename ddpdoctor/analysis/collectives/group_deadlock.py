@@ -71,7 +71,7 @@ def _cycle(timeline: Timeline) -> dict[int, IssuedCall]:
 
 def _awaited(group: GroupTimeline, issued: IssuedCall, elsewhere: Sequence[int]) -> Iterator[int]:
     """The ranks that this call waits for and that wait `elsewhere`, in another group."""
-    members = {*group.members} if elsewhere and group.group_sequences.told else None
+    members = {*group.members} if elsewhere and group.group_sequences.members_known else None
     for other in elsewhere:
         if (members is None or other in members) and group.reached(other) < issued.seq:
             yield other

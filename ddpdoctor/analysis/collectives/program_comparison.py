@@ -256,7 +256,7 @@ def _read(rank: int, record: FlightRecord, pipelines: Collection[str]) -> _Progr
     places: dict[Kind, list[int]] = defaultdict(list)
     numbers: dict[Kind, list[int]] = defaultdict(list)
     end = -1
-    for place in _told(record):
+    for place in _placing_entries(record):
         kind, number = kinds[record.call[place]], record.seq[place]
         end = place
         if not numbers[kind] or numbers[kind][-1] < number:
@@ -274,7 +274,7 @@ def _read(rank: int, record: FlightRecord, pipelines: Collection[str]) -> _Progr
     return _Program(places=places, numbers=numbers, last=last, end=end, part=frozenset(part))
 
 
-def _told(record: FlightRecord) -> Iterable[int]:
+def _placing_entries(record: FlightRecord) -> Iterable[int]:
     """The entries that tell where in its program the rank was.
 
     Of a dump of active entries alone, those that it still holds although they are through do not.

@@ -52,7 +52,7 @@ class StackDesync:
         """The ranks at fault: the odd ones, or both sides where it cannot be told."""
         return sorted(activity.rank for activity in ((*self.minority, *self.majority) if self.tied else self.minority))
 
-    def told(self, before: str = "") -> str:
+    def sentence(self, before: str = "") -> str:
         """`rank 1 waits in barrier while ranks 0,2-3 wait in backward or forward`; `before` is what the odd did before."""
         minority, majority = (
             group_ranks([activity.rank for activity in side]) for side in (self.minority, self.majority)

@@ -63,7 +63,7 @@ class IssuedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallIndex:
-    """Every rank's record, the calls that the numbers in tracks stand for, and lines for records that hold none."""
+    """Every rank's record, the calls that the numbers in call sequences stand for, and lines for records that hold none."""
 
     records: Mapping[int, FlightRecord]
     calls: tuple[tuple[Call, ...], ...]
@@ -258,7 +258,7 @@ def _mismatches(group_sequences: GroupSequences, call_index: CallIndex, name: st
 
 
 def _differing(sequences: Iterable[CallSequence], first: int, last: int) -> list[int]:
-    """The sequence numbers from `first` to `last` at which not all tracks hold the same call."""
+    """The sequence numbers from `first` to `last` at which not all call sequences hold the same call."""
     distinct = {sequence.calls[first - sequence.first : last + 1 - sequence.first] for sequence in sequences}
     if len(distinct) < 2 or last < first:
         return []

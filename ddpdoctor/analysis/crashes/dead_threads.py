@@ -18,7 +18,7 @@ def of_ranks(errors: PerRank[ThreadErrors] | None, ranks: Collection[int]) -> li
     return [(entry.rank, one) for entry in errors or () if entry.rank in ranks for one in entry.value.each]
 
 
-def told(died: list[tuple[int, ThreadError]]) -> list[str]:
+def sentences(died: list[tuple[int, ThreadError]]) -> list[str]:
     """`a thread of rank 1 (Thread-1) had died of KeyError: 'beat'`."""
     return [f"a thread of rank {rank} ({one.thread}) had died of {spoken(one.error)}" for rank, one in died]
 

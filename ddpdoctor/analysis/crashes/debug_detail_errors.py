@@ -71,7 +71,7 @@ def signatures_of(failures: Iterable[Failure]) -> Signatures | None:
     in_group = False
     each = [*failures]
     for failure in each:
-        found = {int(match["rank"]): _signature(match) for match in _RUNNING.finditer(failure.words)}
+        found = {int(match["rank"]): _signature(match) for match in _RUNNING.finditer(failure.text)}
         told |= found
         if found and failure.rank is not None:
             number, own[failure.rank] = next(iter(found.items()))

@@ -39,7 +39,7 @@ def errors_at_the_end(calls: PerRank[CollectiveCalls] | None) -> list[tuple[int,
     ]
 
 
-def told(errors: list[tuple[int, Handled]]) -> list[str]:
+def sentences(errors: list[tuple[int, Handled]]) -> list[str]:
     """`rank 2 called a collective while it handled IndexError: index out of range in self`."""
     return [f"rank {rank} called a collective while it handled {spoken(one.error)}" for rank, one in errors]
 

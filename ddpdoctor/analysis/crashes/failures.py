@@ -35,7 +35,7 @@ class Failure:
     """How the process ended, as far as it is known."""
     error: RankError | None
     """The exception that shows the most: the rank's own, even where another one was raised after it."""
-    words: str
+    text: str
     """The text that `known` was found in: of the error, or of lines."""
     known: KnownError | None = None
     """The rule that declares this text; None where no rule does."""
@@ -121,7 +121,7 @@ class Failures:
         failed = next(iter(self.all), None)
         if failed is None:
             return FailureLine(text=ended or "")
-        text = failed.words or (f"exit code {failed.exit.exit_code}" if failed.exit.exit_code is not None else "")
+        text = failed.text or (f"exit code {failed.exit.exit_code}" if failed.exit.exit_code is not None else "")
         return FailureLine(text=text.partition("\n")[0], rank=failed.rank) if text else None
 
     @property
@@ -240,31 +240,31 @@ def _failed(failure: Failure) -> bool:
 def _failure(rank: int | None, ended: RankExit, table: ErrorTable) -> Failure:
     errors = [*chain(ended.error)]
     errors += _of_native_code(ended.tail) if not errors else []
-    own = [error for error in errors if secondary_error(_words(error)) is None]
+    own = [error for error in errors if secondary_error(_text_of(error)) is None]
     if len(own) > 1 and _PASSES_ON.search(own[0].message):
         own = [*own[1:], own[0]]
     known = [(error, found) for error in own if (found := _known(error, table)) is not None]
     plain = [(error, found) for error, found in known if not found.pattern.wrapper]
     telling = next((error for error, _ in plain), None) or _own(own) or next(iter(errors), None)
     if plain:
-        return Failure(rank=rank, exit=ended, error=telling, words=_words(plain[0][0]), known=plain[0][1])
+        return Failure(rank=rank, exit=ended, error=telling, text=_text_of(plain[0][0]), known=plain[0][1])
     if known or not own:
         lines = [(line, table.find(line)) for line in ended.tail if secondary_error(line) is None]
         told = [(line, found) for line, found in lines if found is not None]
         told.sort(key=lambda entry: entry[1].pattern.wrapper)
         if told and not (known and told[0][1].pattern.wrapper):
             same = [line for line, found in told if found.code == told[0][1].code]
-            return Failure(rank=rank, exit=ended, error=telling, words="\n".join(same), known=told[0][1])
+            return Failure(rank=rank, exit=ended, error=telling, text="\n".join(same), known=told[0][1])
     if known:
-        return Failure(rank=rank, exit=ended, error=telling, words=_words(known[0][0]), known=known[0][1])
-    words = _words(telling) if telling is not None else ""
+        return Failure(rank=rank, exit=ended, error=telling, text=_text_of(known[0][0]), known=known[0][1])
+    words = _text_of(telling) if telling is not None else ""
     if not own:
         words = words or next((line for line in ended.tail if secondary_error(line)), "")
     return Failure(
         rank=rank,
         exit=ended,
         error=telling,
-        words=words,
+        text=words,
         secondary_error=secondary_error(words) if not own and words else None,
     )
 
@@ -277,7 +277,7 @@ def _of_native_code(lines: Iterable[str]) -> list[RankError]:
 
 def _known(error: RankError, table: ErrorTable) -> KnownError | None:
     """The rule that declares an exception's text."""
-    words = _words(error)
+    words = _text_of(error)
     found = table.find(words, error.stack)
     if found is None and "\n" in words:  # a terminal broke its lines
         found = table.find(words.replace("\n", ""), error.stack) or table.find(words.replace("\n", " "), error.stack)
@@ -297,13 +297,13 @@ def _own(errors: Sequence[RankError]) -> RankError | None:
 def _of_nobody(end: RankExit, log: JobLog) -> Failure:
     """The end of a process whose rank the log does not show."""
     killed = end.exit_code == -SIGKILL and log.out_of_memory is not None
-    return Failure(rank=None, exit=replace(end, kernel_said=log.out_of_memory) if killed else end, error=None, words="")
+    return Failure(rank=None, exit=replace(end, kernel_said=log.out_of_memory) if killed else end, error=None, text="")
 
 
 def _out_of_memory(log: JobLog, found: Sequence[Failure]) -> Iterator[Failure]:
     """The process that the kernel killed, where no end of a process is known that it explains."""
     if log.out_of_memory is not None and not any(failure.exit.signal == SIGKILL for failure in found):
-        yield Failure(rank=None, exit=RankExit(exit_code=-SIGKILL, kernel_said=log.out_of_memory), error=None, words="")
+        yield Failure(rank=None, exit=RankExit(exit_code=-SIGKILL, kernel_said=log.out_of_memory), error=None, text="")
 
 
 def _from_lines(log: JobLog, found: Sequence[Failure], table: ErrorTable, *, running: bool) -> Iterator[Failure]:
@@ -336,18 +336,18 @@ def _from_lines(log: JobLog, found: Sequence[Failure], table: ErrorTable, *, run
         if _only_warns(each) and elsewhere:
             continue
         words = "\n".join(dict.fromkeys(line.text for line, _ in each[:SHOWN_LINES]))
-        yield Failure(rank=None, exit=RankExit(exit_code=None), error=None, words=words, known=each[0][1])
+        yield Failure(rank=None, exit=RankExit(exit_code=None), error=None, text=words, known=each[0][1])
     lost = next((line for line in lines if secondary_error(line.text) is not None), None)
     if lost is not None and not by_code and not found:
         kind = secondary_error(lost.text)
-        yield Failure(rank=None, exit=RankExit(exit_code=None), error=None, words=lost.text, secondary_error=kind)
+        yield Failure(rank=None, exit=RankExit(exit_code=None), error=None, text=lost.text, secondary_error=kind)
 
 
 def _only_warns(lines: Sequence[tuple[FailureLine, KnownError]]) -> bool:
     return all(_WARNING.match(line.text) for line, _ in lines)
 
 
-def _words(error: RankError) -> str:
+def _text_of(error: RankError) -> str:
     return f"{error.type}: {error.message}"
 
 

@@ -60,7 +60,7 @@ class Watchdogs:
         calls = {(one.group, one.op, one.seq) for one in self.gave_up.values()}
         return len(calls) == 1 < len(self.gave_up) and (None not in next(iter(calls))) and not self.silent
 
-    def told(self) -> Iterator[str]:
+    def sentences(self) -> Iterator[str]:
         """`ranks 0-2 in all_reduce #41`, one line for all ranks that gave up in the same call, the most ranks first."""
         for ranks in vote({rank: one.name for rank, one in self.gave_up.items()}).sides:
             yield f"{group_ranks(ranks)} in {self.gave_up[ranks[0]].name}"

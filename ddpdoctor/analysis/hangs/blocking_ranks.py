@@ -33,7 +33,7 @@ class Hang:
 
     def said_of(self, culprits: Sequence[RankActivity]) -> str:
         """`rank 2 in prepare (job.py:12) sleeps`, `ranks 1-2 in save (job.py:30): waits for a lock`."""
-        return f"{self.who(culprits)}{':' if len(culprits) > 1 else ''} {culprits[0].told}"
+        return f"{self.who(culprits)}{':' if len(culprits) > 1 else ''} {culprits[0].description}"
 
     def wait_for(self, culprits: Sequence[RankActivity]) -> str:
         """`ranks 0-1,3 wait for it in backward for 6.1 s`: the end of a sentence about the culprits."""
@@ -47,7 +47,7 @@ class Hang:
 
     def where(self, culprits: Sequence[RankActivity]) -> tuple[Where, ...]:
         """The culprits' places with what they do there, then those of the ranks that wait."""
-        theirs = [_where(activity, f"{activity.told}{_effort(activity)}") for activity in culprits]
+        theirs = [_where(activity, f"{activity.description}{_effort(activity)}") for activity in culprits]
         others = [_where(activity, f"waiting in {activity.operation or 'a collective'}") for activity in self.waiting]
         return tuple(where for where in theirs + others if where is not None)
 

@@ -63,7 +63,7 @@ class RankActivity:
     joined: bool = True
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What it does, in words: `sleeps`, `waits for a file (read of /mnt/data/x)`, `computes before it joins`."""
         return self._kind_and_object() + ("" if self.joined else " before it joins")
 

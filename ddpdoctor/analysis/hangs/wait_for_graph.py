@@ -257,7 +257,7 @@ class _Graph:
 
         A receive that was posted early keeps nobody from what was enqueued after it.
         """
-        told = operation.group is None or operation.group.group_sequences.told
+        told = operation.group is None or operation.group.group_sequences.members_known
         return (
             operation.complete
             and told

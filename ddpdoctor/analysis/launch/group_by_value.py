@@ -12,10 +12,10 @@ from ddpdoctor.model import group_ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setters:
-    """The ranks that set a variable, none where no launcher started us; `words` is ` (ranks 0-3)` or empty."""
+    """The ranks that set a variable, none where no launcher started us; `suffix` is ` (ranks 0-3)` or empty."""
 
     ranks: tuple[int, ...]
-    words: str
+    suffix: str
     values: tuple[str, ...]
 
 
@@ -29,7 +29,7 @@ def who_sets(environment: PerRank[Environment], names: Collection[str]) -> Itera
                 name,
                 Setters(
                     ranks=ranks,
-                    words=f" ({group_ranks(ranks)})" if ranks else "",
+                    suffix=f" ({group_ranks(ranks)})" if ranks else "",
                     values=tuple(dict.fromkeys(entry.value.variables[name] for entry in setting)),
                 ),
             )
