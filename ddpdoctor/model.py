@@ -159,6 +159,9 @@ class Rule:
     """The texts of PyTorch, NCCL, gloo, CUDA, Python and the launchers that belong to this kind."""
     leads_to: tuple[str, ...] = ()
     """Of a rule about source code: the codes that a run shows where it is ignored."""
+    shown_by: str = ""
+    """What shows that it is this kind and no other one with the same symptoms: a line, a command; empty where the family's
+    own command does."""
 
     @property
     def url(self) -> str:

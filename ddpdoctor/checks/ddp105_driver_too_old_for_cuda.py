@@ -17,6 +17,7 @@ RULE = Rule(
     name="driver-too-old-for-cuda",
     summary="the NVIDIA driver is older than torch's CUDA needs",
     severity=Severity.FAIL,
+    shown_by="the text names the driver; `nvidia-smi` shows a CUDA version below `torch.version.cuda`",
     remedy="upgrade the driver, or install a torch built for an older CUDA",
     explains=(
         "DDP401",

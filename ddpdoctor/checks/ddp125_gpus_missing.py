@@ -19,6 +19,7 @@ RULE = Rule(
     name="gpus-missing",
     summary="fewer GPUs are usable than the host has, or than its ranks need",
     severity=Severity.FAIL,
+    shown_by="`nvidia-smi -L` lists fewer GPUs than the host has, or than ranks were started on it",
     remedy="start at most as many ranks as GPUs; for a lost GPU look for `Xid` in `dmesg`, then reset it or reboot",
     explains=(
         "DDP401",

@@ -17,6 +17,7 @@ RULE = Rule(
     name="cuda-visible-devices-wrong",
     summary="CUDA_VISIBLE_DEVICES lists a GPU twice, a GPU that does not exist, or no GPU",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor env` on the host compares CUDA_VISIBLE_DEVICES with the GPUs that exist",
     remedy="list each GPU of the host once, such as `CUDA_VISIBLE_DEVICES=0,1,2,3`, or unset it",
     explains=(
         "DDP125",

@@ -17,6 +17,7 @@ RULE = Rule(
     name="uncorrected-memory-errors",
     summary="a GPU has had memory errors that ECC could not correct",
     severity=Severity.FAIL,
+    shown_by="`nvidia-smi -q -d ECC` counts uncorrectable errors, `dmesg | grep Xid` shows 48, 63, 64, 94 or 95",
     remedy="take the GPU out of service: `nvidia-smi -r -i INDEX` resets it; replace it if the count rises again",
     explains=(
         "DDP401",

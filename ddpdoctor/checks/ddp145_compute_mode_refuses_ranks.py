@@ -17,6 +17,7 @@ RULE = Rule(
     name="compute-mode-refuses-ranks",
     summary="a GPU's compute mode rejects processes",
     severity=Severity.FAIL,
+    shown_by="`nvidia-smi -q -d COMPUTE` shows Exclusive_Process or Prohibited, or another process is on the GPU",
     remedy="set the default mode as root: `nvidia-smi -c 0`",
     explains=("DDP401",),
     background=True,

@@ -12,6 +12,7 @@ RULE = Rule(
     name="locked-memory-limited",
     summary="the locked-memory limit (memlock) is too low for RDMA",
     severity=Severity.WARN,
+    shown_by="`ulimit -l` in the job's own shell is not unlimited",
     remedy="start the container with `--ulimit memlock=-1`, or set `* - memlock unlimited` in /etc/security/limits.conf and"
     " `LimitMEMLOCK=infinity` for the service that starts jobs",
     explains=(

@@ -12,6 +12,7 @@ RULE = Rule(
     name="master-addr-unresolvable",
     summary="MASTER_ADDR cannot be resolved, or resolves differently on some ranks",
     severity=Severity.FAIL,
+    shown_by="`getent hosts $MASTER_ADDR` fails, or answers differently, on some node",
     remedy="correct MASTER_ADDR (`getent hosts NAME` must answer on every node), or set it to an IP address",
     explains=("DDP203", "DDP204", "DDP205", "DDP229", "DDP401", "DDP408", "DDP418"),
     errors=(

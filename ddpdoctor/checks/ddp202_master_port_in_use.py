@@ -13,6 +13,7 @@ RULE = Rule(
     name="master-port-in-use",
     summary="MASTER_PORT is in use by another process",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor port PORT` on the master names the process that holds the port",
     remedy="stop that process, or export another MASTER_PORT: `ddpdoctor port` prints a free one",
     explains=(
         "DDP203",

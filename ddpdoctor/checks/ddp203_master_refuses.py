@@ -11,6 +11,7 @@ RULE = Rule(
     name="master-refuses",
     summary="the host of MASTER_ADDR answers, but nothing listens on MASTER_PORT",
     severity=Severity.FAIL,
+    shown_by="the master's host answers a ping, and nothing listens on the port: `ddpdoctor net` on all nodes",
     remedy="check that MASTER_ADDR is the node of rank 0, that rank 0 was started, and that no firewall rejects the port"
     " (`ddpdoctor port PORT` on that host)",
     explains=("DDP204", "DDP205", "DDP401"),

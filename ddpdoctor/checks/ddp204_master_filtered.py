@@ -11,6 +11,7 @@ RULE = Rule(
     name="master-filtered",
     summary="MASTER_ADDR does not answer on MASTER_PORT",
     severity=Severity.FAIL,
+    shown_by="connections to the master neither succeed nor are refused: `ddpdoctor net` on all nodes",
     remedy="check that the host is up and MASTER_ADDR is correct, that there is a route to it (`ip route get ADDR`), "
     "and that no firewall drops the port",
     explains=("DDP205", "DDP401"),

@@ -27,6 +27,8 @@ RULE = Rule(
     name="rank-never-joined",
     summary="ranks of the launch did not join the rendezvous",
     severity=Severity.WARN,
+    shown_by="fewer processes reached the rendezvous than the world size: the log of each node shows which did "
+    "not start",
     remedy="check the hosts and logs of these ranks: the process was not started, died before it joined, or cannot "
     "reach MASTER_ADDR",
     errors=(

@@ -10,6 +10,7 @@ RULE = Rule(
     name="duplicate-rank",
     summary="several processes claim the same rank",
     severity=Severity.FAIL,
+    shown_by="two processes print the same RANK: compare node ranks and `echo $RANK $LOCAL_RANK` of all tasks",
     remedy="give each process its own RANK; under torchrun each node its own --node-rank, and do not set RANK yourself",
     explains=(
         "DDP205",

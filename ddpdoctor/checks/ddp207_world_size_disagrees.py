@@ -11,6 +11,7 @@ RULE = Rule(
     name="world-size-disagrees",
     summary="ranks of one job have different world sizes",
     severity=Severity.FAIL,
+    shown_by="ranks print different WORLD_SIZE values: `ddpdoctor env` under the same launcher",
     remedy="give every process the same WORLD_SIZE; under torchrun every node the same --nnodes and --nproc-per-node",
     explains=("DDP205", "DDP208"),
 )

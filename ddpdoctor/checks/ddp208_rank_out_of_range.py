@@ -11,6 +11,7 @@ RULE = Rule(
     name="rank-out-of-range",
     summary="RANK is not below WORLD_SIZE, or LOCAL_RANK not below LOCAL_WORLD_SIZE",
     severity=Severity.FAIL,
+    shown_by="RANK or LOCAL_RANK is as large as its world size: `ddpdoctor env` under the same launcher",
     remedy="count ranks from 0 to WORLD_SIZE - 1, and local ranks from 0 on each node",
     explains=("DDP205",),
 )

@@ -16,6 +16,7 @@ RULE = Rule(
     name="hostname-resolves-to-loopback",
     summary="the host name resolves to 127.x, which gloo advertises to its peers",
     severity=Severity.FAIL,
+    shown_by="`getent hosts $(hostname)` answers 127.x on a node",
     remedy="list the host's real address before 127.x for its name in /etc/hosts, or export GLOO_SOCKET_IFNAME=INTERFACE",
     explains=("DDP212", "DDP214"),
 )

@@ -13,6 +13,7 @@ RULE = Rule(
     name="socket-ifname-matches-nothing",
     summary="GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME matches no interface that is up",
     severity=Severity.FAIL,
+    shown_by="`ip -br link` lists no interface of the name in GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME that is up",
     remedy="name an interface that exists and is up on that host (`ip -br addr`); if names differ between hosts, set "
     "the variable per host",
     explains=(

@@ -13,6 +13,7 @@ RULE = Rule(
     name="socket-ifname-wrong-syntax",
     summary="GLOO_SOCKET_IFNAME contains a prefix, `=` or `^`, which only NCCL understands",
     severity=Severity.FAIL,
+    shown_by="GLOO_SOCKET_IFNAME contains `=`, `^` or a prefix such as `eth`",
     remedy="give gloo exact names, separated by commas: `export GLOO_SOCKET_IFNAME=eth0`",
     explains=("DDP212", "DDP214"),
 )

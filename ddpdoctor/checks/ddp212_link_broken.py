@@ -12,6 +12,7 @@ RULE = Rule(
     name="link-broken",
     summary="a node cannot reach another one",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor net` shows one link between two nodes that carries nothing, and others that work",
     remedy="check routes and firewalls between the two (`ip route get ADDRESS` on one, `iptables -nvL` on the other), "
     "or exclude one of them",
     explains=(

@@ -17,6 +17,7 @@ RULE = Rule(
     name="link-slow",
     summary="a node or link has a fraction of the job's median bandwidth, or many times its latency",
     severity=Severity.WARN,
+    shown_by="`ddpdoctor net` shows one link or node with a fraction of the other links' bandwidth",
     remedy="check the link's negotiated speed (`ethtool INTERFACE`), its errors (`ethtool -S`), and what else uses it; "
     "exclude the node until it is repaired",
 )

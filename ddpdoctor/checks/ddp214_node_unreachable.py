@@ -11,6 +11,7 @@ RULE = Rule(
     name="node-unreachable",
     summary="every link of a node is broken",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor net` shows no working link of one node",
     remedy="exclude the node (`srun --exclude NODE`) and check its interface, cable, routes and firewall",
     explains=("DDP212",),
 )

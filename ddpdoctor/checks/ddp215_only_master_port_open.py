@@ -11,6 +11,7 @@ RULE = Rule(
     name="only-master-port-open",
     summary="a firewall allows MASTER_PORT but blocks the other ports",
     severity=Severity.FAIL,
+    shown_by="the rendezvous works and every further connection fails: `ddpdoctor net` on all nodes",
     remedy="open all TCP ports between the nodes of a job: gloo and NCCL listen on ports that the kernel chooses"
     " (`sysctl net.ipv4.ip_local_port_range` prints the range; narrow it and open that)",
     explains=("DDP212", "DDP214"),

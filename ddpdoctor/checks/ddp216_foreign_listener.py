@@ -11,6 +11,7 @@ RULE = Rule(
     name="foreign-listener",
     summary="another service listens on MASTER_PORT",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor port PORT` on the master names a program that is no part of the job",
     remedy="choose another MASTER_PORT, or stop the service: `ddpdoctor port PORT` on that host shows it",
     explains=("DDP205",),
 )

@@ -11,6 +11,7 @@ RULE = Rule(
     name="launcher-variables-disagree",
     summary="two launchers give one process different ranks or world sizes",
     severity=Severity.FAIL,
+    shown_by="one process has the variables of two launchers with different values: `ddpdoctor env` in the job",
     remedy="use one launcher: `srun --ntasks-per-node=1 torchrun ...`, or srun with one task per GPU and no torchrun",
     explains=("DDP205", "DDP206"),
 )

@@ -12,6 +12,7 @@ RULE = Rule(
     name="independent-jobs",
     summary="each task runs a job of its own instead of one common job",
     severity=Severity.FAIL,
+    shown_by="every process prints rank 0 and world size 1",
     remedy="give every torchrun the same --rdzv-endpoint and --nnodes (not --standalone), or set RANK and WORLD_SIZE from the"
     " launcher's variables",
 )

@@ -12,6 +12,7 @@ RULE = Rule(
     name="master-port-ephemeral",
     summary="an outgoing connection can take MASTER_PORT at any time",
     severity=Severity.WARN,
+    shown_by="MASTER_PORT is within /proc/sys/net/ipv4/ip_local_port_range, and the start fails only sometimes",
     remedy="choose a MASTER_PORT below the range, such as 29500, or reserve it: `sysctl net.ipv4.ip_local_reserved_ports=PORT`",
 )
 

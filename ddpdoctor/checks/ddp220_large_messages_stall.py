@@ -11,6 +11,7 @@ RULE = Rule(
     name="large-messages-stall",
     summary="small messages pass, but messages of 64 KiB stall",
     severity=Severity.FAIL,
+    shown_by="small all_reduces work and large ones hang: `ddpdoctor net` shows where messages stop; often the MTU",
     remedy="compare the MTU along the path (`ip link`, `tracepath ADDRESS`), lower it on the interface, or set"
     " `sysctl net.ipv4.tcp_mtu_probing=1`",
 )

@@ -12,6 +12,7 @@ RULE = Rule(
     name="collective-result-wrong",
     summary="a collective returns wrong values",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor net` or `ddpdoctor smoke` computes a known sum and gets another one",
     remedy="do not train on these ranks: run the same benchmark on each pair of hosts to find the one that corrupts "
     "data, test its memory, GPU and network card, and look for code that replaces torch.distributed's functions",
 )

@@ -13,6 +13,7 @@ RULE = Rule(
     name="master-addr-is-loopback",
     summary="MASTER_ADDR is loopback, so each node connects to itself",
     severity=Severity.FAIL,
+    shown_by="MASTER_ADDR is localhost or 127.x in a job of several nodes",
     remedy="set MASTER_ADDR to the name or address of rank 0's node, as the other nodes know it",
     explains=("DDP203", "DDP205"),
 )

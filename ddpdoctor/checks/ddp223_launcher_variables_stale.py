@@ -11,6 +11,7 @@ RULE = Rule(
     name="launcher-variables-stale",
     summary="an interactive shell holds the variables of a rank, and no other rank exists",
     severity=Severity.WARN,
+    shown_by="RANK and WORLD_SIZE are set in an interactive shell without a launcher",
     remedy="run `unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT`; under Slurm, leave the "
     "shell of the step; if you start the ranks by hand, start the others within the deadline",
     explains=("DDP205", "DDP414"),

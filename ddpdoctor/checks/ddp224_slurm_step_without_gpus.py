@@ -12,6 +12,7 @@ RULE = Rule(
     name="slurm-step-without-gpus",
     summary="srun gave the step no GPU on a host that has some",
     severity=Severity.FAIL,
+    shown_by="`srun nvidia-smi -L` in the same step shows no GPU",
     remedy="request them in the step: `srun --gpus-per-node=8 ...`, and in the job: `#SBATCH --gpus-per-node=8`",
     explains=("DDP125", "DDP126"),
 )

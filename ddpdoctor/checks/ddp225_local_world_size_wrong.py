@@ -16,6 +16,7 @@ RULE = Rule(
     name="local-world-size-wrong",
     summary="LOCAL_WORLD_SIZE is not the number of ranks on the node",
     severity=Severity.WARN,
+    shown_by="LOCAL_WORLD_SIZE differs from the number of processes on the node",
     remedy="set LOCAL_WORLD_SIZE on each node to the number of its own ranks, or let torchrun set it",
 )
 # whose LOCAL_WORLD_SIZE can be set by hand; Open MPI counts, Slurm states an upper bound

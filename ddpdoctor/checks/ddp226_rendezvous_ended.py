@@ -14,6 +14,7 @@ RULE = Rule(
     name="rendezvous-ended",
     summary="the rendezvous of torchrun's agents ended while the job ran",
     severity=Severity.FAIL,
+    shown_by="the ranks ran before, and the agents' last lines name RendezvousClosedError or RendezvousConnectionError",
     remedy="look at the node that hosts the rendezvous (the host of --rdzv-endpoint) and at the rank that failed first; "
     "start all "
     "agents of a restarted job anew with another --rdzv-id, and close none by hand while others restart",

@@ -14,6 +14,7 @@ RULE = Rule(
     name="gloo-cannot-connect",
     summary="gloo could not connect ranks after the rendezvous",
     severity=Severity.FAIL,
+    shown_by="the rendezvous worked, and the address behind `remote=` is not reachable from the rank: `ddpdoctor net`",
     remedy="let each host's own name resolve to the address that the others reach (`getent hosts $(hostname)`, not "
     "127.0.1.1), or "
     "export GLOO_SOCKET_IFNAME=INTERFACE on every host; open the ephemeral ports between the hosts (`ddpdoctor net` tries them)",

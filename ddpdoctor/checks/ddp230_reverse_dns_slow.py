@@ -13,6 +13,7 @@ RULE = Rule(
     name="reverse-dns-slow",
     summary="the host of the store cannot look up the names of its clients, which takes seconds for each",
     severity=Severity.INFO,
+    shown_by="`getent hosts ADDRESS` on the store's host takes seconds for the address of a client",
     remedy="give the nodes' addresses names (/etc/hosts or reverse DNS), or ignore it: only the start is slower",
     errors=(
         ErrorPattern(

@@ -13,6 +13,7 @@ RULE = Rule(
     name="rendezvous-overwritten",
     summary="the ranks look for each other at an address that is not the one that their launcher serves",
     severity=Severity.FAIL,
+    shown_by="the program itself assigns MASTER_ADDR or MASTER_PORT: `grep -n MASTER_ *.py`",
     remedy="take the line out: the launcher sets MASTER_ADDR and MASTER_PORT. To run without a launcher too, write "
     '`os.environ.setdefault("MASTER_PORT", "29500")`',
     explains=("DDP203", "DDP204", "DDP205", "DDP307", "DDP401"),

@@ -19,6 +19,7 @@ RULE = Rule(
     name="collective-mismatch",
     summary="ranks called different collectives where all must call the same",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor hang` or `diagnose` on the dumps shows different operations at one position",
     remedy="make every rank of the group call the same collective at this point; take it out of the branch that differs",
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
     errors=(

@@ -15,6 +15,7 @@ RULE = Rule(
     name="collective-dtype-mismatch",
     summary="ranks gave one collective tensors of different dtypes",
     severity=Severity.FAIL,
+    shown_by="the dumps show one operation with different dtypes",
     remedy="cast to one dtype on every rank before the call; results of this call are wrong on all ranks",
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
 )

@@ -15,6 +15,7 @@ RULE = Rule(
     name="collective-argument-mismatch",
     summary="ranks called one collective with different reduce operations or roots",
     severity=Severity.FAIL,
+    shown_by="the dumps show one operation with different roots or reduce operations",
     remedy="pass the same `op`, `src` or `dst` on every rank: a root is the same global rank for all, not `rank`",
     explains=("DDP301", "DDP305", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
 )

@@ -21,6 +21,7 @@ RULE = Rule(
     name="rank-left-early",
     summary="a rank finished its loop or its program while others still needed it",
     severity=Severity.FAIL,
+    shown_by="one rank has exit code 0 or is past the loop that the others are in: `ddpdoctor hang`",
     remedy="give every rank the same number of batches (DistributedSampler with drop_last), or train under "
     "`with Join([model]):`; let all ranks decide together when to stop (all_reduce the decision)",
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),

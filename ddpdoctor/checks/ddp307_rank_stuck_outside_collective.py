@@ -31,6 +31,7 @@ RULE = Rule(
     name="rank-stuck-outside-collective",
     summary="a rank does something of its own and does not come to the collective that its peers wait in",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor hang` shows one rank in the user's own code while the others wait in a collective",
     remedy="let every rank come to the collective: look at the line that this rank is in",
     explains=("DDP314", "DDP408"),
 )

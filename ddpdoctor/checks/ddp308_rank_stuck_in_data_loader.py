@@ -16,6 +16,7 @@ RULE = Rule(
     name="rank-stuck-in-data-loader",
     summary="a rank gets no batch from its data loader while its peers wait for it in a collective",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor hang` shows one rank in `next(loader)` while the others wait in a collective",
     remedy="look at the worker's line; give the DataLoader a `timeout=` so that it says so itself, and see whether the storage "
     "of that host answers",
     explains=("DDP314", "DDP408"),

@@ -16,6 +16,7 @@ RULE = Rule(
     name="rank-waits-for-a-human",
     summary="a rank waits in a debugger or for input while its peers wait for it in a collective",
     severity=Severity.FAIL,
+    shown_by="one rank prints `(Pdb)` or waits in input(): `ddpdoctor hang`",
     remedy="take the breakpoint() or input() out; to debug one rank, `torch.distributed.breakpoint(rank)` holds the others too",
     explains=("DDP314", "DDP401", "DDP408"),
 )

@@ -13,6 +13,7 @@ RULE = Rule(
     name="rank-stopped",
     summary="the process of a rank is stopped, by SIGSTOP or by a tracer, while its peers wait for it",
     severity=Severity.FAIL,
+    shown_by="`ps -o pid,stat` shows T or t for the process of one rank",
     remedy="let it go on with `kill -CONT PID`; job schedulers and container runtimes stop processes, and so does Ctrl-Z",
     explains=("DDP314", "DDP408"),
 )

@@ -13,6 +13,7 @@ RULE = Rule(
     name="rank-holds-the-gil",
     summary="a C function of one rank never gives the GIL back, so that no other thread of it can run, while its peers wait",
     severity=Severity.FAIL,
+    shown_by="py-spy shows one thread in a C function that holds the GIL: `ddpdoctor hang`",
     remedy="release the GIL around the C call (`Py_BEGIN_ALLOW_THREADS`, pybind11's `call_guard<gil_scoped_release>`, "
     "`ctypes.CDLL` instead of `PyDLL`)",
     explains=("DDP314", "DDP408"),

@@ -17,6 +17,7 @@ RULE = Rule(
     name="group-order-deadlock",
     summary="ranks use process groups in different orders and wait for each other",
     severity=Severity.FAIL,
+    shown_by="ranks wait for each other in different process groups: `ddpdoctor diagnose` on the dumps of all ranks",
     remedy="make the calls of the groups in one order on all ranks",
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
 )

@@ -14,6 +14,7 @@ RULE = Rule(
     name="p2p-unmatched",
     summary="a send or a receive waits for a partner that does not come",
     severity=Severity.FAIL,
+    shown_by="a send or receive is open whose partner is in another call: `ddpdoctor hang`",
     remedy="make the partner's call on the rank that is named, in the same order and for the same group",
     explains=("DDP305", "DDP307", "DDP314", "DDP316", "DDP318", "DDP408"),
 )

@@ -16,6 +16,7 @@ RULE = Rule(
     name="all-ranks-in-one-collective",
     summary="nobody is missing and nothing moves: the network or the devices are stuck",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor hang` shows every rank in the same collective; NCCL_P2P_DISABLE=1 or another interface helps",
     remedy="look below the job: `ddpdoctor net` measures the links between these hosts; then the GPUs (`nvidia-smi`, Xid in "
     "the kernel log). If the call has a root (broadcast, reduce), see that src or dst is the same on every rank",
     explains=("DDP408",),

@@ -17,6 +17,7 @@ RULE = Rule(
     name="new-group-by-some",
     summary="some ranks called new_group and others did not",
     severity=Severity.FAIL,
+    shown_by="some ranks wait in new_group and others are past it: `ddpdoctor hang`",
     remedy="call new_group on every rank of the job, in the same order, the ranks outside of the new group included",
     explains=("DDP301", "DDP305", "DDP306", "DDP307", "DDP314", "DDP318", "DDP408"),
 )

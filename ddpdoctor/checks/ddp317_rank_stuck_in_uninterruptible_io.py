@@ -13,6 +13,7 @@ RULE = Rule(
     name="rank-stuck-in-uninterruptible-io",
     summary="a rank is in uninterruptible IO (state D), as on a network file system that is gone, while its peers wait for it",
     severity=Severity.FAIL,
+    shown_by="`ps -o pid,stat,wchan` shows D for the process of one rank",
     remedy="see whether the file system answers on that host (`ls PATH`, `dmesg`); SIGKILL does not end such a process",
     explains=("DDP314", "DDP408"),
 )

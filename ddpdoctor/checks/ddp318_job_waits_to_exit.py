@@ -17,6 +17,7 @@ RULE = Rule(
     name="job-waits-to-exit",
     summary="a rank has nothing left to do but its process does not end",
     severity=Severity.FAIL,
+    shown_by="the last line of the program has run, and threads or children still live: `ddpdoctor hang`",
     remedy="end what keeps it alive (`thread.join(timeout)`, `daemon=True`, `executor.shutdown(cancel_futures=True)`); after a "
     "failed collective leave with `os._exit` instead of waiting for the process group",
     explains=("DDP408",),

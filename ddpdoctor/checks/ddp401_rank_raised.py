@@ -15,6 +15,8 @@ RULE = Rule(
     name="rank-raised",
     summary="a rank raised an exception, and its peers lost it",
     severity=Severity.FAIL,
+    shown_by="one rank's log has a traceback of its own that is older than its peers' connection errors: "
+    "`ddpdoctor diagnose` on all logs",
     remedy="fix the error at this line; what the other ranks print about closed connections and timeouts comes from it",
     explains=(
         "DDP205",

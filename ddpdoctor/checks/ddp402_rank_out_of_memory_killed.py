@@ -12,6 +12,7 @@ RULE = Rule(
     name="rank-out-of-memory-killed",
     summary="the kernel killed a rank because memory ran out",
     severity=Severity.FAIL,
+    shown_by="`dmesg | grep -i oom` or the cgroup's memory.events counts a kill at that time",
     remedy="ask for more memory for each node, or need less: fewer or smaller DataLoader workers (each holds a copy of what "
     "the data set keeps in Python lists), a smaller prefetch_factor, data that is mapped instead of loaded",
     explains=(

@@ -28,6 +28,7 @@ RULE = Rule(
     name="rank-killed-by-signal",
     summary="a signal ended a rank, and its peers lost it",
     severity=Severity.FAIL,
+    shown_by="the launcher shows exitcode -N of one rank, and the kernel log shows no kill for memory",
     remedy="find out who sent the signal: the scheduler, the kernel, a person",
     explains=(
         "DDP205",

@@ -18,6 +18,7 @@ RULE = Rule(
     name="unused-parameters",
     summary="parameters took no part in the loss, and DDP waited for their gradients",
     severity=Severity.FAIL,
+    shown_by="the message lists parameters without a gradient; find_unused_parameters=True makes it go away",
     remedy="let every parameter take part in every loss, or freeze it before wrapping; where it depends on the data, wrap with "
     "find_unused_parameters=True. TORCH_DISTRIBUTED_DEBUG=INFO adds the names",
     explains=("DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),

@@ -13,6 +13,7 @@ RULE = Rule(
     name="parameter-marked-ready-twice",
     summary="a parameter's gradient was ready twice in one step",
     severity=Severity.FAIL,
+    shown_by="the message says `marked ready`; a parameter or a re-entrant checkpoint is used twice in one step",
     remedy="use checkpoint(..., use_reentrant=False); with find_unused_parameters=True return tensors, dicts, tuples or "
     "dataclasses from forward, since DDP cannot look into other objects; do not use a parameter outside of forward",
     explains=("DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),

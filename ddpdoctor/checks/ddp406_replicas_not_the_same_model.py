@@ -14,6 +14,7 @@ RULE = Rule(
     name="replicas-not-the-same-model",
     summary="ranks wrapped models that are not the same",
     severity=Severity.FAIL,
+    shown_by="the message names parameters whose sizes differ; print the number of parameters on each rank",
     remedy="build the model from the same code and configuration on every rank: no layer that depends on the rank, on local data "
     "(the number of classes found in local files) or on the order of a set",
     explains=("DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),

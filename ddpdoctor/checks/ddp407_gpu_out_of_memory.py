@@ -13,6 +13,7 @@ RULE = Rule(
     name="gpu-out-of-memory",
     summary="a GPU ran out of memory on some ranks",
     severity=Severity.FAIL,
+    shown_by="the rank's own text says `out of memory` of the GPU; `nvidia-smi` shows who uses it",
     remedy="use a smaller batch or activation checkpointing. Where one rank alone ran out: other processes on its GPU "
     "(`nvidia-smi`), tensors that all ranks load to cuda:0 (torch.load without map_location), longer samples on that rank",
     explains=(

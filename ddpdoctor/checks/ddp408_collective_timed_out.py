@@ -31,6 +31,8 @@ RULE = Rule(
     name="collective-timed-out",
     summary="ranks waited in a collective until its timeout ran out, and the evidence does not tell for whom",
     severity=Severity.FAIL,
+    shown_by="only timeouts are in the logs: dumps, `ddpdoctor watch` or the logs of all ranks show the rank "
+    "that did not come",
     remedy="run it again under `ddpdoctor watch --stall-after 60`, which looks at every rank while it hangs",
 )
 

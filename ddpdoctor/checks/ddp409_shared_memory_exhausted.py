@@ -14,6 +14,7 @@ RULE = Rule(
     name="shared-memory-exhausted",
     summary="shared memory (/dev/shm) was full, through which DataLoader workers and NCCL hand over data",
     severity=Severity.FAIL,
+    shown_by="`df /dev/shm` in the container shows it full or 64 MB large",
     remedy="give the container a larger one (`docker run --shm-size=16g`, or `--ipc=host`; in Kubernetes an emptyDir of medium "
     "Memory at /dev/shm), or use fewer workers and a smaller prefetch_factor",
     explains=(

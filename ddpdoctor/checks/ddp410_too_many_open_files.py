@@ -14,6 +14,7 @@ RULE = Rule(
     name="too-many-open-files",
     summary="a rank had no file descriptor left",
     severity=Severity.FAIL,
+    shown_by="`ulimit -n` is low, or `ls /proc/PID/fd | wc -l` is close to it",
     remedy="raise the limit (`ulimit -n 65536` before the launcher; LimitNOFILE for services), close files, or let workers share "
     "tensors by name: torch.multiprocessing.set_sharing_strategy('file_system')",
     explains=("DDP306", "DDP307", "DDP308", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),

@@ -16,6 +16,7 @@ RULE = Rule(
     name="detail-debug-crashes-gloo",
     summary="TORCH_DISTRIBUTED_DEBUG=DETAIL crashes DistributedDataParallel on gloo",
     severity=Severity.FAIL,
+    shown_by="TORCH_DISTRIBUTED_DEBUG=DETAIL is set, and the backend is gloo",
     remedy="export TORCH_DISTRIBUTED_DEBUG=INFO, which names parameters too, or unset it",
     explains=("DDP191", "DDP403"),
 )

@@ -12,6 +12,7 @@ RULE = Rule(
     name="static-graph-changed",
     summary="a model wrapped with static_graph=True changed its graph",
     severity=Severity.FAIL,
+    shown_by="the model is wrapped with static_graph=True, and the message says that the graph changed",
     remedy="leave static_graph out, and use find_unused_parameters=True where the parameters used depend on the data; or use the "
     "same ones in every step",
     explains=("DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP404", "DDP408", "DDP418"),

@@ -13,6 +13,7 @@ RULE = Rule(
     name="backend-not-built",
     summary="the job asked for a backend that this build of torch does not have",
     severity=Severity.FAIL,
+    shown_by="the message names the backend; `python -c 'import torch.distributed as d; print(d.is_nccl_available())'`",
     remedy="install the build of torch for your GPUs (a wheel without `+cpu`), or ask for gloo: init_process_group('gloo')",
     explains=("DDP318", "DDP401", "DDP408"),
     errors=(

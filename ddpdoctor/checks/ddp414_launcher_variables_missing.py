@@ -13,6 +13,8 @@ RULE = Rule(
     name="launcher-variables-missing",
     summary="RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are set in part",
     severity=Severity.FAIL,
+    shown_by="the message names the variable or argument; the program was started without torchrun, or for "
+    "another launcher",
     remedy="start the job with `torchrun --nproc-per-node N SCRIPT`, which sets all four; `unset RANK WORLD_SIZE` to run alone",
     explains=("DDP318", "DDP401", "DDP408"),
     errors=(

@@ -17,6 +17,8 @@ RULE = Rule(
     name="duplicate-gpu",
     summary="two ranks would use one GPU",
     severity=Severity.FAIL,
+    shown_by="NCCL's line names both ranks and one bus address; torch.cuda.set_device is missing or "
+    "CUDA_VISIBLE_DEVICES is shared",
     remedy='call `torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))`, and give each rank all GPUs or one of its own',
     explains=("DDP307", "DDP318", "DDP401", "DDP408", "DDP418"),
     errors=(

@@ -13,6 +13,7 @@ RULE = Rule(
     name="parameter-exchange-failed",
     summary="the exchange of parameter counts failed; the models need not differ",
     severity=Severity.FAIL,
+    shown_by="the inconsistent number of parameters is 0 or absurdly large: the exchange itself failed",
     remedy="do not look for a difference between the models: look at the launch (two ranks on one GPU, a wrong number of "
     "processes, ranks that disagree about WORLD_SIZE) and at the other ranks' first error; `ddpdoctor net` tries the links",
     explains=("DDP307", "DDP318", "DDP401", "DDP406", "DDP408", "DDP418"),

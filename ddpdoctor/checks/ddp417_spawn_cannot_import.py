@@ -13,6 +13,7 @@ RULE = Rule(
     name="spawn-cannot-import",
     summary="spawned processes cannot import the function that they are to run",
     severity=Severity.FAIL,
+    shown_by="the message names the function or class; it is local, a lambda, or the `__main__` guard is missing",
     remedy="put the function at the top level of a .py file and start it under `if __name__ == '__main__':`; in a notebook write "
     "it to a file first; or start the job with torchrun, which imports nothing",
     explains=("DDP318", "DDP401", "DDP403"),

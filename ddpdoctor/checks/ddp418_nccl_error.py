@@ -15,6 +15,7 @@ RULE = Rule(
     name="nccl-error",
     summary="NCCL failed: the network, a device or its set-up",
     severity=Severity.FAIL,
+    shown_by="a line `NCCL WARN` above the error names the call, the address and the reason: NCCL_DEBUG=WARN prints it",
     remedy="run it again with NCCL_DEBUG=WARN: the line before the error tells the call that failed, and on which host",
     explains=("DDP318", "DDP408"),
     errors=(

@@ -13,6 +13,7 @@ RULE = Rule(
     name="launcher-hung-up",
     summary="the launcher received SIGHUP: the terminal or the ssh connection was closed",
     severity=Severity.WARN,
+    shown_by="the launcher's line names SIGHUP or signal 1",
     remedy="start it inside tmux or screen, with `setsid`, or under a scheduler; nohup does not help, since torchrun "
     "handles SIGHUP "
     "itself",

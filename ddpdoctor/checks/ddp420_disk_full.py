@@ -13,6 +13,7 @@ RULE = Rule(
     name="disk-full",
     summary="a file system was full or a quota used up when a rank wrote to it",
     severity=Severity.FAIL,
+    shown_by="`df -h` and `quota` for the path of the message",
     remedy="free space there (`df -h PATH`, `df -i PATH`, `quota -s`), keep fewer checkpoints, or write to another file "
     "system; what "
     "was written last is not complete",

@@ -13,6 +13,7 @@ RULE = Rule(
     name="process-group-not-initialised",
     summary="torch.distributed was used before init_process_group",
     severity=Severity.FAIL,
+    shown_by="the line is above init_process_group, or the program was started as plain `python`",
     remedy="start the script with `torchrun --nproc-per-node N SCRIPT` (N=1 for one process) and call init_process_group "
     "first; to run "
     "it as one plain process use BatchNorm in place of SyncBatchNorm, and guard collectives with `dist.is_initialized()`",

@@ -16,6 +16,7 @@ RULE = Rule(
     name="path-race",
     summary="several ranks create, rename or delete one path at the same time",
     severity=Severity.FAIL,
+    shown_by="the path of the message is the same on several ranks, and only some of them fail",
     remedy="let one rank do it (`if dist.get_rank() == 0:`, one on each node where the path is local) and the others wait at a "
     "barrier; or make it harmless: os.makedirs(path, exist_ok=True), a name for each rank, shutil.rmtree(path, "
     "ignore_errors=True)",

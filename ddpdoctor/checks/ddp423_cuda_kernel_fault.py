@@ -12,6 +12,7 @@ RULE = Rule(
     name="cuda-kernel-fault",
     summary="a kernel on a GPU failed: an illegal access, or an assertion",
     severity=Severity.FAIL,
+    shown_by="one rank printed it first: run with CUDA_LAUNCH_BLOCKING=1, the other ranks only follow",
     remedy="run it again with CUDA_LAUNCH_BLOCKING=1, which gives the Python line of the kernel that failed, or under "
     "`compute-sanitizer`; most often an index is out of range (labels, token ids, an embedding that is too small)",
     explains=("DDP401", "DDP403", "DDP407", "DDP408", "DDP418"),

@@ -13,6 +13,7 @@ RULE = Rule(
     name="compile-cache-race",
     summary="a file in the cache of torch.compile or Triton was missing or stale: ranks share the directory",
     severity=Severity.FAIL,
+    shown_by="the path of the message is below a torchinductor or Triton cache that several ranks or jobs share",
     remedy="give each rank a cache of its own on a local disk before torch is imported: "
     "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$LOCAL_RANK "
     "and TRITON_CACHE_DIR=/tmp/triton-$LOCAL_RANK; delete the cache that is there",

@@ -14,6 +14,7 @@ RULE = Rule(
     name="worker-died-without-a-word",
     summary="a worker went away, and its launcher does not know why",
     severity=Severity.WARN,
+    shown_by="the launcher has only lost the worker: the kernel log, the cgroup or the node's events say why",
     remedy="look at the kernel log of its node (`dmesg -T | grep -iE 'oom|killed|segfault|xid'`), at the memory.events of "
     "its cgroup, at "
     "the events of its pod or node (`kubectl describe`), and at the worker's own stderr (for Ray /tmp/ray/session_latest/logs)",

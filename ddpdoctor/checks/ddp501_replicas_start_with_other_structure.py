@@ -14,6 +14,7 @@ RULE = Rule(
     name="replicas-start-with-other-structure",
     summary="models differ between ranks in names, order, dtype, shape, frozen set or buffers",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor verify-sync` before the first step names the parameter that only some ranks have",
     remedy="build the model with the same code on every rank (no iteration over sets, no branch on the rank); freeze "
     "and cast parameters before wrapping",
     explains=("DDP502", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508", "DDP509"),

@@ -13,6 +13,7 @@ RULE = Rule(
     name="weights-differ",
     summary="replicas no longer hold the same weights",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor verify-sync` finds equal weights at first and different ones later",
     remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the step and the cause",
     about_step=True,
 )

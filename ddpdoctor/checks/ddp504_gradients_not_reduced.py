@@ -13,6 +13,7 @@ RULE = Rule(
     name="gradients-not-reduced",
     summary="gradients reach the optimizer without being averaged across ranks",
     severity=Severity.FAIL,
+    shown_by="gradients of the ranks differ after backward: `ddpdoctor verify-sync`",
     remedy="build the model completely, then wrap it; call the wrapper for every forward; run one backward per forward",
     explains=("DDP503", "DDP507", "DDP509"),
     about_step=True,

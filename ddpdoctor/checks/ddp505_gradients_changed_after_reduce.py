@@ -14,6 +14,7 @@ RULE = Rule(
     name="gradients-changed-after-reduce",
     summary="averaged gradients were changed on some ranks before the step",
     severity=Severity.FAIL,
+    shown_by="gradients are equal after backward and differ at the step: `ddpdoctor verify-sync`",
     remedy="treat the gradients the same way on every rank: clip, mask and add noise based on the reduced gradient and "
     "a shared seed",
     explains=("DDP503", "DDP507", "DDP509"),

@@ -15,6 +15,7 @@ RULE = Rule(
     name="optimizer-settings-differ",
     summary="ranks step with different optimizer settings",
     severity=Severity.FAIL,
+    shown_by="optimizer.param_groups differ between ranks: `ddpdoctor verify-sync`",
     remedy="configure the optimizer and its schedule with the same values on every rank; step the scheduler on all "
     "ranks, from a reduced metric",
     explains=("DDP503", "DDP507", "DDP509"),

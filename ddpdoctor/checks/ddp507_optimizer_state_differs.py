@@ -22,6 +22,7 @@ RULE = Rule(
     name="optimizer-state-differs",
     summary="replicas hold different optimizer state",
     severity=Severity.FAIL,
+    shown_by="weights agree and the optimizer's state does not: `ddpdoctor verify-sync`",
     remedy="load the optimizer's state dict on every rank, or save and load it through one function that all "
     "ranks call",
     explains=("DDP503",),

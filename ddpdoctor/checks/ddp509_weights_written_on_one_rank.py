@@ -13,6 +13,7 @@ RULE = Rule(
     name="weights-written-on-one-rank",
     summary="weights were written on some ranks only, outside the optimizer",
     severity=Severity.FAIL,
+    shown_by="weights change on some ranks between two steps: `ddpdoctor verify-sync` names the line",
     remedy="make the same change on every rank, or make it on one rank and broadcast the result",
     explains=("DDP503", "DDP507", "DDP508"),
     about_step=True,

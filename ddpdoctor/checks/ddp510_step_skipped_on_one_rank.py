@@ -17,6 +17,7 @@ RULE = Rule(
     name="step-skipped-on-one-rank",
     summary="a rank skipped a step that its peers made",
     severity=Severity.FAIL,
+    shown_by="the number of optimizer steps differs between ranks: `ddpdoctor verify-sync`",
     remedy="decide on all ranks together: all_reduce the reason to skip (a NaN, a caught error, an empty batch) "
     "and skip everywhere or nowhere",
     explains=("DDP503", "DDP507", "DDP509", "DDP504", "DDP505", "DDP508", "DDP506"),

@@ -13,6 +13,7 @@ RULE = Rule(
     name="same-data-on-every-rank",
     summary="all ranks train on the same samples",
     severity=Severity.FAIL,
+    shown_by="the fingerprints of the batches are equal on all ranks: `ddpdoctor verify-sync`",
     remedy="give each rank its own shard: DataLoader(..., sampler=DistributedSampler(dataset))",
     explains=("DDP513", "DDP516"),
 )

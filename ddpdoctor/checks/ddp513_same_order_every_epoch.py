@@ -13,6 +13,7 @@ RULE = Rule(
     name="same-order-every-epoch",
     summary="two epochs use the same shuffled order",
     severity=Severity.FAIL,
+    shown_by="the order of the samples is the same in two epochs: `ddpdoctor verify-sync`",
     remedy="call sampler.set_epoch(epoch) at the start of each epoch",
 )
 

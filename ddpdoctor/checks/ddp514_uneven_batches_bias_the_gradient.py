@@ -15,6 +15,7 @@ RULE = Rule(
     name="uneven-batches-bias-the-gradient",
     summary="ranks train on batches of different sizes at the same step",
     severity=Severity.FAIL,
+    shown_by="batch sizes differ between ranks at one step: `ddpdoctor verify-sync`",
     remedy="use drop_last=True or a DistributedSampler that pads, or weight the loss: loss.sum() * world_size / "
     "samples of all ranks",
 )

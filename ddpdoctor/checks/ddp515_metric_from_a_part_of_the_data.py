@@ -14,6 +14,7 @@ RULE = Rule(
     name="metric-from-a-part-of-the-data",
     summary="ranks evaluate different data and never combine their results",
     severity=Severity.WARN,
+    shown_by="ranks print different metrics for one epoch, and no all_reduce combines them: `ddpdoctor verify-sync`",
     remedy="all_reduce sums and counts (not means) over the ranks before dividing, or evaluate everything on one rank",
 )
 

@@ -13,6 +13,7 @@ RULE = Rule(
     name="same-augmentation-on-every-rank",
     summary="all ranks draw the same random numbers for augmentation or dropout",
     severity=Severity.INFO,
+    shown_by="random states are equal on all ranks after the start: `ddpdoctor verify-sync`",
     remedy="build the model from one seed, then seed each rank with seed + rank; give DataLoader workers a "
     "worker_init_fn that seeds what they draw from",
 )

@@ -13,6 +13,7 @@ RULE = Rule(
     name="non-finite-on-some-ranks",
     summary="the local loss or gradients of some ranks are not finite",
     severity=Severity.FAIL,
+    shown_by="the local loss or gradient of one rank is nan or inf first: `ddpdoctor verify-sync`",
     remedy="inspect that rank's batch at that step (an empty batch, a bad sample, a division by zero); decide on "
     "all ranks together whether to skip it",
     explains=("DDP514", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508"),

@@ -13,6 +13,7 @@ RULE = Rule(
     name="parameter-outside-ddp",
     summary="a trained parameter belongs to no wrapped module",
     severity=Severity.FAIL,
+    shown_by="one parameter diverges and all others agree: `ddpdoctor verify-sync`",
     remedy="wrap one module that holds all trained parameters, or wrap each of them",
     explains=("DDP503", "DDP507", "DDP509"),
     about_step=True,

@@ -15,6 +15,7 @@ RULE = Rule(
     name="checkpoints-differ",
     summary="checkpoints of the ranks of one job do not hold the same model or optimizer state",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor verify-sync FILE FILE` compares the checkpoints",
     remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the first step at which the ranks diverge, "
     "and the cause; resume every rank from a checkpoint of the majority",
 )

@@ -14,6 +14,7 @@ RULE = Rule(
     name="async-result-read-early",
     summary="the result of an asynchronous collective is used without waiting for it",
     severity=Severity.FAIL,
+    shown_by="a value is read before wait(): `ddpdoctor verify-sync`",
     remedy="keep the handle and call its wait() before the tensor is read or written, or leave async_op out",
     explains=("DDP503", "DDP505", "DDP506", "DDP509"),
     about_step=True,

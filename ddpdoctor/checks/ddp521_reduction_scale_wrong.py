@@ -13,6 +13,7 @@ RULE = Rule(
     name="reduction-scale-wrong",
     summary="reduced gradients are a multiple of the mean of the local gradients",
     severity=Severity.FAIL,
+    shown_by="the reduced gradient is the mean times a factor: `ddpdoctor verify-sync`",
     remedy="divide by the number of ranks exactly once: a communication hook or your own all_reduce must give the mean",
     about_step=True,
 )

@@ -17,6 +17,7 @@ RULE = Rule(
     name="straggler-rank",
     summary="one rank is slower than its peers at every step, and they wait for it",
     severity=Severity.WARN,
+    shown_by="`ddpdoctor watch` shows one rank last into most collectives",
     remedy="check what only this rank does there (logging, checks, another disk or device); `ddpdoctor hang` shows its "
     "stack while the job runs, `ddpdoctor env` shows whether its host or GPU is slowed down",
 )

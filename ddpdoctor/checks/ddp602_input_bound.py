@@ -15,6 +15,7 @@ RULE = Rule(
     name="input-bound",
     summary="ranks spend most of their time waiting for the data loader",
     severity=Severity.WARN,
+    shown_by="`ddpdoctor watch` shows most of a step in the data loader, on all ranks",
     remedy="give the DataLoader workers (`num_workers`, at most the CPU cores of the rank), `pin_memory=True` and "
     "`persistent_workers=True`; decode once and cache the result; store many samples per file",
 )

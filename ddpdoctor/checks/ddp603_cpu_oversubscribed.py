@@ -11,6 +11,7 @@ RULE = Rule(
     name="cpu-oversubscribed",
     summary="local ranks run more threads than they have CPU cores",
     severity=Severity.WARN,
+    shown_by="OMP_NUM_THREADS times the local ranks is above the number of cores: `ddpdoctor env`",
     remedy="set OMP_NUM_THREADS to the CPU cores divided by the local ranks, or start fewer ranks on the host",
     background=True,
 )

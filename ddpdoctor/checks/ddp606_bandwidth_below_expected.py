@@ -14,6 +14,7 @@ RULE = Rule(
     name="bandwidth-below-expected",
     summary="a collective's bandwidth is below published figures for the same hardware",
     severity=Severity.FAIL,
+    shown_by="`ddpdoctor allreduce-bench` is below published figures",
     remedy="compare `nvidia-smi topo -m` and `nvidia-smi nvlink --status` with a healthy host, look for throttled or degraded "
     "GPUs with `ddpdoctor env`, and run with NCCL_DEBUG=INFO to see which transport NCCL chose",
 )

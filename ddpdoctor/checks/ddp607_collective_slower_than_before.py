@@ -14,6 +14,7 @@ RULE = Rule(
     name="collective-slower-than-before",
     summary="a collective takes longer than in the saved run it is compared with, beyond noise",
     severity=Severity.WARN,
+    shown_by="`ddpdoctor allreduce-bench` against a saved run",
     remedy="run both again to be sure (`--compare`); then compare `ddpdoctor env --format markdown` of the two states: driver, "
     "library and kernel versions, environment variables, and what else runs on the hosts",
 )

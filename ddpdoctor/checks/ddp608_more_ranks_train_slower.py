@@ -12,6 +12,7 @@ RULE = Rule(
     name="more-ranks-train-slower",
     summary="several ranks of the reference job train fewer samples per second than one rank",
     severity=Severity.WARN,
+    shown_by="`ddpdoctor train --scaling 1,2` is slow on this machine, too, so it is not the job's own code",
     remedy="time the collectives with `ddpdoctor allreduce-bench`, look for shared or throttled cores, GPUs and links with "
     "`ddpdoctor env`, and give each rank cores of its own (OMP_NUM_THREADS, --cpus-per-task)",
 )

@@ -1,32 +1,73 @@
-"""`ddpdoctor explain CODE`: the page of a finding."""
+"""`ddpdoctor explain`: the page of a finding, or the findings that a text can mean."""
 
 from __future__ import annotations
 
+import difflib
+import re
 import sys
+from collections.abc import Sequence
+from enum import Enum
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
+
+from ddpdoctor.errors import UndecidedError, UsageError
+
+if TYPE_CHECKING:
+    from ddpdoctor.symptoms.index import Match
+
+STDIN = "-"
+MAX_STDIN_BYTES = 64 << 20  # more than anybody pastes; a log of any size is given as a file
+_LIKE_A_CODE = re.compile(r"ddp\d*", re.IGNORECASE)
+_LIKE_A_FILE = re.compile(r"\S*/\S*\.\w{1,5}|\S+\.(?:log|txt|out|err)")
+
+
+class ExplainFormat(Enum):
+    """How the answer is written."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command("explain", short_help="Show what a finding means, and what to do about it.")(explain)
+    settings = {"ignore_unknown_options": True}  # `explain exit code -9`
+    short = "Show what a finding, an error or a symptom means."
+    app.command("explain", short_help=short, context_settings=settings)(explain)
 
 
-def explain(code: Annotated[str, typer.Argument(help="A code such as DDP305, or the name of a finding.")]) -> None:
-    """Show what a finding means, how it is found, what to do, and how to reproduce it."""
-    from ddpdoctor.cli.rule_selection import find_rule
+def explain(
+    given: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        typer.Argument(metavar="CODE|TEXT|FILE|-", help="A code or name, a text or symptom, a log, or - for stdin."),
+    ] = None,
+    format_: Annotated[
+        ExplainFormat, typer.Option("--format", "-f", help="Format of the answer.")
+    ] = ExplainFormat.TEXT,
+    index: Annotated[bool, typer.Option("--index", help="Print all symptoms and error texts, as markdown.")] = False,
+) -> None:
+    """Show what a finding means, or which findings a text can mean, the most likely first.
 
-    page = page_of(find_rule(code).code)
-    if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.markdown import Markdown
+    A code such as DDP305 or the name of a finding shows its page. A line of a log, an excerpt of several lines, a file or a
+    symptom in words ("hangs in the first step", "exit code -9") shows the findings that it can mean, and what tells them apart.
+    Nothing leaves this machine.
+    """
+    if index:
+        from ddpdoctor.engine import all_rules
+        from ddpdoctor.render.explanation import index_page
 
-        Console().print(Markdown(page))
+        typer.echo(index_page(all_rules()), nl=False)
+        return
+    words = given or []
+    if not words:
+        raise UsageError("Missing argument: a code, a text, a file, or - for stdin", hint='`ddpdoctor explain "TEXT"`')
+    _refuse_options(words)
+    if len(words) == 1 and _is_code_or_name(words[0]):
+        _show_page(words[0], format_)
     else:
-        typer.echo(page, nl=False)
+        _show_matches(" ".join(words), _matches(words), format_)
 
 
 def page_of(code: str) -> str:
@@ -35,3 +76,86 @@ def page_of(code: str) -> str:
     installed = Path(str(resources.files("ddpdoctor"))) / "pages" / name
     checkout = Path(__file__).parents[2] / "docs" / "findings" / name
     return next(path for path in (installed, checkout) if path.exists()).read_text(encoding="utf-8")
+
+
+def _refuse_options(words: Sequence[str]) -> None:
+    """A misspelt option of ours is not a part of the text."""
+    misspelt = next((word for word in words if word.startswith("--") and " " not in word), None)
+    if misspelt is not None:
+        raise UsageError(f"No such option: {misspelt}", hint="put a text that contains it in quotes, as one argument")
+
+
+def _is_code_or_name(word: str) -> bool:
+    """Whether `word` is, or is meant to be, the code or name of a finding."""
+    from ddpdoctor.engine import all_rules
+
+    if _LIKE_A_CODE.fullmatch(word):
+        return True
+    names = [rule.name for rule in all_rules()]
+    return "-" in word.strip("-") and bool(difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.8))
+
+
+def _show_page(word: str, format_: ExplainFormat) -> None:
+    from ddpdoctor.cli.rule_selection import find_rule
+
+    rule = find_rule(word)
+    page = page_of(rule.code)
+    if format_ is ExplainFormat.JSON:
+        from ddpdoctor.render.explanation import page_as_json
+
+        typer.echo(page_as_json(rule, page), nl=False)
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(page))
+    else:
+        typer.echo(page, nl=False)
+
+
+def _matches(words: Sequence[str]) -> tuple[Match, ...]:
+    from ddpdoctor.workflows.explain import explain_file, explain_text
+
+    if len(words) > 1:
+        return explain_text(" ".join(words))
+    (word,) = words
+    if word == STDIN:
+        return explain_text(sys.stdin.buffer.read(MAX_STDIN_BYTES).decode("utf-8", "replace"))
+    if _is_file(word):
+        return explain_file(Path(word))
+    return explain_text(word)
+
+
+def _is_file(word: str) -> bool:
+    """Whether `word` is the path of a file.
+
+    Raises:
+        UsageError: it is a directory, or it reads like a path and nothing is there.
+    """
+    try:
+        path = Path(word)
+        if word and path.is_dir():
+            raise UsageError(f"{word} is a directory", hint=f"`ddpdoctor diagnose {word}` reads all files in it")
+        exists = path.is_file()
+    except (OSError, ValueError):  # a text of several lines is longer than a name may be
+        return False
+    if not exists and _LIKE_A_FILE.fullmatch(word):
+        raise UsageError(f"{word} does not exist", hint="give a file, a text in quotes, or - for stdin")
+    return exists
+
+
+def _show_matches(asked: str, matches: Sequence[Match], format_: ExplainFormat) -> None:
+    from ddpdoctor.render.explanation import as_json, as_text
+
+    if format_ is ExplainFormat.JSON:
+        typer.echo(as_json(asked, matches), nl=False)
+        if not matches:
+            raise typer.Exit(UndecidedError.exit_code)
+    elif not matches:
+        raise UndecidedError(
+            "this text resembles no symptom and no error text that ddpdoctor knows",
+            hint="give the whole log of all ranks to `ddpdoctor diagnose`, the lines above the first error, or the symptom "
+            "in a few words; `ddpdoctor explain --index` lists what is known",
+        )
+    else:
+        typer.echo(as_text(matches), nl=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,6 +67,8 @@ class KnownError:
     """The rule's pattern."""
     groups: dict[str, str]
     """The named groups of the pattern that took part in the match."""
+    text: str = ""
+    """The part of the text that matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,16 @@ class ErrorTable:
 
     def find(self, text: str, stack: Sequence[Frame] = ()) -> KnownError | None:
         """What `text` belongs to; None where it is the user's own or shows only somebody else's failure."""
+        return next(self.all_in(text, stack), None)
+
+    def all_in(self, text: str, stack: Sequence[Frame] = ()) -> Iterator[KnownError]:
+        """Everything that `text` can belong to, what counts most first."""
         text = text[:MAX_TEXT]
         for code, pattern, regex in self.entries:
             found = regex.search(text)
             if found is not None and (pattern.applies is None or pattern.applies(text)) and _fits(pattern, stack):
-                return KnownError(code, pattern, {name: each for name, each in found.groupdict().items() if each})
-        return None
+                groups = {name: each for name, each in found.groupdict().items() if each}
+                yield KnownError(code, pattern, groups, found[0])
 
 
 def _fits(pattern: ErrorPattern, stack: Sequence[Frame]) -> bool:
