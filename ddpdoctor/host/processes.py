@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import re
@@ -10,6 +9,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from ddpdoctor.evidence.process import ChildKind, ChildProcess, ProcessState
 
@@ -59,8 +60,6 @@ def sample(pid: int) -> Sample | None:
     fields = _stat(pid)
     if fields is None:
         return None
-    io = _read(Path(f"/proc/{pid}/io"))
-    read_written = [int(number) for number in re.findall(r"^[rw]char: (\d+)", io, re.MULTILINE)]
     children = {}
     for child in sorted(_children(pid))[:MOST_CHILDREN]:
         found = sample(child)
@@ -74,7 +73,7 @@ def sample(pid: int) -> Sample | None:
         at=time.monotonic(),
         state=fields[0],
         ticks=int(fields[11]) + int(fields[12]),
-        io_bytes=sum(read_written) if read_written else None,
+        io_bytes=_io_bytes(pid),
         children=children,
     )
 
@@ -98,40 +97,40 @@ def state_between(pid: int, before: Sample, after: Sample) -> ProcessState:
 
 def command(pid: int) -> str:
     """The command line, or the name in brackets for a kernel thread or a zombie."""
-    line = _read(Path(f"/proc/{pid}/cmdline")).replace("\0", " ").strip()
-    return line or f"[{_read(Path(f'/proc/{pid}/comm')).strip()}]"
+    try:
+        process = psutil.Process(pid)
+        return " ".join(process.cmdline()).strip() or f"[{process.name()}]"
+    except psutil.Error:
+        return "[]"
 
 
 def started_at(pid: int) -> float | None:
     """When the process began, in seconds since the epoch."""
-    fields, uptime = _stat(pid), _read(Path("/proc/uptime")).split()
-    if fields is None or not uptime:
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.Error:
         return None
-    return time.time() - float(uptime[0]) + int(fields[19]) / CLOCK_TICKS
 
 
 def is_alive(pid: int) -> bool:
     """Whether the process still runs: a zombie does not."""
-    fields = _stat(pid)
-    return fields is not None and fields[0] not in "ZX"
+    try:
+        return psutil.Process(pid).status() not in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+    except psutil.Error:
+        return False
 
 
 def environ(pid: int) -> dict[str, str] | None:
     """The environment that the process was started with, or None where it may not be read."""
     try:
-        content = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
+        return psutil.Process(pid).environ()
+    except (psutil.Error, OSError):
         return None
-    pairs = (entry.partition(b"=") for entry in content.split(b"\0") if entry)
-    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
 def all_pids() -> Iterator[int]:
     """Every process that /proc shows."""
-    with contextlib.suppress(OSError):
-        for entry in os.scandir("/proc"):
-            if entry.name.isdigit():
-                yield int(entry.name)
+    yield from psutil.pids()
 
 
 def _share(before: Sample | None, after: Sample) -> float | None:
@@ -155,6 +154,15 @@ def _kind(pid: int) -> ChildKind:
     fields = _stat(pid)
     same = fields is not None and line == command(int(fields[1])) and not line.startswith("[")
     return "data loader worker" if fork or same else "subprocess"
+
+
+def _io_bytes(pid: int) -> int | None:
+    """All bytes that the process has read and written, from files or from anything else."""
+    try:
+        counters = psutil.Process(pid).io_counters()
+    except (psutil.Error, OSError):
+        return None
+    return counters.read_chars + counters.write_chars
 
 
 def _children(pid: int) -> Iterator[int]:

@@ -65,7 +65,7 @@ class JobEvidence:
     launched: int = 0
     """How many ranks the launcher said that there are, once somebody looked."""
 
-    def while_it_stands_still(self, ranks: tuple[RankProcess, ...], quiet: float) -> Evidence:
+    def during_stall(self, ranks: tuple[RankProcess, ...], quiet: float) -> Evidence:
         """What its ranks show after `quiet` seconds without a sign of life.
 
         Processes of the launch that have not called `init_process_group` are ranks too.
@@ -84,7 +84,7 @@ class JobEvidence:
         stall = Stall(seconds=time.time() - began)
         return self._together(ranks, looked, missing, stall, code=None)
 
-    def at_the_end(self, code: int, stall: Evidence | None) -> Evidence:
+    def after_exit(self, code: int, stall: Evidence | None) -> Evidence:
         """What is known once the job has ended with `code`, with what it showed while it stood still, unless it went on."""
         looked = {found.rank: found for found in stall.ranks} if stall is not None else {}
         ranks = find_ranks(self.directory)

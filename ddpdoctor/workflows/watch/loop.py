@@ -138,8 +138,8 @@ class Watch:
         if code == 0 and self._resumed is not None:
             yield self._recovered()
         known.job.drain()
-        ended = known.at_the_end(code, self._stall)
-        yield JobEnd(code, self.nodes.at_the_end(ended, code, self._stall if known.killed_at is not None else None))
+        ended = known.after_exit(code, self._stall)
+        yield JobEnd(code, self.nodes.on_exit(ended, code, self._stall if known.killed_at is not None else None))
 
     def _goes_on(self, ranks: tuple[RankProcess, ...], now: float) -> bool:
         """Whether a job that stood still has begun something new, or calls of it came back without the end of any rank.
@@ -182,8 +182,8 @@ class Watch:
         return seconds
 
     def _look(self, ranks: tuple[RankProcess, ...], quiet: float) -> Iterator[Event]:
-        evidence = self.known.while_it_stands_still(ranks, quiet)
-        evidence = self.nodes.at_a_standstill(evidence, quiet)
+        evidence = self.known.during_stall(ranks, quiet)
+        evidence = self.nodes.on_stall(evidence, quiet)
         activities = derived(evidence, Activities) or Activities(each=())
         working = [activity for activity in activities.elsewhere if activity.shows_life]
         unseen = [] if activities.elsewhere else self._unseen(evidence)

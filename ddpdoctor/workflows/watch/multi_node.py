@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,26 +28,41 @@ POLL_SECONDS = 0.2
 CLOCK_SECONDS = 2.0  # how coarse the times of a file system may be
 
 
+class WrittenCase(enum.Enum):
+    """What this node has last written into the directory."""
+
+    NONE = enum.auto()
+    STALL = enum.auto()
+    """The case of a stall that may still end."""
+    END = enum.auto()
+    """The case of a command that has ended."""
+
+
 @dataclass(slots=True)
 class OtherNodes:
-    """`directory` is where every node writes its case, None where none was asked for.
+    """The part of this node's `watch` in a job over several nodes.
 
-    A hidden file there, touched while a node's `watch` runs, tells the others that it takes part. All times are compared
-    on the clock of that file system, as hosts have clocks of their own. `reports` is False while the node of rank 0 reports
-    for this one; `wrote` says that this node's case is in the directory.
+    A hidden file in the directory, touched while a node's `watch` runs, shows the others that it takes part. All times are
+    compared on the clock of that file system, as hosts have clocks of their own.
     """
 
     directory: Path | None = None
+    """Where every node writes its case; None where none was asked for."""
     reports: bool = True
-    wrote: bool = False
+    """False while the node of rank 0 reports for this one."""
+    _written: WrittenCase = WrittenCase.NONE
     _lowest: int | None = None  # of this node's ranks; None while unknown, and where all ranks of the job are here
     _world_size: int = 0
     _pids: tuple[int, ...] = ()
     _joined_at: float = 0.0
     _seen: set[int] = field(default_factory=set)
-    _stands: bool = False  # the case in the directory is that of a standstill
     _next_beat: float = 0.0
     _next_visit: float = 0.0
+
+    @property
+    def wrote(self) -> bool:
+        """Whether a case of this node is in the directory."""
+        return self._written is not WrittenCase.NONE
 
     @property
     def has_others(self) -> bool:
@@ -85,27 +101,26 @@ class OtherNodes:
                 self._sign(before).unlink(missing_ok=True)
                 self._case(before).unlink(missing_ok=True)
 
-    def at_a_standstill(self, evidence: Evidence, quiet: float) -> Evidence:
-        """Write this node's case of a standstill that has lasted for `quiet` seconds; on the node of rank 0, add the others'."""
-        written_at = self._write(evidence, "")
-        self._stands = written_at is not None
+    def on_stall(self, evidence: Evidence, quiet: float) -> Evidence:
+        """Write this node's case of a stall that has lasted for `quiet` seconds; on the node of rank 0, add the others'."""
+        written_at = self._write(evidence, "", WrittenCase.STALL)
         if written_at is None or self._lowest != 0:
             return self._joined(evidence, ())
         return self._joined(evidence, self._others(written_at - quiet - CLOCK_SECONDS, ended=False))
 
     def clear_stall(self) -> None:
-        """Take back this node's case of a standstill that is over, so that nobody judges a later one by it."""
-        if self._stands and self._lowest is not None:
-            self._stands = False
+        """Remove this node's case of a stall that is over, so that nobody judges a later one by it."""
+        if self._written is WrittenCase.STALL and self._lowest is not None:
+            self._written = WrittenCase.NONE
             with contextlib.suppress(OSError):
                 self._case(self._lowest).unlink(missing_ok=True)
 
-    def at_the_end(self, evidence: Evidence, code: int, ended_by_us: Evidence | None) -> Evidence:
+    def on_exit(self, evidence: Evidence, code: int, ended_by_us: Evidence | None) -> Evidence:
         """Write this node's case once its command has ended with `code`; on the node of rank 0, add the others'.
 
-        Where we ended the job ourselves, what the other nodes then say is our doing: what they said of the standstill counts.
+        Where we ended the job ourselves, what the other nodes then say is our doing: what they said of the stall counts.
         """
-        written_at = self._write(evidence, str(code))
+        written_at = self._write(evidence, str(code), WrittenCase.END)
         if written_at is not None and code != 0 and not self.reports:
             self.reports = not self._rank_0_answers(written_at)
         if written_at is None or self._lowest != 0:
@@ -129,14 +144,14 @@ class OtherNodes:
             with contextlib.suppress(OSError):
                 self._sign(self._lowest).unlink(missing_ok=True)
 
-    def _write(self, evidence: Evidence, ended: str) -> float | None:
+    def _write(self, evidence: Evidence, ended: str, state: WrittenCase) -> float | None:
         """When this node's case was written, or None where it has none to write or could not."""
         if self._lowest is None or self.directory is None:
             return None
         own = self._case(self._lowest)
         with contextlib.suppress(OSError, DdpdoctorError):  # the speaker then tries again, and says why it cannot
             case.save(replace(evidence, meta={**evidence.meta, ENDED: ended}), own)
-            self.wrote = True
+            self._written = state
             self.reports = self._lowest == 0 or (0 not in self._alive() and not self._rank_0_failed())
             return own.stat().st_mtime
         return None
@@ -153,10 +168,10 @@ class OtherNodes:
         return replace(together, notes=(*together.notes, note))
 
     def _others(self, since: float, *, ended: bool) -> Iterator[Evidence]:
-        waiting = (self._seen | self._alive() | {*self._written(since)}) - {self._lowest}
+        waiting = (self._seen | self._alive() | {*self._cases_since(since)}) - {self._lowest}
         deadline = time.monotonic() + PATIENCE_SECONDS
         while waiting and time.monotonic() < deadline:
-            for lowest in sorted(waiting & {*self._written(since)}):
+            for lowest in sorted(waiting & {*self._cases_since(since)}):
                 theirs = _read(self._case(lowest))
                 if theirs is not None and not (ended and not theirs.meta.get(ENDED)):
                     waiting.remove(lowest)
@@ -173,7 +188,7 @@ class OtherNodes:
         return self._rank_0_failed()
 
     def _rank_0_failed(self) -> bool:
-        theirs = _read(self._case(0)) if 0 in self._written(self._joined_at) else None
+        theirs = _read(self._case(0)) if 0 in self._cases_since(self._joined_at) else None
         return theirs is not None and theirs.meta.get(ENDED, "") not in {"", "0"}
 
     def _alive(self) -> set[int]:
@@ -182,7 +197,7 @@ class OtherNodes:
         now = max(times.values(), default=0.0)
         return {lowest for lowest, touched in times.items() if touched > now - ALIVE_SECONDS}
 
-    def _written(self, since: float) -> set[int]:
+    def _cases_since(self, since: float) -> set[int]:
         """The lowest ranks of the nodes whose cases were written after `since`."""
         return {lowest for lowest, at in _times(self._case("*")).items() if at >= since}
 

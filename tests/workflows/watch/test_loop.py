@@ -56,10 +56,10 @@ class Known:
     def ranks(self, _directory: Path) -> tuple[RankProcess, ...]:
         return (RankProcess(directory=self.directory, pid=os.getpid(), header=self.headers[0]),)
 
-    def while_it_stands_still(self, *_: object) -> Evidence:
+    def during_stall(self, *_: object) -> Evidence:
         return self.stood
 
-    def at_the_end(self, _code: int, stall: Evidence | None) -> Evidence:
+    def after_exit(self, _code: int, stall: Evidence | None) -> Evidence:
         return stall or Evidence()
 
 

@@ -58,35 +58,35 @@ def known(evidence: Evidence) -> dict[int, int | None]:
 
 def test_the_node_of_rank_0_speaks_for_all_and_the_others_leave_it_to_it(tmp_path: Path) -> None:
     first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
-    assert known(second.at_a_standstill(steps(2, 3), 5.0)) == {2: 3, 3: 3}
-    together = first.at_a_standstill(steps(0, 1), 5.0)
+    assert known(second.on_stall(steps(2, 3), 5.0)) == {2: 3, 3: 3}
+    together = first.on_stall(steps(0, 1), 5.0)
     assert (known(together), together.notes) == ({0: 3, 1: 3, 2: 3, 3: 3}, ())
     assert (first.reports, second.reports) == (True, False)
 
 
 def test_a_case_of_an_earlier_standstill_does_not_count(tmp_path: Path) -> None:
     first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
-    second.at_a_standstill(steps(2, 3), 5.0)
+    second.on_stall(steps(2, 3), 5.0)
     old = time.time() - 60
     os.utime(tmp_path / "node-with-rank-2.json", (old, old))
-    together = first.at_a_standstill(steps(0, 1), 5.0)
+    together = first.on_stall(steps(0, 1), 5.0)
     assert known(together) == {0: 3, 1: 3}
     assert "there is no evidence of ranks 2-3 of 4, on other nodes" in together.notes[0]
 
 
 def test_a_standstill_that_a_node_has_left_is_not_joined_to_the_next_one(tmp_path: Path) -> None:
     first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
-    second.at_a_standstill(steps(2, 3), 5.0)
+    second.on_stall(steps(2, 3), 5.0)
     second.clear_stall()
-    assert known(first.at_a_standstill(steps(0, 1), 5.0)) == {0: 3, 1: 3}
+    assert known(first.on_stall(steps(0, 1), 5.0)) == {0: 3, 1: 3}
 
 
 def test_at_the_end_the_last_word_of_a_node_counts(tmp_path: Path) -> None:
     first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
-    second.at_a_standstill(steps(2, 3, made=3), 5.0)
-    assert known(first.at_the_end(steps(0, 1), 1, None)) == {0: 3, 1: 3}
-    second.at_the_end(steps(2, 3, made=7), 1, None)
-    assert known(first.at_the_end(steps(0, 1), 1, None)) == {0: 3, 1: 3, 2: 7, 3: 7}
+    second.on_stall(steps(2, 3, made=3), 5.0)
+    assert known(first.on_exit(steps(0, 1), 1, None)) == {0: 3, 1: 3}
+    second.on_exit(steps(2, 3, made=7), 1, None)
+    assert known(first.on_exit(steps(0, 1), 1, None)) == {0: 3, 1: 3, 2: 7, 3: 7}
 
 
 def test_nobody_waits_for_nodes_that_take_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_nobody_waits_for_nodes_that_take_no_part(tmp_path: Path, monkeypatch: p
     for directory in (tmp_path, None):
         alone = node(directory, 0, 1)
         began = time.monotonic()
-        together = alone.at_a_standstill(steps(0, 1), 5.0)
+        together = alone.on_stall(steps(0, 1), 5.0)
         assert time.monotonic() - began < 30
         assert "`ddpdoctor diagnose CASE...`" in together.notes[0]
 
@@ -102,10 +102,10 @@ def test_nobody_waits_for_nodes_that_take_no_part(tmp_path: Path, monkeypatch: p
 def test_where_rank_0s_node_has_left_a_node_speaks_for_itself(tmp_path: Path) -> None:
     first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
     assert not second.reports
-    first.at_the_end(steps(0, 1), 0, None)
+    first.on_exit(steps(0, 1), 0, None)
     first.close()
     assert not second.peer_node_failed()
-    second.at_the_end(steps(2, 3), 1, None)
+    second.on_exit(steps(2, 3), 1, None)
     assert second.reports
 
 
@@ -121,17 +121,17 @@ def test_where_rank_0s_node_went_down_a_node_speaks_for_itself(
             first.beat([agent(0), agent(1)])
 
     monkeypatch.setattr(multi_node.time, "sleep", sleeps)
-    second.at_the_end(steps(2, 3), 1, None)
+    second.on_exit(steps(2, 3), 1, None)
     assert second.reports != alive
 
 
 def test_a_failure_that_rank_0s_node_has_told_is_not_told_again(tmp_path: Path) -> None:
     first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
-    second.at_the_end(steps(2, 3), 1, None)
-    first.at_the_end(steps(0, 1), 1, None)
+    second.on_exit(steps(2, 3), 1, None)
+    first.on_exit(steps(0, 1), 1, None)
     first.close()
     assert second.peer_node_failed()
-    second.at_the_end(steps(2, 3), 1, None)
+    second.on_exit(steps(2, 3), 1, None)
     assert not second.reports
 
 
@@ -140,24 +140,24 @@ def test_a_node_that_goes_on_without_that_of_rank_0_speaks_under_its_new_numbers
 ) -> None:
     node(tmp_path, 0, 1)
     second = node(tmp_path, 2, 3)
-    second.at_a_standstill(steps(2, 3), 5.0)
+    second.on_stall(steps(2, 3), 5.0)
     assert not second.reports
     alone = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "0", "RANK": "0"}
     monkeypatch.setattr(processes, "environ", lambda _pid: alone)
     monkeypatch.setattr(second, "_next_beat", 0.0)
     second.beat([replace(agent(0), pid=200), replace(agent(1), pid=201)])
     assert second.reports
-    together = second.at_a_standstill(steps(0, 1), 5.0)
+    together = second.on_stall(steps(0, 1), 5.0)
     assert (known(together), together.notes) == ({0: 3, 1: 3}, ())
     assert [file.name for file in tmp_path.glob("*.json")] == ["node-with-rank-0.json"]
 
 
 def test_what_the_others_say_of_an_end_that_we_made_is_left_out(tmp_path: Path) -> None:
     first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
-    second.at_a_standstill(steps(2, 3, made=3), 5.0)
-    stood = first.at_a_standstill(steps(0, 1), 5.0)
-    second.at_the_end(steps(2, 3, made=7), 1, None)
-    assert known(first.at_the_end(steps(0, 1, made=4), -15, stood)) == {0: 4, 1: 4, 2: 3, 3: 3}
+    second.on_stall(steps(2, 3, made=3), 5.0)
+    stood = first.on_stall(steps(0, 1), 5.0)
+    second.on_exit(steps(2, 3, made=7), 1, None)
+    assert known(first.on_exit(steps(0, 1, made=4), -15, stood)) == {0: 4, 1: 4, 2: 3, 3: 3}
 
 
 def test_without_a_launcher_a_rank_that_trains_shows_that_the_others_are_elsewhere(
@@ -167,8 +167,8 @@ def test_without_a_launcher_a_rank_that_trains_shows_that_the_others_are_elsewhe
     starting, running = OtherNodes(tmp_path / "a"), OtherNodes(tmp_path / "b")
     starting.beat([agent(2), agent(3)])
     running.beat([agent(2, forwards=1), agent(3)])
-    starting.at_the_end(steps(2, 3), 1, None)
-    running.at_the_end(steps(2, 3), 1, None)
+    starting.on_exit(steps(2, 3), 1, None)
+    running.on_exit(steps(2, 3), 1, None)
     assert (starting.wrote, running.wrote) == (False, True)
     assert (tmp_path / "b" / "node-with-rank-2.json").exists()
 
@@ -185,22 +185,22 @@ def test_each_task_of_srun_is_a_node_and_its_ranks_are_those_that_it_has(
     monkeypatch.setattr(processes, "environ", lambda _pid: task)
     here = OtherNodes(tmp_path)
     here.beat([agent(number, forwards=1) for number in range(rank, 4)])
-    here.at_the_end(steps(*range(rank, 4)), 1, None)
+    here.on_exit(steps(*range(rank, 4)), 1, None)
     assert [file.name for file in tmp_path.glob("*.json")] == [f"node-with-rank-{rank}.json"]
 
 
 def test_a_directory_that_cannot_be_written_leaves_each_node_to_itself(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     first = node(tmp_path / "file" / "case", 0, 1)
-    assert known(first.at_a_standstill(steps(0, 1), 5.0)) == {0: 3, 1: 3}
+    assert known(first.on_stall(steps(0, 1), 5.0)) == {0: 3, 1: 3}
     assert (first.reports, first.wrote) == (True, False)
 
 
 def test_a_directory_of_nodes_is_joined_by_diagnose(tmp_path: Path) -> None:
     from ddpdoctor.workflows.diagnose import gather
 
-    node(tmp_path, 2, 3).at_the_end(steps(2, 3), 1, None)
-    node(tmp_path, 0, 1).at_the_end(steps(0, 1), 1, None)
+    node(tmp_path, 2, 3).on_exit(steps(2, 3), 1, None)
+    node(tmp_path, 0, 1).on_exit(steps(0, 1), 1, None)
     assert known(gather([tmp_path])) == {0: 3, 1: 3, 2: 3, 3: 3}
 
 
