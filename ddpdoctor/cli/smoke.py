@@ -14,8 +14,9 @@ import typer
 
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import DdpdoctorError, UsageError
-from ddpdoctor.evidence import Evidence, merged
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.bench import CollectiveBench
+from ddpdoctor.evidence.merge import join
 from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.evidence.training import TrainingRun
 from ddpdoctor.model import Measure, Report
@@ -52,7 +53,7 @@ def smoke(
         )
     checked_nproc(nproc)
     stages = {name: _timed(name, stage, nproc) for name, stage in STAGES.items()}
-    evidence = merged(*(stage.evidence for stage in stages.values()))
+    evidence = join([stage.evidence for stage in stages.values()], one_job=False)
     report = replace(
         judge(evidence, options),
         measured={name: {"seconds": stage.seconds, **stage.measured} for name, stage in stages.items()},

@@ -145,35 +145,6 @@ class Evidence:
         return next((missing.reason for missing in self.missing if missing.kind == kind), "")
 
 
-def merged(*parts: Evidence) -> Evidence:
-    """All that the parts know, the facts of one rank on one host put together.
-
-    A fact about the job or a rank of a kind that an earlier part also holds is left out: one kind, one instance.
-    """
-    job: dict[type, Any] = {}
-    ranks: dict[tuple[int, str], dict[type, Any]] = {}
-    for part in parts:
-        for fact in part.job:
-            job.setdefault(type(fact), fact)
-        for facts in part.ranks:
-            known = ranks.setdefault((facts.rank, facts.host), {})
-            for fact in facts.facts:
-                known.setdefault(type(fact), fact)
-    return Evidence(
-        job=tuple(job.values()),
-        ranks=tuple(
-            RankFacts(rank=rank, host=host, facts=tuple(facts.values()))
-            for (rank, host), facts in sorted(ranks.items())
-        ),
-        missing=tuple(missing for part in parts for missing in part.missing),
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-        undecided=tuple(dict.fromkeys(reason for part in parts for reason in part.undecided)),
-        launched=all(part.launched for part in parts),
-        about_job=any(part.about_job for part in parts),
-        meta={name: value for part in reversed(parts) for name, value in part.meta.items()},
-    )
-
-
 @cache
 def kinds() -> Mapping[str, type]:
     """Every kind of evidence by its class name."""

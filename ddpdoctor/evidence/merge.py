@@ -9,8 +9,14 @@ from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.source import SourceCode
 
 
-def join(parts: Sequence[Evidence]) -> Evidence:
-    """All that the parts know. Where two hold one kind of fact of one rank, the first is kept and a note says so."""
+def join(parts: Sequence[Evidence], *, one_job: bool = True) -> Evidence:
+    """All that the parts know. Where two hold one kind of fact of one rank, the first is kept.
+
+    Args:
+        parts: The evidence to put together; the earlier wins.
+        one_job: They are of one job: a note says where two parts disagree about a rank. Otherwise they are of several
+            commands that ran one after the other, where later facts may differ and none of them need have had a launcher.
+    """
     job: dict[type, Any] = {}
     ranks: dict[int, dict[type, Any]] = {}
     hosts: dict[int, str] = {}
@@ -24,7 +30,8 @@ def join(parts: Sequence[Evidence]) -> Evidence:
             hosts[facts.rank] = hosts.get(facts.rank) or facts.host
             of_rank = ranks.setdefault(facts.rank, {})
             twice = [type(fact).__name__ for fact in facts.facts if of_rank.setdefault(type(fact), fact) != fact]
-            notes += [f"rank {facts.rank} has two accounts of {kind}: the first is used" for kind in twice]
+            if one_job:
+                notes += [f"rank {facts.rank} has two accounts of {kind}: the first is used" for kind in twice]
         notes += part.notes
     return Evidence(
         job=tuple(job.values()),
@@ -33,8 +40,8 @@ def join(parts: Sequence[Evidence]) -> Evidence:
         ),
         missing=tuple(missing for part in parts for missing in part.missing),
         notes=tuple(dict.fromkeys(notes)),
-        undecided=tuple(reason for part in parts for reason in part.undecided),
-        launched=any(part.launched for part in parts),
+        undecided=tuple(dict.fromkeys(reason for part in parts for reason in part.undecided)),
+        launched=(any if one_job else all)(part.launched for part in parts),
         about_job=any(part.about_job for part in parts),
         meta={key: value for part in reversed(parts) for key, value in part.meta.items()},
     )
