@@ -181,7 +181,10 @@ class Rule:
         shown_by_job: bool = False,
         **measured: Measure,
     ) -> Finding:
-        """A finding of this rule. `severity` and `remedy` replace the rule's own where the evidence says more."""
+        """A finding of this rule. `severity` and `remedy` replace the rule's own where the evidence says more.
+
+        The places of other ranks come after those of `ranks`: a reader looks at the first.
+        """
         return Finding(
             rule=self,
             message=message,
@@ -189,7 +192,7 @@ class Rule:
             remedy=remedy or self.remedy,
             ranks=tuple(sorted(set(ranks))),
             hosts=tuple(dict.fromkeys(hosts)),
-            where=tuple(where),
+            where=tuple(sorted(where, key=lambda place: place.rank is not None and place.rank not in ranks)),
             details=tuple(details),
             measured=measured,
             shown_by_job=shown_by_job,

@@ -77,8 +77,8 @@ SICK = (
         says="rank 1 was about to call broadcast #4 where ranks 0,2 were about to call all_reduce #4, and PyTorch refused",
         ranks=(1,),
         where=(
-            "rank 0 /home/me/job/train.py:48 train",
             "rank 1 /home/me/job/train.py:48 train",
+            "rank 0 /home/me/job/train.py:48 train",
             "rank 2 /home/me/job/train.py:48 train",
         ),
         measured={"operations": {"rank 0": "all_reduce", "rank 1": "broadcast", "rank 2": "all_reduce"}},

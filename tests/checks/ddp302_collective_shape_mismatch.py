@@ -96,9 +96,9 @@ SICK = (
         "tensor of shape [2], and PyTorch refused",
         ranks=(2,),
         where=(
+            "rank 2 /home/me/job/train.py:48 train",
             "rank 0 /home/me/job/train.py:48 train",
             "rank 1 /home/me/job/train.py:48 train",
-            "rank 2 /home/me/job/train.py:48 train",
         ),
     ),
     Sick(

@@ -26,9 +26,9 @@ SICK = (
         "other rank has begun it, that of rank 2 has not",
         ranks=(2,),
         where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
             "rank 0 /home/me/job/train.py:61 train_step",
             "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:61 train_step",
             "rank 3 /home/me/job/train.py:61 train_step",
         ),
         measured={"seq": 2, "seconds": 6.2, "backend": "nccl", "members": [0, 1, 2, 3]},
