@@ -20,6 +20,7 @@ REMEDIES = {
     Activity.HANDOVER: "look at the other end (of the queue, the event, the pool): what should hand it over or take it waits "
     "itself, or has ended",
     Activity.FILE: "see whether the file system answers on that host (`ls` the path there), and read it before training",
+    Activity.PIPE: "look at the program at the other end of the pipe: it neither writes nor reads, or has ended",
     Activity.SOCKET: "give the connection a timeout, and see whether the other end answers from that host",
     Activity.SUBPROCESS: "look at the subprocess, and give the wait for it a timeout",
     Activity.COMPUTING: "share the work among the ranks, or raise the timeout of the group that the others wait in",

@@ -92,7 +92,7 @@ SICK = (
         says="rank 0 in validate (train.py:88) waits for a pipe (read); rank 1 waits for it in backward for 6.1 s",
         ranks=(0,),
         where=("rank 0 /job/train.py:88 validate", "rank 1 /job/train.py:61 train_step"),
-        measured={"activity": "waits for a file", "waiting": [1], "seconds": 6.1, "moves": False},
+        measured={"activity": "waits for a pipe", "waiting": [1], "seconds": 6.1, "moves": False},
     ),
     Sick(  # a thread of it died; the job hung until it was ended
         evidence=hang((*rank(), ENDED), (*rank(EVENT), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)),

@@ -69,8 +69,8 @@ class RankActivity:
 
     def _kind_and_object(self) -> str:
         state = self.process
-        if self.kind is Activity.FILE and state is not None and state.waits_on == "a pipe":
-            return f"waits for a pipe ({state.system_call})"
+        if self.kind is Activity.PIPE and state is not None:
+            return f"{self.kind.value} ({state.system_call})"
         if self.kind in _ABOUT_SOMETHING and state is not None and state.waits_on:
             return f"{self.kind.value} ({state.system_call} of {state.waits_on})"
         return self.kind.value
@@ -168,7 +168,7 @@ def _rank_activity(
     thread = stacks.gil_holder if stacks is not None and keeps_the_gil else _thread_that_matters(stacks)
     frames = thread.frames if thread else ()
     kind, operation = (Activity.GIL, _function(thread)) if keeps_the_gil else _activity(stacks, thread, process)
-    if kind is Activity.FILE and operation == "read" and _asks(frames, code):
+    if kind in {Activity.FILE, Activity.PIPE} and operation == "read" and _asks(frames, code):
         kind, operation = Activity.HUMAN, "input"  # a launcher has put a pipe in the place of the keyboard
     if kind is Activity.COMPUTING and imports(frames):
         kind = Activity.IMPORTING
@@ -330,8 +330,9 @@ def _by_system_call(thread: Thread | None, process: ProcessState | None, *, idle
     if call == "read" and waits_on == "standard input":
         return Activity.HUMAN, "input"
     if call in {"read", "write", "pread64", "pwrite64", "fsync", "fdatasync", "openat", "newfstatat"}:
-        socket = waits_on.startswith("a connection") or waits_on == "a socket"
-        return (Activity.SOCKET if socket else Activity.FILE), call
+        if waits_on.startswith("a connection") or waits_on == "a socket":
+            return Activity.SOCKET, call
+        return (Activity.PIPE if waits_on == "a pipe" else Activity.FILE), call
     if call in {"connect", "accept", "accept4", "recvfrom", "recvmsg", "sendto", "sendmsg"}:
         return Activity.SOCKET, call
     if call == "futex":

@@ -21,6 +21,7 @@ class Activity(Enum):
     LOCK = "waits for a lock"
     HANDOVER = "waits for another thread or process"
     FILE = "waits for a file"
+    PIPE = "waits for a pipe"
     SOCKET = "waits for a connection"
     SUBPROCESS = "waits for a subprocess"
     DATA_LOADER = "waits for its data loader"
