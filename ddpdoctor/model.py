@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-PAGES = "docs/findings"
+DOCS = "https://ddpdoctor.readthedocs.io/en/latest"  # `site_url` of mkdocs.yml
 
 Measure: TypeAlias = "int | float | str | bool | Sequence[Measure] | Mapping[str, Measure] | None"
 """A value in `Finding.measured`: anything JSON can hold."""
@@ -165,8 +165,8 @@ class Rule:
 
     @property
     def url(self) -> str:
-        """The page of the rule, relative to the repository; `ddpdoctor explain CODE` shows it."""
-        return f"{PAGES}/{self.code}.md"
+        """The page of the rule in the published documentation; `ddpdoctor explain CODE` shows the same page."""
+        return f"{DOCS}/findings/{self.code}/"
 
     def finding(
         self,

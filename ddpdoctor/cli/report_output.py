@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,15 +92,17 @@ def formatted(report: Report, options: ReportOptions, *, facts: Sequence[tuple[s
             assert_never(options.format)
 
 
-def text(report: Report, options: ReportOptions) -> str:
-    """The report for this terminal: coloured where stdout is one and `NO_COLOR` is not set."""
+def text(report: Report, options: ReportOptions, *, subject: str = "") -> str:
+    """The report for this terminal; `subject` is what was examined, for the line below the verdict's title."""
+    from ddpdoctor.cli.terminal import heading, screen
     from ddpdoctor.render import text as plain
 
-    color, width = terminal()
-    return plain.render(report, color=color, width=width, verbose=options.verbose)
+    above = heading(options.title.removeprefix("ddpdoctor "), subject)
+    return plain.render(report, screen=screen(), verbose=options.verbose, heading=above)
 
 
 def terminal() -> tuple[bool, int]:
-    """Whether stdout takes colours (it is a terminal, and `NO_COLOR` is not set), and its width."""
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return color, shutil.get_terminal_size().columns
+    """Whether stdout takes colours, and its width."""
+    from ddpdoctor.cli.terminal import colored
+
+    return colored(sys.stdout), shutil.get_terminal_size().columns

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,6 +22,8 @@ from ddpdoctor.evidence.host import Environment
 from ddpdoctor.model import Report, group_ranks
 
 if TYPE_CHECKING:
+    from ddpdoctor.cli.status_line import Progress
+    from ddpdoctor.ranks.agent_files import RankProcess
     from ddpdoctor.workflows.watch.multi_node import OtherNodes
 
 FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
@@ -56,6 +61,9 @@ def watch(
     kill_on_hang: Annotated[
         bool, typer.Option("--kill-on-hang", help="End the job when its hang is explained, or after three attempts.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No status line, and nothing at the end of a healthy job.")
+    ] = False,
     distributed_debug: Annotated[
         DistributedDebug,
         typer.Option(help="TORCH_DISTRIBUTED_DEBUG of the job; detail makes collectives 9 times slower."),
@@ -76,13 +84,20 @@ def watch(
         )
     if distributed_debug is DistributedDebug.DETAIL:
         _refuse_detail_without_gpus()
-    raise typer.Exit(_run(command, options, stall_after, kill_on_hang, distributed_debug))
+    raise typer.Exit(_run(command, options, stall_after, kill_on_hang, distributed_debug, quiet=quiet))
 
 
 def _run(
-    command: list[str], options: ReportOptions, stall_after: float | None, kill_on_hang: bool, debug: DistributedDebug
+    command: list[str],
+    options: ReportOptions,
+    stall_after: float | None,
+    kill_on_hang: bool,
+    debug: DistributedDebug,
+    *,
+    quiet: bool,
 ) -> int:
     from ddpdoctor.agent import DIRECTORY, job_environment
+    from ddpdoctor.cli.status_line import Progress, status_line
     from ddpdoctor.launch.observed_job import observe, private_directory
     from ddpdoctor.workflows.watch.evidence import JobEvidence
     from ddpdoctor.workflows.watch.loop import JobEnd, PeerNodeFailed, Recovered, SlowJob, Stalled, Waiting, Watch
@@ -90,30 +105,45 @@ def _run(
     from ddpdoctor.workflows.watch.stall_detector import StallDetector
 
     with contextlib.closing(OtherNodes(_shared(options))) as nodes, private_directory() as folder:
-        speaker = _Speaker(options, nodes)
+        progress = Progress()
+        speaker = _Speaker(options, nodes, command, progress, quiet=quiet)
         environ = {
             **job_environment(["watch"], Path(folder), os.environ),
             "DDPDOCTOR_WATCHER": str(os.getpid()),
             **_debug_environment(debug),
         }
         mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
-        with observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job:
+        with (
+            observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job,
+            status_line(shown=not quiet) as line,
+        ):
             known = JobEvidence(job=job, directory=Path(folder), environment=_environment())
-            watching = Watch(known=known, stall_detector=StallDetector(given=stall_after), nodes=nodes)
+
+            def on_poll(ranks: Sequence[RankProcess], idle: float) -> None:
+                if progress.observe(ranks, idle, time.monotonic()):
+                    line.update(progress.in_words())
+
+            watching = Watch(known=known, stall_detector=StallDetector(given=stall_after), nodes=nodes, on_poll=on_poll)
             for event in watching.events():
                 match event:
-                    case Stalled(evidence=evidence, last=last, alive=alive):
-                        explained = speaker.report(evidence).explained
-                        if not nodes.reports:
-                            continue
-                        if not explained and not last:
-                            speaker.say(f"next attempt in {watching.look_again():.0f} s")
-                        elif kill_on_hang and alive and stall_after is None:
-                            seconds = watching.look_again()
-                            speaker.say(f"{_is_alive(alive)}; looking again in {seconds:.0f} s")
-                        elif kill_on_hang:
+                    case Stalled(evidence=evidence, seconds=idle, last=last, alive=alive):
+                        report = speaker.judged(evidence)
+                        healthy_yet = bool(alive) and stall_after is None
+                        if kill_on_hang and nodes.reports and (report.explained or last) and not healthy_yet:
+                            speaker.say(
+                                f"no progress for {idle:.0f} s: {_why_ended(report)}; the verdict follows below"
+                            )
                             known.killed_at = time.time()
                             job.end()
+                            continue
+                        speaker.show(report, idle=idle)
+                        if not nodes.reports:
+                            continue
+                        if not report.explained and not last:
+                            speaker.say(f"next attempt in {watching.look_again():.0f} s")
+                        elif kill_on_hang:
+                            seconds = watching.look_again()
+                            speaker.say(f"{_is_alive(alive)}; looking again in {seconds:.0f} s")
                     case PeerNodeFailed() if kill_on_hang:
                         known.killed_at = time.time()
                         job.end()
@@ -122,15 +152,15 @@ def _run(
                     case Recovered(seconds=seconds):
                         speaker.say(f"no progress for {seconds:.1f} s, then the job resumed")
                     case SlowJob(evidence=evidence, codes=codes) if nodes.reports:
-                        speaker.report(evidence, about=codes)
+                        speaker.show(speaker.judged(evidence, about=codes))
                     case JobEnd(code=code, evidence=evidence):
+                        line.close()
                         if not evidence.ranks:
                             speaker.say(f"note: {evidence.why_missing('Stacks')}")
-                        report = speaker.report(evidence)
+                        report = speaker.judged(evidence)
+                        speaker.last(report, code, ended_by_us=known.killed_at is not None)
                         if not nodes.reports:
                             return code if code >= 0 else 128 - code
-                        if known.killed_at is not None:
-                            speaker.say(_last_word(report))
                         if known.killed_at is not None and not report.explained:
                             return 3
                         found = report.exit_code(options.fail_on) == 1
@@ -181,11 +211,17 @@ class _Speaker:
     Where the node of rank 0 reports for all, the others say so once and nothing more.
     """
 
-    def __init__(self, options: ReportOptions, nodes: OtherNodes) -> None:
+    def __init__(
+        self, options: ReportOptions, nodes: OtherNodes, command: Sequence[str], progress: Progress, *, quiet: bool
+    ) -> None:
         self._options = options
         self._nodes = nodes
+        self._command = shlex.join(command)
+        self._progress = progress
+        self._quiet = quiet
+        self._began = time.monotonic()
         self._deferred = False
-        self._said: tuple[object, ...] = ()
+        self._said: tuple[str, ...] = ()
         self._lost: set[str] = set()
 
     def say(self, text: str) -> None:
@@ -193,28 +229,19 @@ class _Speaker:
         if self._nodes.reports:
             typer.echo(f"ddpdoctor: {text}", err=True)
 
-    def report(self, evidence: Evidence, *, about: Sequence[str] = ()) -> Report:
-        """Judge and write; on the terminal only what has not been said.
+    def judged(self, evidence: Evidence, *, about: Sequence[str] = ()) -> Report:
+        """The verdict on `evidence`, written to `--output` and its evidence to `--case`.
 
         Evidence of a job in the middle of its work, which is `about` certain codes only, is no case to keep.
         """
         from ddpdoctor.case import write_atomically
         from ddpdoctor.cli.report_output import formatted, judge, keep
-        from ddpdoctor.render import text
 
         report = judge(evidence, self._options)
         if about:
             report = replace(report, findings=tuple(found for found in report.findings if found.code in about))
         if not self._nodes.reports:
-            if report.findings and not self._deferred:
-                self._deferred = True
-                typer.echo("ddpdoctor: a problem was found; the node of rank 0 reports it for all nodes", err=True)
             return report
-        said = (*((finding.code, finding.message) for finding in report.findings), *report.undecided)
-        if said != self._said:
-            self._said = said
-            rendered = text.render(report, verbose=self._options.verbose)
-            typer.echo(f"\n{rendered}", nl=False, err=True)  # the job may be in the middle of a line
         if self._options.output is not None:
             with self._complaining():
                 write_atomically(self._options.output, formatted(report, self._options))
@@ -222,6 +249,56 @@ class _Speaker:
             with self._complaining():
                 keep(evidence, self._options)
         return report
+
+    def show(self, report: Report, *, idle: float | None = None) -> None:
+        """Show a verdict on a job that goes on, unless it stands above already; then one line says so."""
+        if not self._nodes.reports:
+            if report.findings and not self._deferred:
+                self._deferred = True
+                typer.echo("ddpdoctor: a problem was found; the node of rank 0 reports it for all nodes", err=True)
+            return
+        said = _gist(report)
+        if said != self._said:
+            self._said = said
+            self._print(report)
+        elif idle is not None:
+            self.say(f"no progress for {idle:.0f} s by now; the verdict above has not changed")
+
+    def last(self, report: Report, code: int, *, ended_by_us: bool) -> None:
+        """The last words, below everything that the job and its launcher printed: the verdict, or that nothing was found.
+
+        Of a job that ended well, a verdict that stands above is not repeated.
+        """
+        said = _gist(report)
+        if not self._nodes.reports or (not said and self._quiet):
+            self.show(report)
+        elif said and (code != 0 or ended_by_us or said != self._said):
+            self._print(report, ended_by_us=ended_by_us)
+        elif not said:
+            ended = "" if code == 0 else f"; the job's exit code is {code if code >= 0 else 128 - code}"
+            self.say(f"nothing found: {self._watched()}{ended}")
+
+    def _print(self, report: Report, *, ended_by_us: bool = False) -> None:
+        from ddpdoctor.cli.terminal import heading, screen
+        from ddpdoctor.render import text
+
+        ended = "; ended by --kill-on-hang" if ended_by_us else ""
+        above = heading("watch", f"{self._command}: {self._watched()}{ended}")
+        rendered = text.render(report, screen=screen(sys.stderr), verbose=self._options.verbose, heading=above)
+        typer.echo(f"\n{rendered}", nl=False, err=True, color=True)  # the job may be in the middle of a line
+
+    def _watched(self) -> str:
+        """`8 ranks, 812 steps, 24 calls of torch.distributed per rank, 42 s`."""
+        from ddpdoctor.cli.status_line import seconds
+
+        words = [f"watched for {seconds(self._began)}"]
+        progress = self._progress
+        if progress.ranks:
+            steps = f"{progress.steps:,} step{'' if progress.steps == 1 else 's'}"
+            calls = f"{progress.calls:,} call{'' if progress.calls == 1 else 's'} of torch.distributed per rank"
+            ranks = f"{progress.ranks} rank{'' if progress.ranks == 1 else 's'}"
+            words = [ranks, *([steps] if progress.steps else []), *([calls] if progress.calls else []), *words]
+        return ", ".join(words)
 
     @contextlib.contextmanager
     def _complaining(self) -> Iterator[None]:
@@ -245,9 +322,15 @@ def _is_alive(ranks: Sequence[int]) -> str:
     )
 
 
-def _last_word(report: Report) -> str:
-    """Said below everything that a launcher prints when it is ended."""
+def _why_ended(report: Report) -> str:
+    """Said before a job is ended, as the launcher may print for some seconds."""
     if not report.explained:
-        return "ended the job; its hang is not explained, see above"
+        return "ending the job; its hang is not explained"
     first = report.findings[0]
-    return f"ended the job because of {first.code} {first.rule.name}: {first.message}"
+    return f"ending the job because of {first.code} {first.rule.name}"
+
+
+def _gist(report: Report) -> tuple[str, ...]:
+    """What a verdict says, without the seconds that pass between two looks; empty where nothing was found."""
+    findings = (f"{finding.code} {finding.message}" for finding in report.findings)
+    return tuple(re.sub(r"\d+(?:\.\d+)? (?:s|%)", "", line) for line in (*findings, *report.undecided))

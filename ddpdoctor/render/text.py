@@ -2,73 +2,143 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from rich.console import Console
 from rich.text import Text
 
 from ddpdoctor.model import Finding, Report, Severity
-from ddpdoctor.render import headline, places, printable, skips_by_reason, summary
+from ddpdoctor.render import headline, places, skips_by_reason, summary
+from ddpdoctor.render.screen import Screen
 
-_STYLE = {Severity.FAIL: "bold red", Severity.WARN: "bold yellow", Severity.INFO: "bold cyan"}
-SHOWN_SKIP_REASONS = 6
-
-
-def render(report: Report, *, color: bool = False, width: int = 100, verbose: bool = False) -> str:
-    """The findings, root cause first, each with where and what to do; then notes, what was skipped, and a summary."""
-    file = io.StringIO()
-    console = Console(
-        file=file, force_terminal=color, color_system="standard" if color else None, width=width, highlight=False,
-        emoji=False, soft_wrap=True,
-    )  # fmt: skip
-    for line in _lines(report, verbose=verbose):
-        line.plain = printable(line.plain)
-        console.print(line)
-    return file.getvalue()
+STYLE = {Severity.FAIL: "bold red", Severity.WARN: "bold yellow", Severity.INFO: "bold cyan"}
+WORD = {Severity.FAIL: "FAIL", Severity.WARN: "WARN", Severity.INFO: "INFO"}
+UNDECIDED = "bold magenta"
+ADVICE = "bold green"
+SHOWN_SKIP_REASONS = 3
 
 
-def _lines(report: Report, *, verbose: bool) -> Iterator[Text]:
-    for finding in report.findings:
-        yield from _finding(finding)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """What stands above a verdict, so that it is found between the lines of a job."""
+
+    command: str
+    """`ddpdoctor watch`."""
+    clock: str
+    """Local time of the verdict, `14:02:11`."""
+    subject: str = ""
+    """What was examined: a command, files, a host."""
+    next_step: str = ""
+    """What to run where the report is undecided."""
+
+
+def render(
+    report: Report, *, screen: Screen | None = None, verbose: bool = False, heading: Heading | None = None
+) -> str:
+    """The findings, root cause first, each with where and what to do; then notes, what was skipped, and a summary.
+
+    With `heading` a report that says more than "no findings" stands between two rules.
+    """
+    screen = screen or Screen()
+    return screen.shown(_lines(report, screen, heading, verbose=verbose))
+
+
+def _lines(report: Report, screen: Screen, heading: Heading | None, *, verbose: bool) -> Iterator[Text]:
+    framed = heading is not None and bool(report.findings or report.undecided or report.crashed)
+    if heading is not None and framed:
+        yield screen.rule(f"{heading.command} · {heading.clock} · {_verdict(report)}", style=_style(report))
+        if heading.subject:
+            yield from screen.hanging(Text(), Text(heading.subject, style="dim"))
         yield Text()
-    for reason in report.undecided:
-        yield Text.assemble(("undecided: ", "bold magenta"), reason)
+    if not report.explained:
+        yield from _undecided(report, screen, heading)
+    for finding in report.findings:
+        yield from _finding(finding, screen)
+        yield Text()
+    if report.explained:
+        yield from _undecided(report, screen, None)
     for note in report.notes:
-        yield Text.assemble(("note: ", "bold"), note)
+        yield from screen.hanging(Text("note: ", style="bold"), Text(note))
     for crash in report.crashed:
-        yield Text.assemble((f"{crash.rule.code} {crash.rule.name} crashed: ", "bold red"), crash.error)
-    yield from _skips(report, verbose=verbose)
-    yield Text(summary(report), style="bold")
+        label = Text(f"{crash.rule.code} {crash.rule.name} crashed: ", style="bold red")
+        yield from screen.hanging(Text(), Text.assemble(label, crash.error))
+    yield from _skips(report, screen, verbose=verbose)
+    yield from screen.hanging(Text(), Text(summary(report), style="bold"))
+    if framed:
+        yield screen.rule(style=_style(report))
 
 
-def _finding(finding: Finding) -> Iterator[Text]:
+def _verdict(report: Report) -> str:
+    """`FAIL DDP305`, or `UNDECIDED` where no cause is named."""
+    if report.undecided and not report.explained:
+        return "UNDECIDED"
+    if not report.findings:
+        return "CRASHED CHECK"
+    first = report.findings[0]
+    others = len(report.findings) - 1
+    return f"{WORD[first.severity]} {first.code}" + (f" and {others} more" if others else "")
+
+
+def _style(report: Report) -> str:
+    if report.undecided and not report.explained:
+        return UNDECIDED
+    return STYLE[report.findings[0].severity] if report.findings else STYLE[Severity.FAIL]
+
+
+def _undecided(report: Report, screen: Screen, heading: Heading | None) -> Iterator[Text]:
+    """Why there is no verdict, what is known all the same, and what to run next."""
+    if not report.undecided:
+        return
+    why, *known = report.undecided
+    why, _, missing = why.partition(". Missing: ")
+    yield from screen.hanging(Text("undecided: ", style=UNDECIDED), Text(why))
+    for number, line in enumerate(known):
+        yield from screen.hanging(Text("  known:   " if number == 0 else "           "), Text(line))
+    if missing:
+        yield from screen.hanging(Text("  missing: "), Text(missing))
+    if heading is not None and heading.next_step:
+        yield from screen.hanging(Text("  next:    ", style=ADVICE), Text(heading.next_step))
+    if not report.explained:
+        yield Text()
+
+
+def _finding(finding: Finding, screen: Screen) -> Iterator[Text]:
     folded = finding.explained_by is not None
     indent = "  " if folded else ""
-    title = headline(finding)
-    code, _, rest = title.partition(" ")
-    rest = rest.replace("\n", f"\n{indent}  ")
-    yield Text.assemble(indent, (code, _STYLE[finding.severity]), f" {rest}")
+    code, _, rest = headline(finding).partition(" ")
+    word = WORD[finding.severity]
+    style = STYLE[finding.severity]
+    yield from screen.hanging(Text(f"{indent}{word} ", style=style), Text.assemble((code, style), f" {rest}"))
     listed = places(finding)
     widest = max((len(place.who) for place in listed), default=0)
     for place in listed:
         note = f"  {place.note}" if place.note else ""
         who = f"{place.who:<{widest}}  " if widest else ""
-        yield Text(f"{indent}  {who}{place.spot}{note}")
+        yield from screen.hanging(Text(f"{indent}  {who}"), Text(f"{place.spot}{note}"))
     for detail in finding.details:
-        yield Text(f"{indent}  {detail}")
+        yield from screen.hanging(Text(f"{indent}  "), Text(detail))
     if folded:
         yield Text(f"{indent}  explained by {finding.explained_by}", style="dim")
-    else:
-        yield Text.assemble("  ", ("what to do: ", "bold green"), finding.remedy)
+        return
+    yield from screen.hanging(Text("  what to do: ", style=ADVICE), Text(finding.remedy))
+    yield from screen.hanging(Text("  read on:    ", style=ADVICE), Text(f"ddpdoctor explain {finding.code}"))
 
 
-def _skips(report: Report, *, verbose: bool) -> Iterator[Text]:
+def _skips(report: Report, screen: Screen, *, verbose: bool) -> Iterator[Text]:
     reasons = skips_by_reason(report)
-    shown = reasons if verbose else reasons[:SHOWN_SKIP_REASONS]
-    for reason, codes in shown:
-        which = ", ".join(codes) if verbose or len(codes) <= 3 else f"{len(codes)} checks"
-        yield Text(f"skipped {which}: {reason}", style="dim")
-    if len(shown) < len(reasons):
-        rest = sum(len(codes) for _, codes in reasons[len(shown) :])
-        yield Text(f"skipped {rest} more checks for {len(reasons) - len(shown)} other reasons (--verbose)", style="dim")
+    if verbose:
+        for reason, codes in reasons:
+            yield from screen.hanging(Text("skipped ", style="dim"), Text(f"{', '.join(codes)}: {reason}", style="dim"))
+        return
+    if reasons:
+        yield from screen.hanging(Text(), Text(_skips_in_one_line(reasons), style="dim"))
+
+
+def _skips_in_one_line(reasons: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
+    """`46 checks skipped: no GPU data, only one host, no list of the ranks that joined, ... (--verbose)`."""
+    number = sum(len(codes) for _, codes in reasons)
+    short = list(dict.fromkeys(reason.partition(":")[0] for reason, _ in reasons))
+    more = ", ..." if len(short) > SHOWN_SKIP_REASONS else ""
+    return (
+        f"{number} check{'s' if number > 1 else ''} skipped: {', '.join(short[:SHOWN_SKIP_REASONS])}{more} (--verbose)"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -195,7 +196,12 @@ def test_kill_on_hang_ends_the_whole_job(script: Path) -> None:
     ended = watch("--stall-after", "2", "--kill-on-hang", "--", *TORCHRUN, str(script), "600")
     assert ended.returncode == 1
     assert "DDP307 rank-stuck-outside-collective: rank 1 in fetch (job.py:8) sleeps" in ended.stderr
-    assert "ended the job because of DDP307" in ended.stderr.splitlines()[-1]  # below all that torchrun says of its end
+    below = ended.stderr.partition("closing signal SIGTERM")[
+        2
+    ]  # the whole verdict, below all that torchrun says of its end
+    assert "FAIL DDP307 rank-stuck-outside-collective: rank 1 in fetch" in below
+    assert ended.stderr.count("DDP307 rank-stuck-outside-collective: ") == 1
+    assert ended.stderr.splitlines()[-1] == "━" * 100
     assert not processes_with(str(script))
 
 
@@ -224,7 +230,7 @@ def test_a_job_that_goes_on_is_said_to_have_recovered(script: Path, tmp_path: Pa
     assert any("no progress for" in note for note in report["notes"])
 
 
-def test_a_healthy_job_gets_silence(script: Path) -> None:
+def test_a_healthy_job_gets_one_line(script: Path) -> None:
     environ = {**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(
         [*WATCH, "--", *TORCHRUN, str(script), "0"],
@@ -234,4 +240,13 @@ def test_a_healthy_job_gets_silence(script: Path) -> None:
         check=False,
         env=environ,
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "the job is done\n", "")
+    assert (ended.returncode, ended.stdout) == (0, "the job is done\n")
+    assert re.fullmatch(r"ddpdoctor: nothing found: 2 ranks, 6 steps, [^\n]*watched for \d+ s\n", ended.stderr), (
+        ended.stderr
+    )
+
+
+def test_quiet_leaves_a_healthy_job_without_a_word() -> None:
+    ended = watch("--quiet", "--", "sh", "-c", "true")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert "nothing found" not in ended.stderr

@@ -86,7 +86,9 @@ def test_findings_that_a_page_shows_have_the_names_and_remedies_of_today(page: P
     """The beginning of a remedy stands in the code as it is; its end may hold what the evidence said."""
     rules = {rule.code: rule for rule in all_rules()}
     shown = re.findall(
-        r"^ *(DDP\d{3}) ([a-z0-9-]+): (.*?)(?=^ *```|^\s*$|^ *DDP)", page.read_text(), re.MULTILINE | re.DOTALL
+        r"^ *(?:(?:FAIL|WARN|INFO) )?(DDP\d{3}) ([a-z0-9-]+): (.*?)(?=^ *```|^\s*$|^ *(?:[A-Z]{4} )?DDP)",
+        page.read_text(),
+        re.MULTILINE | re.DOTALL,
     )
     for code, name, text in shown:
         assert name == rules[code].name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -98,12 +98,16 @@ class _Resumed:
 
 @dataclass(slots=True)
 class Watch:
-    """One job under observation: what is `known` of it, its `stall_detector`, and the `nodes` on which the rest of it runs."""
+    """One job under observation: what is `known` of it, its `stall_detector`, and the `nodes` on which the rest of it runs.
+
+    `on_poll` is called five times a second with the ranks of this host and the seconds since the last sign of life.
+    """
 
     known: JobEvidence
     stall_detector: StallDetector
     nodes: OtherNodes = field(default_factory=OtherNodes)
     pace_after: float = PACE_SECONDS
+    on_poll: Callable[[Sequence[RankProcess], float], None] = field(default=lambda _ranks, _quiet: None)
     _stall: Evidence | None = None
     _begun: Begun = ()
     _resumed: _Resumed | None = None
@@ -122,6 +126,7 @@ class Watch:
             quiet = self.stall_detector.quiet(now)
             stepped = bool(ranks) and all(agent.header.steps for agent in ranks)
             moved = self.stall_detector.observe((_signs(ranks), moves.seen(ranks, quiet)), now, stepped=stepped)
+            self.on_poll(ranks, 0.0 if moved else quiet)
             if moved and self._stall is None:
                 self._next_look = 0.0
                 self.nodes.clear_stall()
