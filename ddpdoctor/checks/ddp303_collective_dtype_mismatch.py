@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from ddpdoctor.analysis.collectives.desync import Desyncs
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes
+from ddpdoctor.analysis.collectives.program_comparison import by_programs
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses
@@ -21,26 +24,35 @@ RULE = Rule(
 )
 
 
-def check(timeline: Timeline) -> Iterator[Finding]:
-    """The first collective of each group with dtypes that differ, the ranks by dtype, and whether it went unnoticed."""
+def check(timeline: Timeline, desyncs: Desyncs | None) -> Iterator[Finding]:
+    """The first collective of each group with dtypes that differ, the ranks by dtype, and whether it went unnoticed.
+
+    Calls that are known to be two different ones on two sides are not compared.
+    """
+    told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
     for group in timeline.groups:
         mismatch = group.mismatches.get(MismatchKind.DTYPE)
-        if mismatch is None:
+        if mismatch is None or any(name == group.name and seq <= mismatch.seq for name, seq in told):
             continue
         held = {
             rank: "/".join(dtypes(issued.calls)) for rank, issued in mismatch.issued.items() if dtypes(issued.calls)
         }
         sides = vote(held)
+        if sides.tied:
+            deviation = by_programs(timeline, group, mismatch.seq, held, lambda call: "/".join(dtypes((call,))))
+            if deviation is not None:
+                sides = replace(sides, tied=False, minority=deviation.ranks)
         by_dtype: dict[str, list[int]] = {}
-        for rank in (*sides.minority, *sides.majority):
+        for rank in (*sides.minority, *(rank for rank in held if rank not in sides.minority)):
             by_dtype.setdefault(held[rank], []).append(rank)
         (first, its), *others = by_dtype.items()
+        everyone = tuple(rank for ranks in by_dtype.values() for rank in ranks)
         rest = " and ".join(f"{group_ranks(ranks)} {dtype}" for dtype, ranks in others)
         yield RULE.finding(
             f"{group_ranks(its)} gave {mismatch.issued[its[0]].name} a tensor of {first}, {rest}{aftermath(group, mismatch)}",
             ranks=sides.minority,
-            where=witnesses(mismatch.issued, (*sides.minority, *sides.majority)),
-            details=unplaced(mismatch.issued, (*sides.minority, *sides.majority)),
+            where=witnesses(mismatch.issued, everyone),
+            details=unplaced(mismatch.issued, everyone),
             seq=mismatch.seq,
             group=group.name or "default",
             dtypes={str(rank): dtype for rank, dtype in sorted(held.items())},

@@ -42,10 +42,12 @@ def check(
     if desyncs is None:
         yield from _by_stacks(stack_desync)
         return
+    told = False
     parted = iterations.out_of_step if iterations is not None else None
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
         if parted is not None and _had_parted(parted, desync):
             continue
+        told = True
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
         yield RULE.finding(
@@ -63,7 +65,12 @@ def check(
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
         )
-    if graph is not None and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and not graph.only_point_to_point:
+    if (
+        not told
+        and graph is not None
+        and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA)
+        and not graph.only_point_to_point
+    ):
         yield _by_programs(graph)
 
 
@@ -74,7 +81,14 @@ def _by_programs(graph: WaitForGraph) -> Finding:
     waiting = {rank: call for operation in operations for rank, call in operation.waiting.items()}
     called = " and ".join(operation.name for operation in operations)
     others = [rank for rank in waiting if rank not in ranks]
-    if not any(operation.absent for operation in operations):
+    if graph.tied:
+        (operation,) = operations
+        said = (
+            f"{group_ranks([*waiting])} called {called} that {group_ranks(operation.absent)} did not call, and all went on to "
+            f"{names(meanwhile, operation.absent)}{tie_note(tied=True)}"
+        )
+        point = ""
+    elif not any(operation.absent for operation in operations):
         verdict = "left out" if graph.reason is Reason.LEFT_OUT else "made besides"
         said = (
             f"{group_ranks(ranks)} {verdict} a collective of {_group(operations[0])}: {called} of {group_ranks(ranks)} is not "
@@ -95,7 +109,11 @@ def _by_programs(graph: WaitForGraph) -> Finding:
         said,
         ranks=ranks,
         where=[*witnesses(shown, ranks), *witnesses(shown, others)],
-        details=[f"the other ranks with the same part in the job {point}", *graph.details(), *unplaced(shown, shown)],
+        details=[
+            *([f"the other ranks with the same part in the job {point}"] if point else ()),
+            *graph.details(),
+            *unplaced(shown, shown),
+        ],
         seq=operations[0].seq,
         group=operations[0].group.name if operations[0].group is not None else None,
         waiting=[*graph.waiting],

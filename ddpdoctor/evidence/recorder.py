@@ -26,6 +26,8 @@ class ProcessGroup:
     """The name that torch gave it."""
     description: str
     """The description that the program gave it."""
+    number: int | None = None
+    """Its number among the groups of this rank, in the order in which they were made; None where the dump does not tell."""
     ranks: tuple[int, ...] | None = None
     """The global ranks of its members; None where the recorder does not say (gloo)."""
     last_enqueued: int | None = None

@@ -243,7 +243,11 @@ def _with_batches(
     batching = {key[:2] for key in closed} | {key[:2] for key, count in times.items() if count > 1}
     if not batching:
         return states
-    through = {key: groups[key[0]].last_completed or 0 for key in batching if _counts(groups[key[0]], key, keys)}
+    through = {
+        key: groups[key[0]].last_completed or 0
+        for key in (batching if State.DONE not in states else ())
+        if _counts(groups[key[0]], key, keys)
+    }
     return _shared_states(
         tuple(
             closed.get(key, State.DONE if key[2] <= through.get(key[:2], 0) else state)
@@ -289,6 +293,7 @@ def _groups(
             backend=backend,
             name=name,
             description=description,
+            number=_number(by_name.get(name)),
             ranks=_members(config.get(name)),
             last_enqueued=_counted(status, by_name.get(name), "last_enqueued_collective"),
             last_completed=_counted(status, by_name.get(name), "last_completed_collective"),
@@ -307,6 +312,10 @@ def _numbered(config: Mapping[Any, Any], status: object, used: Mapping[str, str]
     if len(names) != len(numbers) or not used.items() <= found.items():
         return {}
     return found
+
+
+def _number(group: str | None) -> int | None:
+    return int(group) if group is not None and group.isdecimal() else None
 
 
 def _members(told: object) -> tuple[int, ...] | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import PurePath
 
+from typing_extensions import assert_never
+
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
     Relation,
@@ -16,7 +18,7 @@ from ddpdoctor.analysis.collectives.callsites import (
     seen_from_minority,
 )
 from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
-from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, MismatchKind, operation, shape
+from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
 from ddpdoctor.analysis.collectives.program_comparison import Deviation, by_programs
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_usual_period, sequence_offset_of
@@ -25,6 +27,7 @@ from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
+from ddpdoctor.evidence.recorder import Call
 from ddpdoctor.evidence.source import Loop, SourceCode
 
 LOOKED_AHEAD = 9  # calls that a rank may have left out, or made besides, and still be recognised
@@ -122,8 +125,7 @@ def _of_group(
     if mismatch is not None and _is_race(group, timeline, mismatch):
         yield _from_race(group, mismatch)
         return
-    found = [mismatch for kind, mismatch in group.mismatches.items() if kind is not MismatchKind.DTYPE]
-    for mismatch in sorted(found, key=lambda one: one.seq):
+    for mismatch in sorted(group.mismatches.values(), key=lambda one: one.seq):
         desync = _from_mismatch(group, mismatch, timeline, code)
         if mismatch.kind is MismatchKind.OPERATION or desync.cause is not Cause.MISMATCH:
             yield desync
@@ -194,10 +196,7 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCa
 
 
 def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline, code: SourceCode | None) -> Desync:
-    called = {
-        rank: (issued.op, shape(issued.calls) if mismatch.kind is MismatchKind.SHAPE else ())
-        for rank, issued in mismatch.issued.items()
-    }
+    called = {rank: (issued.op, _compared(issued.calls, mismatch.kind)) for rank, issued in mismatch.issued.items()}
     sides = vote(called)
     majority = sides.majority
     minority = sides.minority
@@ -218,7 +217,8 @@ def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline,
     if offset is not None:
         return _from_offset(group, timeline, code, mismatch, minority, majority, offset, tied=tied)
     cause = cause_of(comparison, mismatch.issued[minority[0]].op, mismatch.issued[majority[0]].op)
-    if cause is Cause.MISMATCH and (deviation is not None or comparison.relation is Relation.UNKNOWN):
+    by_calls = comparison.relation in (Relation.UNKNOWN, Relation.SAME, Relation.ELSEWHERE)
+    if cause is Cause.MISMATCH and (deviation is not None or by_calls):
         cause = _cause_by_calls(group, timeline, mismatch.seq, (minority[0], majority[0]), deviation)
     if cause is Cause.LEFT and (
         _stays(timeline, group, mismatch, minority[0], majority[0])
@@ -248,10 +248,26 @@ def _by_programs(
     """Which side differs from ranks with the same part in the job; asked where the group has no majority, or no stacks."""
     if not tied and any(issued.stack for issued in mismatch.issued.values()):
         return None
-    by_shape = mismatch.kind is MismatchKind.SHAPE
     return by_programs(
-        timeline, group, mismatch.seq, called, lambda call: (operation((call,)), shape((call,)) if by_shape else ())
+        timeline,
+        group,
+        mismatch.seq,
+        called,
+        lambda call: (operation((call,)), _compared((call,), mismatch.kind)),
     )
+
+
+def _compared(calls: tuple[Call, ...], kind: MismatchKind) -> object:
+    """What ranks differ in, besides the operation."""
+    match kind:
+        case MismatchKind.OPERATION:
+            return ()
+        case MismatchKind.SHAPE:
+            return shape(calls)
+        case MismatchKind.DTYPE:
+            return dtypes(calls)
+        case _:
+            assert_never(kind)
 
 
 def _cause_by_calls(
@@ -265,19 +281,39 @@ def _cause_by_calls(
         return Cause.MISMATCH
     if any(_agree(mine, theirs[missing:]) for missing in range(1, LOOKED_AHEAD)):
         return Cause.MISSING
-    return Cause.EXTRA if any(_agree(mine[extra:], theirs) for extra in range(1, LOOKED_AHEAD)) else Cause.MISMATCH
+    if any(_agree(mine[extra:], theirs) for extra in range(1, LOOKED_AHEAD)):
+        return Cause.EXTRA
+    return Cause.MISSING if _skipped(_operations_until(group, timeline, ranks[1], seq), mine[:1]) else Cause.MISMATCH
+
+
+def _skipped(theirs: Sequence[object], mine: Sequence[object]) -> bool:
+    """Whether one side is at the call that came after the other side's call when the program was here before.
+
+    `theirs` ends in the call of the other side, with what led to it before.
+    """
+    here = theirs[-2:]
+    before = next((place for place in range(len(theirs) - 2, 0, -1) if theirs[place - 1 : place + 1] == here), None)
+    return before is not None and theirs[before + 1 : before + 2] == mine != theirs[-1:]
 
 
 def _operations_from(group: GroupTimeline, timeline: Timeline, rank: int, seq: int) -> list[object]:
-    """The calls of this rank from number `seq` on, with the shapes of those that have the same on every rank."""
+    """The calls of this rank from number `seq` on with their dtypes, and the shapes of those that have the same on every rank."""
     sequence = group.group_sequences.sequence(rank)
     if sequence is None:
         return []
     numbers = sequence.calls[seq - sequence.first :][:COMPARED_AHEAD]
     calls = [timeline.call_index.calls[number] for number in numbers]
     return [
-        (operation(one), shape(one) if all(call.op in ALIKE_ON_EVERY_RANK for call in one) else ()) for one in calls
+        (operation(one), dtypes(one), shape(one) if all(call.op in ALIKE_ON_EVERY_RANK for call in one) else ())
+        for one in calls
     ]
+
+
+def _operations_until(group: GroupTimeline, timeline: Timeline, rank: int, seq: int) -> list[object]:
+    """The same of the calls up to number `seq`, the last ones."""
+    sequence = group.group_sequences.sequence(rank)
+    first = max(seq + 1 - COMPARED_AHEAD, sequence.first) if sequence is not None else seq
+    return _operations_from(group, timeline, rank, first)[: seq + 1 - first]
 
 
 def _agree(mine: Sequence[object], theirs: Sequence[object]) -> bool:

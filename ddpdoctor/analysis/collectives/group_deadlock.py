@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
@@ -35,7 +35,18 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
     found = [cycle] if cycle else [_inverted(one, other) for one, other in combinations(_busy(timeline, within), 2)]
     found = [waits for waits in found if waits and not _moves(waits)]
     oldest = sorted(found, key=lambda waits: min(issued.created_ns for issued in waits.values()))
-    return Deadlocks(tuple(map(_deadlock, oldest[:1] if graph is not None else oldest)))
+    if graph is None:
+        return Deadlocks(tuple(map(_deadlock, oldest)))
+    return Deadlocks(tuple(_decided(_deadlock(waits), graph.deviating) for waits in oldest[:1]))
+
+
+def _decided(deadlock: Deadlock, deviating: Collection[int]) -> Deadlock:
+    """With these ranks as the minority, where ranks with the same part in the job tell them apart."""
+    minority = tuple(rank for rank in deadlock.waits if rank in deviating)
+    others = tuple(rank for rank in deadlock.waits if rank not in deviating)
+    if not minority or not others:
+        return deadlock
+    return replace(deadlock, sides=Vote(sides=(others, minority), tied=False, minority=minority))
 
 
 def _moves(waits: Mapping[int, IssuedCall]) -> bool:

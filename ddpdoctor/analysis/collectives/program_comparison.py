@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.evidence.recorder import Call, FlightRecord, State
+from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
 
 V = TypeVar("V", bound=Hashable)
 
@@ -24,7 +24,11 @@ FARTHEST = 64  # calls by which a program may differ and still be the same progr
 
 
 class Kind(NamedTuple):
-    """The collectives, or the sends and receives, of a rank's group of this description (its name where it has none)."""
+    """The collectives, or the sends and receives, of one group of a rank.
+
+    `group` is the group's description. Where it has none, its number among the groups of the rank: ranks with the same part
+    in a job make their groups in one order.
+    """
 
     group: str
     point_to_point: bool
@@ -92,11 +96,7 @@ class ProgramComparison:
     def __post_init__(self) -> None:
         """Find the groups in which ranks send and receive: the place in such a group is a rank's part in the job."""
         for record in self.records.values():
-            self._pipelines.update(
-                record.groups[call.group].description or record.groups[call.group].name
-                for call in record.calls
-                if call.point_to_point
-            )
+            self._pipelines.update(_label(record.groups[call.group]) for call in record.calls if call.point_to_point)
 
     def surplus(self, rank: int, kind: Kind, *, behind: int = 0) -> int | None:
         """By how many calls of this kind the rank is ahead of ranks with its part, at the last point that they share.
@@ -133,7 +133,7 @@ class ProgramComparison:
         for other in others:
             if other.part != mine.part:
                 continue
-            ahead = {one: mine.called(one) - other.called(one) for one in mine.kinds() | other.kinds()}
+            ahead = _ahead(mine, other)
             both = min(ahead.values(), default=0) < 0 < max(ahead.values(), default=0)
             # one call more here and one less there may be two calls in another order
             deviates = both and sum(map(abs, ahead.values())) > 2 and max(map(abs, ahead.values())) <= FARTHEST
@@ -143,17 +143,34 @@ class ProgramComparison:
             return None
         return found[0][0]
 
+    def as_long_as_its_like(self, rank: int) -> bool:
+        """Whether most ranks with its part have made as many calls as this rank: of every kind, or as many more as fewer."""
+        mine = self._program(rank)
+        others = (self._program(other) for other in self._nearest(rank)[:MOST_COMPARED])
+        alike = [sum(_ahead(mine, other).values()) == 0 for other in others if other.part == mine.part]
+        return 2 * sum(alike) > len(alike)
+
+    def kind(self, rank: int, group: str, *, point_to_point: bool) -> Kind | None:
+        """The kind of a rank's calls in the group with this name, None where its dump does not know the group."""
+        found = (one for one in self.records[rank].groups if one.name == group)
+        return next((Kind(_label(one), point_to_point) for one in found), None)
+
     def decide(
-        self, kind: Kind, number: int, called: Mapping[int, V], value_of: Callable[[Call], V]
+        self, group: str, number: int, called: Mapping[int, V], value_of: Callable[[Call], V]
     ) -> Deviation | None:
-        """Which of the ranks that made different calls `called` as number `number` of this kind differ from their like.
+        """Which of the ranks that made different calls `called` as collective `number` of this group differ from their like.
 
         Decided by how many calls each had made at a later point of its program; else by what ranks with their part in other
         groups made as this number.
         """
+        kinds = {
+            rank: kind
+            for rank in _a_few_of_each(called)
+            if (kind := self.kind(rank, group, point_to_point=False)) is not None
+        }
         surplus = {
             rank: self._surplus_at_the_end(rank, kind) if extra is None else extra
-            for rank in _a_few_of_each(called)
+            for rank, kind in kinds.items()
             for extra in [self.surplus(rank, kind, behind=number)]
         }
         deviating = {called[rank] for rank, extra in surplus.items() if extra}
@@ -161,11 +178,11 @@ class ProgramComparison:
         if deviating and conforming and deviating.isdisjoint(conforming):
             ranks = tuple(sorted(rank for rank in called if called[rank] not in conforming))
             return Deviation(ranks=ranks, extra=next(extra for extra in surplus.values() if extra))
-        by_ends = self._by_ends(kind, called)
+        by_ends = self._by_ends(next(iter(kinds.values())), called) if len({*kinds.values()}) == 1 else None
         if by_ends is not None:
             return by_ends
         found = Counter(called.values())
-        for rank in _a_few_of_each(called):
+        for rank, kind in kinds.items():
             found.update(value_of(call) for call in self._calls_of_others(rank, kind, number, called))
             (most, times), *others = found.most_common()
             if most in called.values() and (not others or others[0][1] < times) and times > 1:
@@ -224,18 +241,20 @@ class ProgramComparison:
         return self._programs[rank]
 
 
-def kind_of(description: str, name: str, *, point_to_point: bool) -> Kind:
-    """The kind of the calls of a group with this description and name."""
-    return Kind(description or name, point_to_point)
+def _ahead(mine: _Program, other: _Program) -> dict[Kind, int]:
+    return {one: mine.called(one) - other.called(one) for one in mine.kinds() | other.kinds()}
+
+
+def _label(group: ProcessGroup) -> str:
+    return group.description or (group.name if group.number is None else f"number {group.number}")
 
 
 def by_programs(
     timeline: Timeline, group: GroupTimeline, seq: int, called: Mapping[int, V], value_of: Callable[[Call], V]
 ) -> Deviation | None:
     """Which of the ranks that made different calls `called` as number `seq` of the group differ from their like elsewhere."""
-    one = group.group_sequences.group
-    kind = kind_of(one.description, one.name, point_to_point=False)
-    return ProgramComparison(timeline.call_index.records).decide(kind, seq, called, value_of)
+    name = group.group_sequences.group.name
+    return ProgramComparison(timeline.call_index.records).decide(name, seq, called, value_of)
 
 
 def _a_few_of_each(called: Mapping[int, V]) -> list[int]:
@@ -247,12 +266,7 @@ def _a_few_of_each(called: Mapping[int, V]) -> list[int]:
 
 
 def _read(rank: int, record: FlightRecord, pipelines: Collection[str]) -> _Program:
-    kinds = [
-        kind_of(
-            record.groups[call.group].description, record.groups[call.group].name, point_to_point=call.point_to_point
-        )
-        for call in record.calls
-    ]
+    kinds = [Kind(_label(record.groups[call.group]), call.point_to_point) for call in record.calls]
     places: dict[Kind, list[int]] = defaultdict(list)
     numbers: dict[Kind, list[int]] = defaultdict(list)
     end = -1
@@ -265,10 +279,10 @@ def _read(rank: int, record: FlightRecord, pipelines: Collection[str]) -> _Progr
     part = set()
     last = {}
     for group in record.groups:
-        name = group.description or group.name
+        name = _label(group)
         members = group.ranks or ()
         place_in_group = members.index(rank) if name in pipelines and rank in members else None
-        part.add((group.description, len(members), place_in_group))
+        part.add((name if group.description or group.number is not None else "", len(members), place_in_group))
         if group.last_enqueued is not None:
             last[Kind(name, point_to_point=name in pipelines)] = group.last_enqueued
     return _Program(places=places, numbers=numbers, last=last, end=end, part=frozenset(part))

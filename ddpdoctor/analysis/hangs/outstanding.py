@@ -34,8 +34,8 @@ class Operation:
     """The members with a dump that have not enqueued it."""
     without_dump: tuple[int, ...]
     """The members of which there is no dump."""
-    link: tuple[str, str] = ("", "")
-    """For a send or receive the description and the name of the group that it is made in."""
+    link: str = ""
+    """For a send or receive the name of the group that it is made in."""
 
     @property
     def complete(self) -> bool:
@@ -94,6 +94,9 @@ def completed_by(timeline: Timeline, group: GroupTimeline) -> dict[int, int]:
         record = timeline.call_index.records[sequence.rank]
         last = _last_done(sequence, record.state)
         found[sequence.rank] = last if last is not None else _by_status(record, group)
+    for rank in group.recorded:  # a dump of active entries alone holds none of a group in which the rank is through
+        if rank not in found:
+            found[rank] = _by_status(timeline.call_index.records[rank], group)
     return {rank: seq for rank, seq in found.items() if seq is not None}
 
 
@@ -141,39 +144,94 @@ class _Pair:
     """The sends of one rank to another one in one group."""
 
     group: str
-    description: str
     source: int
     target: int
 
+    def rank(self, op: str) -> int:
+        """The rank that makes this half, `send` or `recv`."""
+        return self.source if op == "send" else self.target
+
+
+@dataclass(frozen=True, slots=True)
+class _Half:
+    """The oldest outstanding send, or receive, of a pair; `number` counts those of the pair on this rank from 0 on."""
+
+    call: IssuedCall
+    number: int | None
+
 
 def _sends_and_receives(timeline: Timeline) -> Iterator[Operation]:
-    posted: dict[tuple[_Pair, str], list[tuple[int, IssuedCall]]] = defaultdict(list)
-    counted: dict[tuple[_Pair, str], int] = defaultdict(int)
+    posted: dict[tuple[_Pair, str], list[IssuedCall]] = defaultdict(list)
     for rank, record in timeline.call_index.records.items():
         for pair, op, call in _under_way(rank, record):
-            posted[pair, op].append((counted[pair, op], call))
-            counted[pair, op] += 1
+            posted[pair, op].append(call)
     if not posted:
         return
     issued = _counted(timeline)
-    with_dump = timeline.call_index.records.keys()
+    in_batch = Counter((call.rank, call.group, call.seq) for calls in posted.values() for call in calls)
+    found: list[tuple[Operation, tuple[int, str, int] | None]] = []
     for pair in dict.fromkeys(pair for pair, _ in posted):
-        sends, receives = posted.get((pair, "send"), []), posted.get((pair, "recv"), [])
-        waiting = {call.rank: call for side in (sends, receives) for _, call in side[:1]}
-        members = tuple(sorted((pair.source, pair.target)))
-        sent, received = issued.get((pair, "send"), -1), issued.get((pair, "recv"), -1)
-        through = {pair.source} if received <= sent else {pair.target} if sent <= received else set()
-        others = [rank for rank in members if rank not in waiting and (rank not in through or -1 in (sent, received))]
-        yield Operation(
-            group=None,
-            name=f"the send from rank {pair.source} to rank {pair.target}",
-            seq=min(number for side in (sends, receives) for number, _ in side[:1]),
-            members=members,
-            waiting=waiting,
-            absent=tuple(rank for rank in others if rank in with_dump),
-            without_dump=tuple(rank for rank in others if rank not in with_dump),
-            link=(pair.description, pair.group),
-        )
+        for operation_ in _halves_met(pair, posted, issued, timeline.call_index.records):
+            calls = [*operation_.waiting.values()]
+            batch = (calls[0].rank, calls[0].group, calls[0].seq) if len(calls) == 1 else None
+            counted = {(pair, "send"), (pair, "recv")} <= issued.keys()
+            found.append((operation_, None if batch is None or counted or in_batch[batch] < 2 else batch))
+    explained = {
+        (call.rank, call.group, call.seq)
+        for operation_, batch in found
+        if batch is None
+        for call in operation_.waiting.values()
+    }
+    # of a batch that waits for one partner for certain, another one that shows nothing outstanding has done its part
+    yield from (operation_ for operation_, batch in found if batch not in explained)
+
+
+def _halves_met(
+    pair: _Pair,
+    posted: Mapping[tuple[_Pair, str], list[IssuedCall]],
+    issued: Mapping[tuple[_Pair, str], int],
+    records: Mapping[int, FlightRecord],
+) -> Iterator[Operation]:
+    """What the two ranks wait in: the same transfer, or a later one of one rank where the other one has come less far."""
+    halves = {
+        op: _Half(calls[0], issued[pair, op] - len(calls) if (pair, op) in issued else None)
+        for op in ("send", "recv")
+        if (calls := posted.get((pair, op)))
+    }
+    numbers = {op: half.number for op, half in halves.items()}
+    send, receive = numbers.get("send"), numbers.get("recv")
+    if send is not None and receive is not None and send != receive:
+        # the partner is through with the earlier one, which ends on this rank when the rest of its batch does
+        halves = {op: half for op, half in halves.items() if half.number == max(send, receive)}
+    waiting = {half.call.rank: half.call for half in halves.values()}
+    members = tuple(sorted((pair.source, pair.target)))
+    lacking = []
+    for op in ("send", "recv"):
+        if op in halves:
+            continue
+        (other,) = halves.values()
+        known = _issued_by(records.get(pair.rank(op)), issued, (pair, op))
+        if known is None or other.number is None or known <= other.number:
+            lacking.append(pair.rank(op))
+        elif other.number < known - len(posted.get((pair, op), ())):
+            return  # the partner has completed its half
+    yield Operation(
+        group=None,
+        name=f"the send from rank {pair.source} to rank {pair.target}",
+        seq=next(iter(waiting.values())).seq,
+        members=members,
+        waiting=waiting,
+        absent=tuple(rank for rank in lacking if rank in records),
+        without_dump=tuple(rank for rank in lacking if rank not in records),
+        link=pair.group,
+    )
+
+
+def _issued_by(
+    record: FlightRecord | None, issued: Mapping[tuple[_Pair, str], int], half: tuple[_Pair, str]
+) -> int | None:
+    """How many of these the rank has issued, None where its recorder does not tell."""
+    return issued.get(half, 0) if record is not None and not record.lost else None
 
 
 def _counted(timeline: Timeline) -> dict[tuple[_Pair, str], int]:
@@ -187,7 +245,7 @@ def _counted(timeline: Timeline) -> dict[tuple[_Pair, str], int]:
             if call.source is not None and call.target is not None:
                 group = record.groups[call.group]
                 source, target = (_global(group.ranks, place) for place in (call.source, call.target))
-                found[_Pair(group.name, group.description, source, target), operation((call,))] += times
+                found[_Pair(group.name, source, target), operation((call,))] += times
     return found
 
 
@@ -212,7 +270,7 @@ def _under_way(rank: int, record: FlightRecord) -> Iterator[tuple[_Pair, str, Is
             created_ns=record.created_ns[entry],
             seconds=age(record, record.created_ns[entry], call.timeout_ms),
         )
-        yield _Pair(group.name, group.description, source, target), operation((call,)), issued
+        yield _Pair(group.name, source, target), operation((call,)), issued
 
 
 def _global(members: tuple[int, ...] | None, place: int) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from itertools import takewhile
 
-from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison, kind_of
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation, Outstanding, completed_by, outstanding_of
@@ -61,6 +61,10 @@ class WaitForGraph:
     """The number of process groups in which these wait."""
     meanwhile: Mapping[int, IssuedCall] = field(default_factory=dict)
     """The oldest outstanding call of each of these ranks that has one."""
+    tied: bool = False
+    """Whether no majority tells if some ranks left a call out or the others made one more."""
+    deviating: tuple[int, ...] = ()
+    """Of a cycle, the ranks that made its calls in another order than ranks with the same part in the job."""
     behind: tuple[Behind, ...] = ()
     """For ranks that stopped: what each has not completed and its peers have, the oldest first."""
     stale: tuple[int, ...] = ()
@@ -164,13 +168,21 @@ class _Graph:
         completed = self._completed[id(operation.group)] if operation.group is not None else {}
         for rank in operation.members:
             mine = self._outstanding.of_rank.get(rank)
-            elsewhere = mine and rank not in operation.absent and mine[0] is not operation
+            elsewhere = mine and rank not in operation.absent and not self._is_first(mine[0], operation, rank)
             if elsewhere and (rank in operation.waiting or completed.get(rank, 0) < operation.seq):
                 yield rank
 
+    def _is_first(self, oldest: Operation, operation: Operation, rank: int) -> bool:
+        if oldest is operation:
+            return True
+        return rank in operation.waiting and _in_one_batch(oldest, operation, rank)
+
     def _missing(self) -> set[int]:
-        """The ranks without a dump that are all that some operation still lacks."""
-        return {rank for one in self._outstanding.operations if not one.absent for rank in one.without_dump}
+        """The ranks without a dump, where they are all that some operation still lacks."""
+        operations = self._outstanding.operations
+        if not any(one.without_dump and not one.absent for one in operations):
+            return set()
+        return {rank for one in operations for rank in one.without_dump}
 
     def _behind(self) -> Iterator[Behind]:
         """Per rank the oldest collective that it enqueued and has not completed, and that peers have."""
@@ -206,12 +218,20 @@ class _Graph:
         known = [one for one in finals if one is not None]
         if not known:
             raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
-        first = min(known, key=lambda one: one.operations[0].created_ns)
+        first = min(known, key=lambda one: (_at_different_turns(one.operations[0]), one.operations[0].created_ns))
         return self._deviating(first) if first.reason is Reason.CYCLE else first
 
     def _deviating(self, found: WaitForGraph) -> WaitForGraph:
         """The same, or the ranks of these whose programs differ from those of their like in a call that others wait in."""
-        for operation in found.operations:
+        in_other_order = self._in_other_order(found) if found.reason is Reason.CYCLE else ()
+        if in_other_order:
+            return replace(found, deviating=in_other_order)
+        others = len(self._outstanding.idle) - len(self._stale.intersection(self._outstanding.idle))
+        if found.reason is Reason.IDLE and 2 * others > len(self._timeline.call_index.records):
+            besides = {rank for one in found.operations if one.absent for rank in one.waiting}
+            if 2 * len(besides) < len(found.ranks):
+                return self._towards(Reason.EXTRA, besides, operations=found.operations[:1])
+        for operation in sorted(found.operations, key=lambda one: one.group is None):
             if operation.absent:
                 absent = {*operation.absent} & {*found.ranks}
                 without = {rank for rank in absent if self._surplus(rank, operation) < 0}
@@ -226,16 +246,45 @@ class _Graph:
             if deviating and 2 * len(deviating) <= len(surplus):
                 fewer = all(surplus[rank] < 0 for rank in deviating)
                 return self._towards(Reason.LEFT_OUT if fewer else Reason.EXTRA, deviating, operations=(operation,))
-        return found
+        return self._met_later(found) or found if found.reason is Reason.CYCLE else found
+
+    def _met_later(self, found: WaitForGraph) -> WaitForGraph | None:
+        """The minority in a call that some of its ranks made and others did not, where both went on to a common later one."""
+        for operation in found.operations:
+            if operation.group is None or not operation.absent or operation.without_dump:
+                continue
+            later = [{id(one) for one in self._after(operation, rank)} for rank in operation.waiting]
+            common = set.intersection(*later)
+            oldest = [self._outstanding.oldest(rank) for rank in operation.absent]
+            if all(one is not None and id(one) in common for one in oldest):
+                made, lacking = len(operation.members) - len(operation.absent), len(operation.absent)
+                reason = Reason.LEFT_OUT if lacking < made else Reason.EXTRA
+                ranks = operation.absent if lacking < made else operation.waiting
+                tied = made == lacking
+                found = self._towards(reason, operation.members if tied else ranks, operations=(operation,))
+                return replace(found, tied=tied)
+        return None
+
+    def _after(self, operation: Operation, rank: int) -> Iterator[Operation]:
+        """What this rank waits in besides, enqueued later."""
+        mine = self._outstanding.of_rank[rank]
+        yield from mine[mine.index(operation) + 1 :]
+
+    def _in_other_order(self, found: WaitForGraph) -> tuple[int, ...]:
+        """The minority that is ahead of its like in one of these groups and behind in another."""
+        deviating = []
+        for rank in found.ranks:
+            extra = [self._surplus(rank, one) for one in found.operations if rank in one.members]
+            if any(extra) and self._programs.as_long_as_its_like(rank):
+                deviating.append(rank)
+        return tuple(deviating) if 2 * len(deviating) < max(len(found.ranks), 3) else ()
 
     def _surplus(self, rank: int, operation: Operation) -> int:
         """How many calls of this kind the rank is ahead of its like; 0 also where that cannot be told."""
-        if operation.group is not None:
-            group = operation.group.group_sequences.group
-            kind = kind_of(group.description, group.name, point_to_point=False)
-        else:
-            kind = kind_of(*operation.link, point_to_point=True)
-        return self._programs.surplus(rank, kind) or 0
+        between = operation.group is None
+        name = operation.link if operation.group is None else operation.group.group_sequences.group.name
+        kind = self._programs.kind(rank, name, point_to_point=between)
+        return (self._programs.surplus(rank, kind) or 0) if kind is not None else 0
 
     def _final_of(self, component: Collection[int]) -> WaitForGraph | None:
         operations = sorted(
@@ -244,7 +293,11 @@ class _Graph:
         standing = [one for one in operations if self._stands(one)]
         if standing:
             innermost = min(
-                standing, key=lambda one: sum(before.members != one.members for before in self._before(one))
+                standing,
+                key=lambda one: (
+                    sum(before.members != one.members for before in self._before(one, batch=False)),
+                    _at_different_turns(one),
+                ),
             )
             differs = innermost.group is not None and _differs(innermost.group, innermost.seq)
             reason = Reason.MISMATCH if differs else Reason.STANDING
@@ -266,10 +319,12 @@ class _Graph:
             and all(id(one) in self._posted_on_both_sides for one in self._before(operation))
         )
 
-    def _before(self, operation: Operation) -> Iterator[Operation]:
-        """What its members have waited in for longer."""
+    def _before(self, operation: Operation, *, batch: bool = True) -> Iterator[Operation]:
+        """What its members have waited in for longer; without `batch`, not what they issued as one batch with it."""
         for rank in operation.members:
-            yield from takewhile(lambda one: one is not operation, self._outstanding.of_rank[rank])
+            for before in takewhile(lambda one: one is not operation, self._outstanding.of_rank[rank]):
+                if batch or not _in_one_batch(before, operation, rank):
+                    yield before
 
     @cached_property
     def _posted_on_both_sides(self) -> set[int]:
@@ -325,6 +380,16 @@ class _Graph:
 def _differs(group: GroupTimeline, seq: int) -> bool:
     """Whether the ranks of this group had come to call different things by this number: then one may end without the other."""
     return any(mismatch.seq <= seq for mismatch in group.mismatches.values())
+
+
+def _at_different_turns(operation: Operation) -> bool:
+    """Whether it is the nth batch of one rank and another one of its partner: these may not be halves of one transfer."""
+    return len({call.seq for call in operation.waiting.values()}) > 1
+
+
+def _in_one_batch(one: Operation, other: Operation, rank: int) -> bool:
+    same = one.group is None and other.group is None and one.link == other.link
+    return same and one.waiting[rank].seq == other.waiting[rank].seq
 
 
 def _group_of(operation: Operation) -> object:
