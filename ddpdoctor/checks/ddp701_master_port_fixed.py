@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.shell_script import LaunchScripts
-from ddpdoctor.model import Finding, Rule, Severity, Where
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, place
+from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP701",
@@ -13,31 +14,40 @@ RULE = Rule(
     summary="a Slurm script sets a fixed port: the second job on a node fails, or joins the first",
     severity=Severity.WARN,
     remedy="derive the port from the job, `MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`, as `ddpdoctor init slurm` does",
+    leads_to=("DDP202",),
 )
-_GIVEN = r"--(?:master[-_]port|rdzv[-_]endpoint)[=\s]+\S*?(\d{4,5})\b"
+_PORT = re.compile(r"(?:^|:)(\d{4,5})$")
+_LARGEST = 65535
 
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each fixed port in a script for nodes that other jobs may share."""
     for script in launch.scripts:
-        if not script.batch or script.option("exclusive"):
+        if not script.shared:
             continue
-        named = [
-            (setting.value, setting.line)
-            for setting in script.variables
-            if setting.name == "MASTER_PORT" and setting.value.isdecimal()
-        ]
-        named += [(match[1], line.number) for line, match in script.always(_GIVEN)]
         for program, each in script.overwritten("MASTER_PORT"):
             if each.value.isdecimal():
                 yield RULE.finding(
                     f"the program sets MASTER_PORT to {each.value}, and the nodes of {script.path} may be shared",
-                    where=[Where(rank=None, file=program.path, line=each.line, function="")],
+                    where=[place(program.path, each.line)],
                     port=int(each.value),
                 )
-        for port, line in named:
+        for line, port in dict(_fixed(script)).items():
             yield RULE.finding(
                 f"port {port} is fixed in a script whose nodes may be shared",
-                where=[Where(rank=None, file=script.path, line=line, function="")],
-                port=int(port),
+                where=[place(script.path, line)],
+                port=port,
             )
+
+
+def _fixed(script: LaunchScript) -> Iterator[tuple[int, int]]:
+    """The line and the port of each that the script always takes; the variable's line where the variable holds it."""
+    variables = {setting.value: setting.line for setting in script.script.variables if not setting.conditional}
+    for setting in script.always_sets("MASTER_PORT"):
+        if setting.value.isdecimal():
+            yield setting.line, int(setting.value)
+    for start in script.torchruns:
+        for name in ("master-port", "rdzv-endpoint"):
+            match = _PORT.search(start.options.values.get(name, ""))
+            if match and start.always and 0 < int(match[1]) <= _LARGEST:
+                yield variables.get(match[1], start.line), int(match[1])

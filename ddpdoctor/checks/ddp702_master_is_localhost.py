@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.shell_script import LaunchScripts
-from ddpdoctor.model import Finding, Rule, Severity, Where
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, place
+from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP702",
@@ -13,10 +13,9 @@ RULE = Rule(
     summary="a script for several nodes uses localhost as the rendezvous address",
     severity=Severity.FAIL,
     remedy='use the first node: `MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)` under Slurm',
+    leads_to=("DDP222", "DDP205"),
 )
-_LOOPBACK = r"(localhost|127\.\d+\.\d+\.\d+|::1)"
-_GIVEN = rf"--(?:master[-_]addr|rdzv[-_]endpoint)[=\s]+[\"']?{_LOOPBACK}"
-_BEGINNINGS = ("localhost", "127.", "::1")
+_LOOPBACK = ("localhost", "127.", "::1", "[::1]")
 
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
@@ -24,27 +23,32 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
     for script in launch.scripts:
         if script.nodes < 2:
             continue
-        named = [
-            (f"MASTER_ADDR={setting.value}", setting.line)
-            for setting in script.variables
-            if setting.name == "MASTER_ADDR" and setting.value.startswith(_BEGINNINGS)
-        ]
-        named += [(match[0], line.number) for line, match in script.always(_GIVEN)]
-        named += [
-            ("--standalone", line.number)
-            for line, _ in script.always(r"(?:torchrun|distributed\.run)\b.*--standalone\b")
-        ]
         for program, each in script.overwritten("MASTER_ADDR"):
-            if each.value.startswith(_BEGINNINGS):
+            if each.value.startswith(_LOOPBACK):
                 yield RULE.finding(
                     f"the program sets MASTER_ADDR to {each.value}, and {script.path} starts it on {script.nodes} nodes, "
                     "so every node tries to rendezvous with itself",
-                    where=[Where(rank=None, file=program.path, line=each.line, function="")],
+                    where=[place(program.path, each.line)],
                     nodes=script.nodes,
                 )
-        for said, line in named:
+        for said, line in _itself(script):
             yield RULE.finding(
                 f"{said} in a script for {script.nodes} nodes, so every node tries to rendezvous with itself",
-                where=[Where(rank=None, file=script.path, line=line, function="")],
+                where=[place(script.path, line)],
                 nodes=script.nodes,
             )
+
+
+def _itself(script: LaunchScript) -> Iterator[tuple[str, int]]:
+    """What sends a node to itself, with the line."""
+    named = [setting for setting in script.always_sets("MASTER_ADDR") if setting.value.startswith(_LOOPBACK)]
+    yield from ((f"MASTER_ADDR={setting.value}", setting.line) for setting in named)
+    for start in script.torchruns:
+        if not start.always or script.step_nodes(start.step) == 1:
+            continue
+        for name in ("master-addr", "rdzv-endpoint"):
+            value = start.options.values.get(name, "")
+            if value.startswith(_LOOPBACK) and not named:
+                yield f"--{name}={value}", start.line
+        if "standalone" in start.options.values and start.step is not None:
+            yield "--standalone", start.line

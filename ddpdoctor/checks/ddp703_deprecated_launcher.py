@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.shell_script import LaunchScripts
-from ddpdoctor.model import Finding, Rule, Severity, Where
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
+from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP703",
@@ -19,8 +19,8 @@ RULE = Rule(
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each line that starts torch.distributed.launch."""
     for script in launch.scripts:
-        for line, _ in script.found(r"-m\s+torch\.distributed\.launch\b"):
+        for line in sorted({start.line for start in script.torchruns if start.launcher == "torch.distributed.launch"}):
             yield RULE.finding(
                 "torch.distributed.launch is deprecated, and passes the script a --local-rank option that it may not accept",
-                where=[Where(rank=None, file=script.path, line=line.number, function="")],
+                where=[place(script.path, line)],
             )

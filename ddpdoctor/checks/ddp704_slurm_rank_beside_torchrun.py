@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.shell_script import LaunchScripts
-from ddpdoctor.model import Finding, Rule, Severity, Where
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
+from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP704",
@@ -14,28 +14,30 @@ RULE = Rule(
     severity=Severity.WARN,
     remedy="let torchrun set RANK, WORLD_SIZE and LOCAL_RANK, and give it only --node-rank $SLURM_NODEID; or leave torchrun out "
     "and start one task per rank with srun",
+    leads_to=("DDP217",),
 )
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-_OF_NODES = r"--(?:node[-_]rank|nnodes|machine_rank|num_machines)[=\s]+[\"']?\$\{?(\w+)"
 
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each such variable."""
     for script in launch.scripts:
-        torchrun = script.torchrun
-        if torchrun is None:
+        if not script.torchruns:
             continue
-        of_nodes = {match[1] for _, match in script.found(_OF_NODES)}  # torchrun is given them as what they are
-        for setting in script.variables:
-            if setting.name in _RANKS and setting.name not in of_nodes and "SLURM_" in setting.value:
+        line = script.torchruns[0].line
+        of_nodes = {  # torchrun is given them as what they are
+            start.options.values.get(name) for start in script.torchruns for name in ("node-rank", "nnodes")
+        }
+        for setting in script.always_sets(*_RANKS):
+            if "SLURM_" in setting.written and setting.value not in of_nodes:
                 yield RULE.finding(
-                    f"{setting.name}={setting.value} counts Slurm tasks, but torchrun in line {torchrun.number} counts ranks",
-                    where=[Where(rank=None, file=script.path, line=setting.line, function="")],
+                    f"{setting.name}={setting.written} counts Slurm tasks, but torchrun in line {line} counts ranks",
+                    where=[place(script.path, setting.line)],
                 )
         for program, each in script.overwritten(*_RANKS):
             if "SLURM_" in each.value:
                 yield RULE.finding(
                     f"the program sets {each.name} to {each.value}, which counts Slurm tasks, but torchrun in line "
-                    f"{torchrun.number} of {script.path} counts ranks",
-                    where=[Where(rank=None, file=program.path, line=each.line, function="")],
+                    f"{line} of {script.path} counts ranks",
+                    where=[place(program.path, each.line)],
                 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.shell_script import LaunchScript, LaunchScripts
-from ddpdoctor.model import Finding, Rule, Severity, Where
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Torchrun, place
+from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP705",
@@ -14,39 +14,37 @@ RULE = Rule(
     severity=Severity.WARN,
     remedy="request the CPUs, `#SBATCH --cpus-per-task=N`, and pass them on: `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` "
     "(since Slurm 22.05 srun does not inherit them)",
+    leads_to=("DDP603",),
 )
-_TO_SRUN = r"\bsrun\b.*(?:\s-c\s*\S|--cpus-per-(?:task|gpu)|--exact\b|--cpu-bind=none)"
-
+_CPUS_OF_A_STEP = ("cpus-per-task", "cpus-per-gpu", "exact", "exclusive", "cpu-bind")
 _TASKS = ("ntasks-per-node", "ntasks", "ntasks-per-gpu", "mincpus")
 
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each batch script whose torchrun runs on one CPU."""
     for script in launch.scripts:
-        torchrun = script.torchrun
-        if not script.batch or torchrun is None or script.option("exclusive") or script.option("cpus-per-gpu"):
+        if not script.torchruns or not script.shared or script.option("cpus-per-gpu"):
             continue
-        if said := _one_cpu(script):
+        start = next((each for each in script.torchruns if each.step is not None), script.torchruns[0])
+        if said := _one_cpu(script, start):
             message, line = said
-            yield RULE.finding(
-                message, where=[Where(rank=None, file=script.path, line=line or torchrun.number, function="")]
-            )
+            yield RULE.finding(message, where=[place(script.path, line)])
 
 
-def _one_cpu(script: LaunchScript) -> tuple[str, int] | None:
+def _one_cpu(script: LaunchScript, start: Torchrun) -> tuple[str, int] | None:
     asked = script.option("cpus-per-task")
-    passed_on = any(script.found(r"\bSRUN_CPUS_PER_TASK=")) or any(script.found(_TO_SRUN))
-    srun = next((line for line, _ in script.found(r"\bsrun\b.*\b(?:torchrun|torch\.distributed)")), None)
-    if srun is None and any(_several(script, name) for name in _TASKS):
+    own = start.step is not None and any(name in start.step.values for name in _CPUS_OF_A_STEP)
+    passed_on = own or any(setting.name == "SRUN_CPUS_PER_TASK" for setting in script.script.variables)
+    if start.step is None and (start.remote or any(_several(script, name) for name in _TASKS)):
         return None  # the batch step itself has the CPUs of all tasks on its node
     if asked is None and not passed_on:
-        return "no --cpus-per-task: the task that starts torchrun gets one CPU for all its ranks", 0
-    if asked is not None and asked.value == "1":
+        return "no --cpus-per-task: the task that starts torchrun gets one CPU for all its ranks", start.line
+    if asked is not None and asked.value == "1" and not own:
         return "--cpus-per-task=1: the task that starts torchrun has one CPU for all its ranks", asked.line
-    if asked is not None and srun is not None and not passed_on:
+    if asked is not None and start.step is not None and not passed_on:
         return (
             f"--cpus-per-task={asked.value} is not inherited by srun since Slurm 22.05: its task gets one CPU",
-            srun.number,
+            start.line,
         )
     return None
 

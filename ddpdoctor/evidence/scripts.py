@@ -1,18 +1,112 @@
-"""Launch scripts as they were read, and the Python programs that they name."""
+"""What launch scripts and manifests say: the commands that they run, the variables that they set, what they ask for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddpdoctor.evidence.variables import KnownNames
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptFile:
+class Setting:
+    """An `#SBATCH` option, or a variable that a script or a manifest sets."""
+
+    name: str
+    """The name; of a short option the long one."""
+    value: str
+    """With the variables in it replaced by what the script itself set them to; what it does not determine stays as written."""
+    written: str
+    """As written, without quotes."""
+    line: int
+    """Where it stands, from 1."""
+    conditional: bool = False
+    """It stands behind a test, in a branch, or in a function that nothing calls."""
+    in_task: bool = False
+    """A shell in the task sets it: `srun bash -c 'NAME=...'`."""
+    only_for_command: bool = False
+    """It stands in front of one command, which alone gets it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command of a script; `within` are the words of the srun, mpirun or ssh around the shell that runs it."""
+
+    words: tuple[str, ...]
+    """The words, with variables replaced as in `Setting.value`."""
+    line: int
+    """Where it begins, from 1."""
+    conditional: bool = False
+    """It stands behind a test, in a branch, or in a function that nothing calls."""
+    in_loop: bool = False
+    """It stands in a loop."""
+    within: tuple[str, ...] = ()
+    """The words of the command whose shell runs it, `srun -N 2`; empty for a command of the script itself."""
+    variables: tuple[Setting, ...] = ()
+    """The variables that it alone gets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
     """One shell script, for Slurm or for a terminal."""
 
     path: str
     """As it was given."""
-    text: str
-    """Its content."""
+    options: tuple[Setting, ...] = ()
+    """Its `#SBATCH` options, in order."""
+    variables: tuple[Setting, ...] = ()
+    """The variables that it sets, in order."""
+    commands: tuple[Command, ...] = ()
+    """The commands that it runs, in order; those that only print are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container of a manifest, with what its pod or service gives it."""
+
+    line: int
+    """Where it begins, from 1."""
+    name: str
+    """As the manifest names it."""
+    role: str = ""
+    """`Master` or `Worker` of a PyTorchJob; empty elsewhere."""
+    replicas: int | None = 1
+    """How many pods have it; None where the manifest does not say it in a number."""
+    gpus: int | None = None
+    """The GPUs of each; None where it asks for none or does not say it in a number."""
+    cpus: float | None = None
+    """The limit of CPUs of each; None where there is none."""
+    shared_memory_bytes: int | None = None
+    """The size of its /dev/shm; None where the manifest does not limit it."""
+    shared_memory_line: int | None = None
+    """Where the manifest sets it; None where it does not, and the default counts."""
+    restart_policy: str = ""
+    """`Never`, `OnFailure`, `Always`; empty where the manifest does not say."""
+    variables: tuple[Setting, ...] = ()
+    """Its environment."""
+    commands: tuple[Command, ...] = ()
+    """The commands that it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One job of a Kubernetes manifest, or all services of a docker-compose file."""
+
+    path: str
+    """As it was given."""
+    line: int
+    """Where it begins, from 1."""
+    kind: str
+    """`PyTorchJob`, `Job`, or `compose`."""
+    name: str = ""
+    """As the manifest names it."""
+    backoff_limit: int | None = None
+    """How often the job is tried again; None where the manifest does not say."""
+    nproc_per_node: str = ""
+    """`nprocPerNode` of a PyTorchJob; empty where it does not say."""
+    elastic: bool = False
+    """It has an elastic policy."""
+    containers: tuple[Container, ...] = ()
+    """The containers that run ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +123,16 @@ class ProgramFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptFiles:
-    """All that were read."""
+    """All launch scripts and manifests that were read."""
 
-    files: tuple[ScriptFile, ...]
+    scripts: tuple[Script, ...] = ()
     """The scripts, in the order given."""
+    manifests: tuple[Manifest, ...] = ()
+    """The manifests, in the order given."""
     programs: tuple[ProgramFile, ...] = ()
-    """The programs that they name."""
+    """The programs that the scripts name."""
+    names: KnownNames | None = None
+    """What the libraries on this host know of the variables that are set; None where none has their prefixes."""
 
 
 KINDS = {ScriptFiles: "launch script"}

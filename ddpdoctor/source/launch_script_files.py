@@ -1,61 +1,116 @@
-"""Read launch scripts: the files that are named, those in directories that are named, and the Python programs in them."""
+"""Reads launch scripts and manifests: the files that are named, those in folders that are named, and the programs in them."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from ddpdoctor.errors import UsageError
-from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
+from ddpdoctor.evidence.scripts import Manifest, ProgramFile, Script, ScriptFiles
+from ddpdoctor.evidence.variables import KnownNames
+from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries, torch_folder
+from ddpdoctor.host.host_access import HostAccess
+from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
+from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
+from ddpdoctor.source.shell import ShellParserMissing, read_script
+from ddpdoctor.source.training_code import IGNORED_FOLDERS
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 MOST_BYTES = 1 << 20  # no launch script is that long
 _PROGRAM = re.compile(r"(?<![\w./$}-])[\w./-]+\.py\b")
 
 
-def read_scripts(paths: Sequence[Path]) -> ScriptFiles:
-    """The scripts at `paths` with the programs that they start.
+@dataclass(frozen=True, slots=True)
+class ReadScripts:
+    """The facts, and what could not be read: file and reason."""
 
-    In directories those named like shell or batch scripts, below hidden folders none.
+    files: ScriptFiles
+    unreadable: tuple[tuple[str, str], ...] = ()
 
-    Raises:
-        UsageError: a path does not exist or is no readable text, or there is no script in the directories.
+
+def read_scripts(paths: Iterable[Path]) -> ReadScripts:
+    """The launch scripts and manifests at `paths`, with the programs that they start.
+
+    A file that is named is a manifest by its suffix, and else a script. In folders those with the suffixes of either are read;
+    of YAML only what starts ranks.
     """
-    files = [file for path in paths for file in (sorted(_below(path)) if path.is_dir() else [path])]
-    if not files:
-        raise UsageError(
-            f"no launch script in {', '.join(map(str, paths))}",
-            hint=f"give the file itself; recognised suffixes: {', '.join(SUFFIXES)}",
-        )
-    scripts = tuple(_read(file) for file in files)
-    return ScriptFiles(files=scripts, programs=tuple(program for script in scripts for program in _programs(script)))
+    scripts: list[Script] = []
+    manifests: list[Manifest] = []
+    programs: list[ProgramFile] = []
+    unreadable: list[tuple[str, str]] = []
+    for path, named in _all(paths):
+        with _reason_kept(path, unreadable, named=named):
+            text = _text(path)
+            if path.suffix in MANIFEST_SUFFIXES:
+                manifests += read_manifests(str(path), text) if named or may_train(text) else ()
+            else:
+                scripts.append(read_script(str(path), text))
+                programs += _programs(path, text)
+    files = ScriptFiles(
+        scripts=tuple(scripts), manifests=tuple(manifests), programs=tuple(programs), names=_names(scripts, manifests)
+    )
+    return ReadScripts(files, tuple(unreadable))
 
 
-def _programs(script: ScriptFile) -> Iterator[ProgramFile]:
-    """The Python files that a script names, from its own folder or from here; what is not at hand is left out."""
-    for name in dict.fromkeys(_PROGRAM.findall(script.text)):
-        for file in (Path(script.path).parent / name, Path(name)):
-            with contextlib.suppress(OSError, UnicodeDecodeError):
-                if file.is_file() and file.stat().st_size <= MOST_BYTES:
-                    yield ProgramFile(path=str(file), text=file.read_text(encoding="utf-8"), started_by=script.path)
-                    break
+class _Unreadable(Exception):  # noqa: N818 - a reason, shown as a note
+    """A file is passed over; the message says why."""
+
+
+@contextlib.contextmanager
+def _reason_kept(path: Path, unreadable: list[tuple[str, str]], *, named: bool) -> Iterator[None]:
+    """Note why a file cannot be read; of YAML only where it was named: templates of Helm and others are none."""
+    try:
+        yield
+    except (_Unreadable, ShellParserMissing) as reason:
+        unreadable.append((str(path), str(reason)))
+    except NoManifest as reason:
+        if named:
+            unreadable.append((str(path), str(reason)))
+
+
+def _all(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """The files, and whether each was named itself."""
+    for path in paths:
+        if path.is_dir():
+            yield from ((file, False) for file in sorted(_below(path)))
+        else:
+            yield path, True
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.suffix in SUFFIXES and path.is_file() and not hidden:
-            yield path
+    for top, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in IGNORED_FOLDERS]
+        yield from (Path(top) / name for name in files if name.endswith((*SUFFIXES, *MANIFEST_SUFFIXES)))
 
 
-def _read(file: Path) -> ScriptFile:
+def _text(file: Path) -> str:
     try:
         if file.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{file} is larger than any launch script ({MOST_BYTES} bytes)")
-        return ScriptFile(path=str(file), text=file.read_text(encoding="utf-8"))
+            raise _Unreadable(f"it is larger than any launch script ({MOST_BYTES} bytes)")
+        data = file.read_bytes()
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{file} is not a text file") from None
+        raise _Unreadable(error.strerror or "it cannot be read") from None
+    if b"\0" in data:
+        raise _Unreadable("it is not a text file")
+    return data.decode(errors="replace")
+
+
+def _programs(script: Path, text: str) -> Iterator[ProgramFile]:
+    """The Python files that a script names, from its own folder or from here; what is not at hand is left out."""
+    for name in dict.fromkeys(_PROGRAM.findall(text)):
+        for file in (script.parent / name, Path(name)):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if file.is_file() and file.stat().st_size <= MOST_BYTES:
+                    yield ProgramFile(path=str(file), text=file.read_text(encoding="utf-8"), started_by=str(script))
+                    break
+
+
+def _names(scripts: Sequence[Script], manifests: Sequence[Manifest]) -> KnownNames | None:
+    """What the libraries here know of the variables that are set."""
+    settings = [setting for script in scripts for setting in script.variables]
+    settings += [setting for manifest in manifests for each in manifest.containers for setting in each.variables]
+    asked = frozenset(setting.name for setting in settings if setting.name.startswith(PREFIXES))
+    return known_names(asked, torch_folder(), tuple(nccl_libraries(HostAccess()))) if asked else None

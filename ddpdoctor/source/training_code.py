@@ -25,7 +25,7 @@ from ddpdoctor.source.washing import Washing
 SUFFIXES = (".py", ".ipynb", ".md")
 MOST_LOADED = 400  # files that are read because an import names them, though nobody did
 _QUOTED = re.compile(r"[\"']([A-Z][A-Z0-9_]{2,39})[\"']")
-_IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist", "venv"})
+IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist", "venv"})
 _MATTERS = re.compile(
     r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
@@ -58,7 +58,7 @@ def python_files(paths: Sequence[Path]) -> list[Path]:
 
 def _below(folder: Path) -> Iterator[Path]:
     for top, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in _IGNORED_FOLDERS]
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in IGNORED_FOLDERS]
         yield from (Path(top) / name for name in files if name.endswith(SUFFIXES))
 
 

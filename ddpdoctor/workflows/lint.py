@@ -12,7 +12,6 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training_code import Remark, TrainingCode
 from ddpdoctor.model import Finding, Report
-from ddpdoctor.source.launch_script_files import SUFFIXES as SCRIPT_SUFFIXES
 from ddpdoctor.source.launch_script_files import read_scripts
 from ddpdoctor.source.parallel_reading import read_training_code
 from ddpdoctor.source.training_code import SUFFIXES, without_gc
@@ -32,7 +31,7 @@ def lint_paths(paths: Sequence[Path], *, select: Collection[str] = (), ignore: C
     """The report over all scripts and Python files at `paths`.
 
     Raises:
-        UsageError: a path does not exist, or a script that is named is no text.
+        UsageError: a path does not exist.
     """
     for path in paths:
         if not path.exists():
@@ -42,10 +41,10 @@ def lint_paths(paths: Sequence[Path], *, select: Collection[str] = (), ignore: C
 
 
 def _lint(paths: Sequence[Path], select: Collection[str], ignore: Collection[str]) -> Linted:
-    scripts = [each for path in paths for each in _scripts(path)]
-    files = read_scripts(scripts) if scripts else None
+    scripts = read_scripts([path for path in paths if path.is_dir() or path.suffix not in SUFFIXES])
+    files = scripts.files if scripts.files.scripts or scripts.files.manifests else None
     reading = read_training_code(paths)
-    unread = [f"{file} was passed over: {reason}" for file, reason in reading.unreadable]
+    unread = [f"{file} was passed over: {reason}" for file, reason in (*scripts.unreadable, *reading.unreadable)]
     nothing = files is None and not reading.code.modules
     named = ", ".join(map(str, paths))
     evidence = Evidence(
@@ -58,14 +57,6 @@ def _lint(paths: Sequence[Path], select: Collection[str], ignore: Collection[str
     findings = [_redacted(finding) for finding in report.findings]
     kept, notes = _without_silenced(findings, reading.code, complete=not select and not ignore)
     return Linted(evidence, replace(report, findings=tuple(kept), notes=(*report.notes, *notes)))
-
-
-def _scripts(path: Path) -> list[Path]:
-    """The launch scripts at a path: the file itself unless it is Python, or those below a folder."""
-    if not path.is_dir():
-        return [] if path.suffix in SUFFIXES else [path]
-    below = (file for file in path.rglob("*") if file.suffix in SCRIPT_SUFFIXES and file.is_file())
-    return sorted(file for file in below if not any(part.startswith(".") for part in file.relative_to(path).parts))
 
 
 def _redacted(finding: Finding) -> Finding:

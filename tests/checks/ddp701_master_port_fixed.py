@@ -1,15 +1,11 @@
 """A batch script with a fixed port, and those that share no node or derive it."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
 from ddpdoctor.templates.launch_scripts import ScriptJob, slurm, torchrun
 from tests.checks import Sick
+from tests.launch_files import script
 
 JOB = ScriptJob(command=("train.py",))
-
-
-def script(text: str) -> Evidence:
-    return Evidence(job=(ScriptFiles(files=(ScriptFile(path="job.sh", text=text),)),), launched=False)
 
 
 FIXED = slurm(JOB).replace("$((20000 + SLURM_JOB_ID % 10000))", "29500")
@@ -17,9 +13,7 @@ FIXED = slurm(JOB).replace("$((20000 + SLURM_JOB_ID % 10000))", "29500")
 
 def program(text: str, script_text: str) -> Evidence:
     """A script, and the program `train.py` that it starts."""
-    train = ProgramFile(path="train.py", text=text, started_by="job.sh")
-    files = ScriptFiles(files=(ScriptFile(path="job.sh", text=script_text),), programs=(train,))
-    return Evidence(job=(files,), launched=False)
+    return script(script_text, programs={"train.py": text})
 
 
 SICK = (

@@ -1,15 +1,10 @@
 """The old launcher, and the new one."""
 
-from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
 from ddpdoctor.templates.launch_scripts import ScriptJob, torchrun
 from tests.checks import Sick
+from tests.launch_files import script
 
 JOB = ScriptJob(command=("train.py",))
-
-
-def script(text: str) -> Evidence:
-    return Evidence(job=(ScriptFiles(files=(ScriptFile(path="job.sh", text=text),)),), launched=False)
 
 
 SICK = (

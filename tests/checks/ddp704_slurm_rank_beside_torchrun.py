@@ -1,22 +1,16 @@
 """RANK from Slurm beside torchrun, and without it."""
 
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.scripts import ProgramFile, ScriptFile, ScriptFiles
 from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
 from tests.checks import Sick
+from tests.launch_files import script
 
 JOB = ScriptJob(command=("train.py",))
 
 
-def script(text: str) -> Evidence:
-    return Evidence(job=(ScriptFiles(files=(ScriptFile(path="job.sh", text=text),)),), launched=False)
-
-
 def program(text: str, script_text: str) -> Evidence:
     """A script, and the program `train.py` that it starts."""
-    train = ProgramFile(path="train.py", text=text, started_by="job.sh")
-    files = ScriptFiles(files=(ScriptFile(path="job.sh", text=script_text),), programs=(train,))
-    return Evidence(job=(files,), launched=False)
+    return script(script_text, programs={"train.py": text})
 
 
 TORCHRUN = 1 + slurm(JOB).splitlines().index("    exec ddpdoctor watch --stall-after 600 --kill-on-hang -- \\")

@@ -2,16 +2,11 @@
 
 from dataclasses import replace
 
-from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.scripts import ScriptFile, ScriptFiles
 from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
 from tests.checks import Sick
+from tests.launch_files import script
 
 JOB = ScriptJob(command=("train.py",))
-
-
-def script(text: str) -> Evidence:
-    return Evidence(job=(ScriptFiles(files=(ScriptFile(path="job.sh", text=text),)),), launched=False)
 
 
 SICK = (

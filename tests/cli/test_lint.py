@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from ddpdoctor import cli
+from ddpdoctor.source import shell
 
 SICK = """#!/bin/bash
 #SBATCH --nodes=2
@@ -38,22 +40,37 @@ def test_what_init_writes_is_left_alone(launcher: str, tmp_path: Path, capfd: py
     assert "no findings" in capfd.readouterr().out
 
 
+def test_a_path_that_is_not_there_is_a_usage_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["lint", str(tmp_path / "job.sh")]) == 2
+    assert "cannot be read: No such file" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("name", "content", "says"),
     [
-        (None, "cannot be read: No such file"),
-        (b"\xff\xfe\x00", "is not a text file"),
-        (b"#" * (2 << 20), "larger than"),
+        ("job.sh", b"\xff\xfe\x00", "it is not a text file"),
+        ("job.sh", b"#" * (2 << 20), "it is larger than any launch script"),
+        ("job.yaml", b"kind: Job: Job\n", "it is no YAML at line 1"),
     ],
 )
-def test_what_is_no_script_is_refused(
-    content: bytes | None, says: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_a_file_that_is_no_script_is_passed_over_with_the_reason(
+    name: str, content: bytes, says: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "job.sh"
-    if content is not None:
-        file.write_bytes(content)
-    assert cli.run(["lint", str(file)]) == 2
-    assert says in capfd.readouterr().err
+    file = tmp_path / name
+    file.write_bytes(content)
+    assert cli.run(["lint", str(file)]) == 3
+    assert f"{file} was passed over: {says}" in capfd.readouterr().out
+
+
+def test_without_the_parser_a_script_is_passed_over_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.sh").write_text(SICK)
+    shell._parser.cache_clear()
+    monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
+    assert cli.run(["lint", str(tmp_path)]) == 3
+    shell._parser.cache_clear()
+    assert "reading shell needs tree-sitter: `pip install tree-sitter tree-sitter-bash`" in capfd.readouterr().out
 
 
 def test_a_directory_without_anything_to_read_is_undecided(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

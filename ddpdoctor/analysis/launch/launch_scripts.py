@@ -1,0 +1,302 @@
+"""How scripts and manifests start ranks: each torchrun with its nodes, its ranks, and the task of srun that it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ddpdoctor.analysis.launch.command_options import (
+    Options,
+    accelerate_options,
+    gpu_count,
+    srun_options,
+    torchrun_options,
+)
+from ddpdoctor.analysis.launch.env_overrides import Overwritten, overwritten
+from ddpdoctor.evidence.scripts import Command, Container, Manifest, Script, ScriptFiles, Setting
+from ddpdoctor.evidence.variables import KnownNames
+from ddpdoctor.model import Where
+
+_LAUNCH_MODULE = "torch.distributed.launch"
+_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
+_REMOTE = frozenset(
+    {"mpirun", "mpiexec", "orterun", "ssh", "pdsh", "clush", "pssh", "parallel-ssh", "parallel", "jsrun", "aprun"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A Python program that a script starts, and the variables that it overwrites."""
+
+    path: str
+    overwrites: tuple[Overwritten, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torchrun:
+    """One start of torchrun, by any of its names, or of `accelerate launch`."""
+
+    command: Command
+    """The command."""
+    launcher: str
+    """`torchrun`, `torch.distributed.launch` or `accelerate launch`."""
+    options: Options
+    """Its options, under torchrun's names."""
+    step: Options | None = None
+    """The options of the srun that starts it in its tasks; None where none does."""
+    remote: bool = False
+    """Something else starts it on other hosts: mpirun, ssh, a loop over hosts."""
+
+    @property
+    def line(self) -> int:
+        """Where the command begins."""
+        return self.command.line
+
+    @property
+    def always(self) -> bool:
+        """Whether no condition guards it."""
+        return not self.command.conditional
+
+    @property
+    def in_task(self) -> bool:
+        """Whether a shell in the task replaces the variables in its options, and not that of the script."""
+        return bool(self.command.within)
+
+    @property
+    def ranks_per_node(self) -> int | None:
+        """The ranks that it starts; None where the script does not say it in a number."""
+        if self.launcher == "accelerate launch":
+            processes = self.options.number("processes")
+            nodes = self.options.number("nnodes") if "nnodes" in self.options.values else 1
+            return processes // nodes if processes and nodes else None
+        if "nproc-per-node" not in self.options.values:
+            return 1 if self.options.complete else None
+        return self.options.number("nproc-per-node")
+
+    @property
+    def static(self) -> bool:
+        """Whether its nodes are numbered by `--node-rank`: the other rendezvous number them by themselves."""
+        backend = self.options.values.get("rdzv-backend", "static" if self.options.complete else "")
+        return backend == "static" and "standalone" not in self.options.values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchScript:
+    """One script, with the programs that it starts."""
+
+    script: Script
+    torchruns: tuple[Torchrun, ...]
+    programs: tuple[Program, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """As it was given."""
+        return self.script.path
+
+    @property
+    def batch(self) -> bool:
+        """Whether it is a script for sbatch."""
+        return bool(self.script.options)
+
+    def option(self, name: str) -> Setting | None:
+        """The last `#SBATCH` option of this name."""
+        return next((option for option in reversed(self.script.options) if option.name == name), None)
+
+    def always_sets(self, *names: str) -> Iterator[Setting]:
+        """The last value of each variable that the script sets, whatever happens; one that adds to itself is none."""
+        last = {
+            setting.name: setting
+            for setting in self.script.variables
+            if setting.name in names and not setting.conditional and setting.name not in setting.written
+        }
+        yield from last.values()
+
+    def overwritten(self, *names: str) -> Iterator[tuple[Program, Overwritten]]:
+        """What its programs do to these variables."""
+        for program in self.programs:
+            for each in program.overwrites:
+                if each.name in names:
+                    yield program, each
+
+    def set_for(self, name: str, start: Torchrun) -> Setting | None:
+        """The value that a variable has for a command: set in front of it, or last before it; None where that is not certain."""
+        own = [setting for setting in start.command.variables if setting.name == name]
+        before = [
+            setting
+            for setting in self.script.variables
+            if setting.name == name and not setting.only_for_command and setting.line <= start.line
+        ]
+        last = (own or before)[-1:]
+        return last[0] if last and not last[0].conditional else None
+
+    @property
+    def shared(self) -> bool:
+        """Whether other jobs may run on the same nodes: a batch script that does not ask for them alone."""
+        return self.batch and self.option("exclusive") is None
+
+    @property
+    def nodes(self) -> int:
+        """The most nodes that the script asks for, as far as it says so in numbers; 1 where it does not."""
+        asked = self.option("nodes")
+        numbers = [_upper(asked.value)] if asked else []
+        for start in self.torchruns:
+            numbers.append(start.options.number("nnodes"))
+            numbers.append(self.step_nodes(start.step))
+        return max((number for number in numbers if number is not None), default=1)
+
+    def step_nodes(self, step: Options | None) -> int | None:
+        """The nodes that a step of srun asks for itself."""
+        return _upper(step.values.get("nodes", "")) if step is not None else None
+
+    @property
+    def asked_nodes(self) -> int | None:
+        """The nodes of the job by `--nodes` alone: 1 where it is left out; None where it is no number."""
+        asked = self.option("nodes")
+        return 1 if asked is None else _upper(asked.value)
+
+    def tasks_per_node(self, step: Options) -> int | None:
+        """The tasks of a step on each node; None where the script does not determine it."""
+        nodes = self.step_nodes(step) or self.asked_nodes
+        for values in (dict(step.values), {option.name: option.value for option in self.script.options}):
+            if "ntasks-per-node" in values and "ntasks" not in step.values:
+                return _number(values["ntasks-per-node"])
+            if "ntasks" in values:
+                tasks = _number(values["ntasks"])
+                if tasks is None or nodes is None:
+                    return None
+                return max(1, tasks // nodes)
+            if "ntasks-per-gpu" in values:
+                return None
+            if "nodes" in values and values is not step.values and "nodes" in step.values:
+                return 1
+        return 1
+
+    def gpus_per_node(self, step: Options | None) -> tuple[int, int] | None:
+        """The GPUs that a step, or the batch shell, gets on a node, and the line of the option.
+
+        The line is 0 where srun's own options say it; None where no number does.
+        """
+        nodes = self.asked_nodes
+        sources = [(name, value, 0) for name, value in step.values.items()] if step is not None else []
+        sources += [(option.name, option.value, option.line) for option in self.script.options]
+        for name, value, line in sources:
+            count = gpu_count(value) if name in {"gres", "gpus-per-node", "gpus", "gpus-per-task"} else None
+            if not count or (name == "gres" and not value.startswith("gpu")):
+                continue
+            if name in {"gres", "gpus-per-node"}:
+                return count, line
+            if name == "gpus" and nodes and count % nodes == 0:
+                return count // nodes, line
+            if name == "gpus-per-task" and step is not None and (tasks := self.tasks_per_node(step)):
+                return count * tasks, line
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchScripts:
+    """The scripts and manifests, in the order read."""
+
+    scripts: tuple[LaunchScript, ...] = ()
+    manifests: tuple[Pods, ...] = ()
+    names: KnownNames | None = None
+
+    def settings(self) -> Iterator[tuple[str, Setting]]:
+        """Every variable that a script or a container sets whatever happens, with the file."""
+        for script in self.scripts:
+            last = {setting.name: setting for setting in script.script.variables if not setting.conditional}
+            yield from ((script.path, setting) for setting in last.values())
+        for pods in self.manifests:
+            for container in pods.manifest.containers:
+                yield from ((pods.manifest.path, setting) for setting in container.variables)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pods:
+    """A manifest with the starts of torchrun in its containers."""
+
+    manifest: Manifest
+    torchruns: tuple[tuple[Container, tuple[Torchrun, ...]], ...] = field(default=())
+
+    def ranks(self, container: Container, start: Torchrun) -> int | None:
+        """The ranks that a container starts; PyTorchJob hands `nprocPerNode` to torchrun where it has no number of its own."""
+        given = self.manifest.nproc_per_node
+        if "nproc-per-node" not in start.options.values and given:
+            return int(given) if given.isdecimal() else container.gpus if given in {"gpu", "auto"} else None
+        return start.ranks_per_node
+
+
+def derive(files: ScriptFiles) -> LaunchScripts:
+    """Every script and manifest, with the ranks that it starts."""
+    programs: dict[str, list[Program]] = {}
+    for program in files.programs:
+        programs.setdefault(program.started_by, []).append(Program(program.path, overwritten(program.text)))
+    return LaunchScripts(
+        scripts=tuple(
+            LaunchScript(
+                script=script,
+                torchruns=tuple(_torchruns(script.commands)),
+                programs=tuple(programs.get(script.path, ())),
+            )
+            for script in files.scripts
+        ),
+        manifests=tuple(
+            Pods(
+                manifest=manifest,
+                torchruns=tuple((each, tuple(_torchruns(each.commands))) for each in manifest.containers),
+            )
+            for manifest in files.manifests
+        ),
+        names=files.names,
+    )
+
+
+def place(path: str, line: int) -> Where:
+    """A line of a script or a manifest."""
+    return Where(rank=None, file=path, line=line, function="")
+
+
+def program_of(words: Sequence[str]) -> str:
+    """The name of the program that a command runs, without its folder."""
+    return words[0].rpartition("/")[2] if words else ""
+
+
+def _torchruns(commands: Sequence[Command]) -> Iterator[Torchrun]:
+    for command in commands:
+        found = _launcher(command.words)
+        if found is None:
+            continue
+        launcher, at = found
+        read = accelerate_options if launcher == "accelerate launch" else torchrun_options
+        around = (*command.within, *command.words[:at])
+        names = [program_of([word]) for word in around]
+        step = srun_options(around[names.index("srun") + 1 :]) if "srun" in names else None
+        yield Torchrun(
+            command=command,
+            launcher=launcher,
+            options=read(command.words[at:]),
+            step=step,
+            remote=step is None and bool(_REMOTE & {*names}),
+        )
+
+
+def _launcher(words: Sequence[str]) -> tuple[str, int] | None:
+    """The launcher in a command, and the index behind it."""
+    for index, word in enumerate(words):
+        name = program_of([word])
+        following = words[index + 1] if index + 1 < len(words) else ""
+        if name == "torchrun":
+            return "torchrun", index + 1
+        if word == "-m" and following in _MODULES:
+            return (following if following == _LAUNCH_MODULE else "torchrun"), index + 2
+        if name == "accelerate" and following == "launch":
+            return "accelerate launch", index + 2
+    return None
+
+
+def _number(value: str) -> int | None:
+    return int(value) if value.isdecimal() else None
+
+
+def _upper(value: str) -> int | None:
+    """The most of `2-4`, or the number itself."""
+    return _number(value.rpartition("-")[2])

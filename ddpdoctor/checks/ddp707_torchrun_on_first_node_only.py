@@ -1,0 +1,46 @@
+"""DDP707: a batch script for several nodes starts torchrun without srun, so that it runs on the first node only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place, program_of
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP707",
+    name="torchrun-on-first-node-only",
+    summary="a batch script for several nodes starts torchrun on the first of them only",
+    severity=Severity.FAIL,
+    remedy="put srun in front, one task per node: `srun --ntasks-per-node=1 torchrun ...`",
+    leads_to=("DDP205",),
+)
+
+
+def check(launch: LaunchScripts) -> Iterator[Finding]:
+    """One finding for each torchrun that the batch shell itself starts although the job has several nodes."""
+    for script in launch.scripts:
+        nodes = script.asked_nodes
+        if not script.batch or nodes is None or nodes < 2:
+            continue
+        if any(program_of(command.words) == "sbatch" for command in script.script.commands):
+            continue  # the options may be those of another script, which this one writes
+        for start in script.torchruns:
+            if start.step is not None or start.remote or not start.always or start.command.in_loop:
+                continue
+            wanted = start.options.number("nnodes")
+            if wanted is not None and wanted > 1:
+                yield RULE.finding(
+                    f"torchrun waits for {wanted} nodes, and only the first of {nodes} starts it: there is no srun in front",
+                    where=[place(script.path, start.line)],
+                    nodes=nodes,
+                )
+            elif start.options.complete and (wanted == 1 or "nnodes" not in start.options.values):
+                yield RULE.finding(
+                    f"the job has {nodes} nodes, and torchrun runs on the first alone: the others are idle",
+                    where=[place(script.path, start.line)],
+                    severity=Severity.WARN,
+                    remedy="start it on all of them, `srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES ...`; or ask for "
+                    "one node",
+                    nodes=nodes,
+                )

@@ -1,0 +1,61 @@
+"""DDP708: a launch starts more ranks on a node than it has GPUs there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Torchrun, place
+from ddpdoctor.model import Finding, Rule, Severity, Where
+
+RULE = Rule(
+    code="DDP708",
+    name="more-ranks-than-gpus",
+    summary="a launch starts more ranks on a node than it has GPUs there",
+    severity=Severity.FAIL,
+    remedy="make both numbers the same: `--nproc-per-node=gpu` starts a rank for each GPU that is visible",
+    leads_to=("DDP415", "DDP401"),
+)
+
+
+def check(launch: LaunchScripts) -> Iterator[Finding]:
+    """One finding for each torchrun with more ranks than GPUs."""
+    for script in launch.scripts:
+        for start in script.torchruns:
+            ranks = start.ranks_per_node
+            if ranks is None or not start.always or _on_cpu(start):
+                continue
+            for said, gpus, line in _limits(script, start):
+                if ranks > gpus:
+                    others = [place(script.path, line)] if line and line != start.line else []
+                    yield _finding(ranks, gpus, said, [place(script.path, start.line), *others])
+                    break
+    for pods in launch.manifests:
+        for container, starts in pods.torchruns:
+            for start in starts:
+                ranks, limit = pods.ranks(container, start), container.gpus
+                if ranks is not None and limit and ranks > limit and not _on_cpu(start):
+                    said = "the container has" if pods.manifest.kind != "compose" else "the service has"
+                    yield _finding(ranks, limit, said, [place(pods.manifest.path, start.line)])
+
+
+def _finding(ranks: int, gpus: int, said: str, where: list[Where]) -> Finding:
+    return RULE.finding(
+        f"{ranks} ranks per node, and {said} {gpus} {'GPU' if gpus == 1 else 'GPUs'}",
+        where=where,
+        ranks_per_node=ranks,
+        gpus=gpus,
+    )
+
+
+def _limits(script: LaunchScript, start: Torchrun) -> Iterator[tuple[str, int, int]]:
+    """What limits the GPUs of a start: the words for it, the number, the line (0 where it is the start's own)."""
+    visible = script.set_for("CUDA_VISIBLE_DEVICES", start)
+    if visible is not None and visible.value and all(part.strip().isdecimal() for part in visible.value.split(",")):
+        yield "CUDA_VISIBLE_DEVICES shows", len(visible.value.split(",")), visible.line
+    if (asked := script.gpus_per_node(start.step)) is not None:
+        yield "the job asks for", *asked
+
+
+def _on_cpu(start: Torchrun) -> bool:
+    """Whether the program is told to train on CPUs."""
+    return any(word.rpartition("=")[2].lower() in {"gloo", "cpu", "mpi"} for word in start.options.rest)

@@ -1,0 +1,69 @@
+"""DDP763: every node starts torchrun with the same --node-rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Pods, Torchrun, place
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP763",
+    name="same-node-rank-everywhere",
+    summary="every node starts torchrun with the same --node-rank",
+    severity=Severity.FAIL,
+    remedy="let the task's own shell fill it in, in single quotes: `srun bash -c 'torchrun --node-rank $SLURM_NODEID ...'`; or "
+    "use `--rdzv-backend c10d`, which numbers the nodes by itself",
+    leads_to=("DDP206", "DDP205"),
+)
+
+
+def check(launch: LaunchScripts) -> Iterator[Finding]:
+    """One finding for each start on several nodes whose number of the node is one constant."""
+    for script in launch.scripts:
+        numbers = {start.options.values.get("node-rank") for start in script.torchruns}
+        for start in script.torchruns:
+            if len(numbers) == 1 and (said := _same(script, start)):
+                yield RULE.finding(
+                    f"{said} on each of the {script.nodes} nodes that srun starts torchrun on",
+                    where=[place(script.path, start.line)],
+                    nodes=script.nodes,
+                )
+    for pods in launch.manifests:
+        yield from _in_pods(pods)
+
+
+def _same(script: LaunchScript, start: Torchrun) -> str:
+    """What makes the number the same; empty where it differs, is not needed, or is not known."""
+    step, given = start.step, start.options.values.get("node-rank")
+    nodes = (script.step_nodes(step) or script.asked_nodes or 1) if step is not None else 1
+    if (
+        step is None
+        or nodes < 2
+        or not start.static
+        or not {"w", "nodelist"}.isdisjoint(step.values)
+        or start.command.in_loop
+    ):
+        return ""
+    if (start.options.number("nnodes") or 1) < 2:
+        return ""
+    if given is None:
+        named = any(setting.name in {"PET_NODE_RANK", "NODE_RANK"} for setting in script.script.variables)
+        known = start.launcher != "accelerate launch" and start.options.complete and not named
+        return "without --node-rank torchrun takes 0" if known else ""
+    return f"--node-rank is {given}" if given.isdecimal() else ""
+
+
+def _in_pods(pods: Pods) -> Iterator[Finding]:
+    for container, starts in pods.torchruns:
+        for start in starts:
+            given = start.options.values.get("node-rank", "")
+            several = container.replicas is not None and container.replicas > 1
+            if several and start.static and given.isdecimal() and (start.options.number("nnodes") or 1) > 1:
+                yield RULE.finding(
+                    f"--node-rank is {given} in each of the {container.replicas} pods of {container.name}",
+                    where=[place(pods.manifest.path, start.line)],
+                    remedy="use the number that the pod is given: `--node-rank=$(RANK)` in a PyTorchJob, "
+                    "`$JOB_COMPLETION_INDEX` in an Indexed Job",
+                    nodes=container.replicas,
+                )

@@ -1,0 +1,269 @@
+"""Reads Kubernetes manifests and docker-compose files with PyYAML, each value with its line. Merges are not expanded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ddpdoctor.evidence.scripts import Command, Container, Manifest, Setting
+from ddpdoctor.source.shell import read_command
+
+if TYPE_CHECKING:
+    from yaml.nodes import Node
+
+SUFFIXES = (".yaml", ".yml")
+MOST_BYTES = 1 << 20
+DOCKER_DEFAULT_BYTES = 64 << 20  # the size of /dev/shm in a container that asks for none
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtb]?)(?:i?b?)\s*", re.IGNORECASE)
+_SHELLS = ("bash", "sh", "/bin/bash", "/bin/sh")
+_MASTER = ("Master", "Worker")
+_TRAINS = re.compile(r"torchrun|torch\.distributed|accelerate|PyTorchJob")
+
+
+class NoManifest(Exception):  # noqa: N818 - a reason, shown where the file was named
+    """The file cannot be read; the message says why."""
+
+
+def may_train(text: str) -> bool:
+    """Whether a file speaks of ranks at all: most YAML files are something else."""
+    return _TRAINS.search(text) is not None
+
+
+def read_manifests(path: str, text: str) -> list[Manifest]:
+    """The jobs of a file that start ranks; none where it is another kind of YAML.
+
+    Raises:
+        NoManifest: it is no YAML, or PyYAML is not installed.
+    """
+    try:
+        import yaml
+    except ImportError:
+        raise NoManifest("reading YAML needs PyYAML: `pip install pyyaml`") from None
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        documents = list(yaml.compose_all(text, Loader=loader))
+    except yaml.MarkedYAMLError as error:
+        line = f" at line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
+        raise NoManifest(f"it is no YAML{line}") from None
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise NoManifest("it is no YAML") from None
+    return [manifest for document in documents for manifest in _manifests(path, document)]
+
+
+def _manifests(path: str, root: Node | None) -> Iterator[Manifest]:
+    if root is None:
+        return
+    kind = _string(_at(root, "kind"))
+    if kind == "PyTorchJob":
+        yield _pytorch_job(path, root)
+    elif kind == "Job":
+        yield _job(path, root)
+    elif (services := _at(root, "services")) is not None and not kind:
+        yield _compose(path, services)
+
+
+def _pytorch_job(path: str, root: Node) -> Manifest:
+    specs = _at(root, "spec", "pytorchReplicaSpecs")
+    containers: list[Container] = []
+    for role in _MASTER:
+        spec = _at(specs, role) if specs is not None else None
+        if spec is not None:
+            policy = _string(_at(spec, "restartPolicy"))
+            replicas = _at(spec, "replicas")
+            containers += _pod(_at(spec, "template", "spec"), role, 1 if replicas is None else _whole(replicas), policy)
+    return Manifest(
+        path=path,
+        line=_line(root),
+        kind="PyTorchJob",
+        name=_string(_at(root, "metadata", "name")),
+        backoff_limit=_whole(_at(root, "spec", "runPolicy", "backoffLimit")),
+        nproc_per_node=_string(_at(root, "spec", "nprocPerNode")),
+        elastic=_at(root, "spec", "elasticPolicy") is not None,
+        containers=tuple(containers),
+    )
+
+
+def _job(path: str, root: Node) -> Manifest:
+    parallelism = _at(root, "spec", "parallelism")
+    pod = _at(root, "spec", "template", "spec")
+    policy = _string(_at(pod, "restartPolicy")) if pod is not None else ""
+    return Manifest(
+        path=path,
+        line=_line(root),
+        kind="Job",
+        name=_string(_at(root, "metadata", "name")),
+        backoff_limit=_whole(_at(root, "spec", "backoffLimit")),
+        containers=tuple(_pod(pod, "", 1 if parallelism is None else _whole(parallelism), policy)),
+    )
+
+
+def _pod(pod: Node | None, role: str, replicas: int | None, policy: str) -> Iterator[Container]:
+    if pod is None:
+        return
+    memory = {_string(_at(volume, "name")): volume for volume in _items(_at(pod, "volumes"))}
+    shares_ipc = _string(_at(pod, "hostIPC")).lower() == "true"
+    for container in _items(_at(pod, "containers")):
+        size, line = _pod_shared_memory(container, memory)
+        commands, variables = _commands(_at(container, "command"), _at(container, "args"))
+        yield Container(
+            line=_line(container),
+            name=_string(_at(container, "name")),
+            role=role,
+            replicas=replicas,
+            gpus=_whole(_at(container, "resources", "limits", "nvidia.com/gpu")),
+            cpus=_cpus(_string(_at(container, "resources", "limits", "cpu"))),
+            shared_memory_bytes=None if shares_ipc else size,
+            shared_memory_line=line,
+            restart_policy=policy,
+            variables=(*_environment(_at(container, "env")), *variables),
+            commands=commands,
+        )
+
+
+def _pod_shared_memory(container: Node, volumes: dict[str, Node]) -> tuple[int | None, int | None]:
+    """The size and the line of what is mounted at /dev/shm: None bytes where it has no limit."""
+    for mount in _items(_at(container, "volumeMounts")):
+        if _string(_at(mount, "mountPath")).rstrip("/") != "/dev/shm":  # noqa: S108 - a path in a pod
+            continue
+        volume = volumes.get(_string(_at(mount, "name")))
+        directory = _at(volume, "emptyDir") if volume is not None else None
+        if volume is None or directory is None:
+            return None, _line(mount)  # a host path, or a volume that is not declared here
+        limit = _at(directory, "sizeLimit")
+        return (_bytes(_string(limit)), _line(limit)) if limit is not None else (None, _line(volume))
+    return DOCKER_DEFAULT_BYTES, None
+
+
+def _compose(path: str, services: Node) -> Manifest:
+    containers = []
+    for name, service in _pairs(services):
+        size: int | None = DOCKER_DEFAULT_BYTES
+        line = None
+        if (given := _at(service, "shm_size")) is not None:
+            size, line = _bytes(_string(given)), _line(given)
+        mounts = [_string(item) for item in _items(_at(service, "volumes"))]
+        if _string(_at(service, "ipc")) or any(":/dev/shm" in mount for mount in mounts):
+            size = None
+        if any("/dev/shm" in _string(item) for item in _items(_at(service, "tmpfs"))):  # noqa: S108 - a path in a container
+            size = None
+        commands, variables = _commands(_at(service, "entrypoint"), _at(service, "command"))
+        containers.append(
+            Container(
+                line=_line(service),
+                name=name,
+                replicas=1,
+                gpus=_compose_gpus(service),
+                shared_memory_bytes=size,
+                shared_memory_line=line,
+                variables=(*_environment(_at(service, "environment")), *variables),
+                commands=commands,
+            )
+        )
+    return Manifest(path=path, line=_line(services), kind="compose", containers=tuple(containers))
+
+
+def _compose_gpus(service: Node) -> int | None:
+    for device in _items(_at(service, "deploy", "resources", "reservations", "devices")):
+        if (count := _at(device, "count")) is not None:
+            return _whole(count)
+        if identifiers := list(_items(_at(device, "device_ids"))):
+            return len(identifiers)
+    return None
+
+
+def _commands(first: Node | None, second: Node | None) -> tuple[tuple[Command, ...], tuple[Setting, ...]]:
+    """What a container runs: its words, and where they are a shell with a text, the commands of that text."""
+    nodes = [node for part in (first, second) if part is not None for node in _words(part)]
+    words = [_string(node) for node in nodes]
+    if not words:
+        return (), ()
+    shell = words[0] in _SHELLS and len(words) > 1
+    if shell and (
+        flag := next((at for at, word in enumerate(words[1:], 1) if word.startswith("-") and word.endswith("c")), 0)
+    ):
+        text = words[flag + 1] if flag + 1 < len(words) else ""
+        return read_command(text, _line(nodes[flag + 1]) + _block(nodes[flag + 1])) if text else ((), ())
+    if len(words) == 1:
+        return read_command(words[0], _line(nodes[0]) + _block(nodes[0]))
+    return (Command(words=tuple(word.strip() for word in words), line=_line(nodes[0])),), ()
+
+
+def _block(node: Node) -> int:
+    """The text of `|` and `>` begins in the next line."""
+    return 1 if getattr(node, "style", None) in {"|", ">"} else 0
+
+
+def _words(part: Node) -> list[Node]:
+    from yaml.nodes import SequenceNode
+
+    return list(part.value) if isinstance(part, SequenceNode) else [part]
+
+
+def _environment(node: Node | None) -> Iterator[Setting]:
+    """The variables of `env` (a list of name and value), and of `environment` (a mapping, or a list of NAME=VALUE)."""
+    for item in _items(node):
+        if (name := _string(_at(item, "name"))) and (value := _at(item, "value")) is not None:
+            yield _setting(name, _string(value), _line(item))
+        elif "=" in (text := _string(item)):
+            name, _, given = text.partition("=")
+            yield _setting(name, given, _line(item))
+    for name, value in _pairs(node):
+        yield _setting(name, _string(value), _line(value))
+
+
+def _setting(name: str, value: str, line: int) -> Setting:
+    return Setting(name=name, value=value, written=value, line=line, in_task=True)
+
+
+def _at(node: Node | None, *keys: str) -> Node | None:
+    """The value below these keys; None where one is missing."""
+    for key in keys:
+        node = next((value for name, value in _pairs(node) if name == key), None)
+        if node is None:
+            return None
+    return node
+
+
+def _pairs(node: Node | None) -> list[tuple[str, Node]]:
+    from yaml.nodes import MappingNode
+
+    if not isinstance(node, MappingNode):
+        return []
+    return [(_string(key), value) for key, value in node.value]
+
+
+def _items(node: Node | None) -> Sequence[Node]:
+    from yaml.nodes import SequenceNode
+
+    return node.value if isinstance(node, SequenceNode) else []
+
+
+def _string(node: Node | None) -> str:
+    from yaml.nodes import ScalarNode
+
+    return str(node.value) if isinstance(node, ScalarNode) else ""
+
+
+def _line(node: Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _whole(node: Node | None) -> int | None:
+    text = _string(node)
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def _cpus(text: str) -> float | None:
+    """The CPUs of `8` and of `500m`."""
+    try:
+        return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
+    except ValueError:
+        return None
+
+
+def _bytes(text: str) -> int | None:
+    """The bytes of `64Mi`, `8g`, `1073741824`; None where it is no size."""
+    match = _SIZE.fullmatch(text)
+    return int(float(match[1]) * _UNITS[match[2].lower()]) if match else None

@@ -1,0 +1,384 @@
+"""Reads shell scripts with tree-sitter: their commands, variables and `#SBATCH` options. Nothing is run.
+
+What the script itself determines is replaced: `$N` after `N=4`, an array of arguments, a function that is called, the text
+that `bash -c` or `eval` gets. A text in single quotes that a task of srun runs is read as the task's own shell reads it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ddpdoctor.evidence.scripts import Command, Script, Setting
+from ddpdoctor.source.shell_words import Outer, Variables, text_of, unquoted, words_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MOST_DEPTH = 120  # nested statements; people write ten
+MOST_TEXTS = 6  # a text for a shell within a text for a shell
+MOST_COMMANDS = 20_000  # of one script, functions counted at each call
+
+_SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
+_BATCH_SHELL = {"SLURM_NODEID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+"""What these hold in the shell of a batch script: it runs on the first node, and is no task of srun."""
+_FROM_OPTIONS = {
+    "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
+    "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
+    "ntasks-per-node": ("SLURM_NTASKS_PER_NODE",),
+    "cpus-per-task": ("SLURM_CPUS_PER_TASK",),
+    "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
+}
+_PRINTS = frozenset({"echo", "printf", "cat", "tee", "module", "source", ".", "cd", "set", "mkdir", "sleep", "conda"})
+_NAMED = re.compile(r"[A-Za-z_]\w*=")
+_SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"})
+_BRANCHES = frozenset(
+    {"if_statement", "elif_clause", "else_clause", "case_statement", "case_item", "ternary_expression"}
+)
+_LOOPS = frozenset({"for_statement", "c_style_for_statement", "while_statement"})
+_TRANSPARENT = frozenset(
+    {"program", "compound_statement", "do_group", "subshell", "pipeline", "negated_command", "ERROR"}
+)
+_TESTS = frozenset({"test_command", "negated_command"})
+_WORDS = frozenset(
+    {"word", "number", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion", "expansion",
+     "command_substitution", "arithmetic_expansion", "brace_expression", "process_substitution"}
+)  # fmt: skip
+
+
+class ShellParserMissing(Exception):  # noqa: N818 - a reason, shown to the user
+    """tree-sitter or its grammar is not installed; the message says how to install it."""
+
+
+@cache
+def _parser() -> Parser:
+    try:
+        import tree_sitter
+        import tree_sitter_bash
+    except ImportError:
+        raise ShellParserMissing(
+            "reading shell needs tree-sitter: `pip install tree-sitter tree-sitter-bash`"
+        ) from None
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def read_script(path: str, text: str) -> Script:
+    """The facts about one script.
+
+    Raises:
+        ShellParserMissing: the parser is not installed.
+    """
+    tree = _parser().parse(text.encode())
+    reader = _Reader()
+    options = tuple(_options(tree.root_node))
+    if options:
+        reader.variables.known.update(_of_the_batch_shell(options))
+    reader.run(tree.root_node)
+    reader.uncalled()
+    return Script(path=path, options=options, variables=tuple(reader.settings), commands=tuple(reader.commands))
+
+
+def read_command(text: str, line: int) -> tuple[tuple[Command, ...], tuple[Setting, ...]]:
+    """The commands and variables of a text that a container's shell runs; lines count from `line`.
+
+    Raises:
+        ShellParserMissing: the parser is not installed.
+    """
+    reader = _Reader(first_line=line)
+    reader.run(_parser().parse(text.encode()).root_node)
+    reader.uncalled()
+    return tuple(reader.commands), tuple(reader.settings)
+
+
+@dataclass
+class _Reader:
+    """Walks one script, and the texts in it that other shells run, in the order in which they run."""
+
+    first_line: int = 1
+    settings: list[Setting] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+    variables: Variables = field(default_factory=Variables)
+    functions: dict[str, tuple[Node, int]] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
+    running: tuple[str, ...] = ()
+    conditional: bool = False
+    in_loop: bool = False
+    within: tuple[str, ...] = ()
+    texts: int = 0
+    depth: int = 0
+
+    def run(self, node: Node) -> None:
+        """One statement with all below it; what is nested too deeply is left out."""
+        if self.depth >= MOST_DEPTH or len(self.commands) >= MOST_COMMANDS:
+            return
+        self.depth += 1
+        kind = node.type
+        if kind == "command":
+            self._command(node)
+        elif kind == "variable_assignment":
+            self._assign(node)
+        elif kind == "declaration_command":
+            for child in node.named_children:
+                if child.type == "variable_assignment":
+                    self._assign(child)
+        elif kind == "function_definition":
+            self._define(node)
+        elif kind == "list":
+            self._list(node)
+        elif kind == "redirected_statement":
+            self._redirected(node)
+        elif kind in _BRANCHES:
+            self._guarded(node.named_children)
+        elif kind in _LOOPS:
+            self._loop(node)
+        elif kind in _TRANSPARENT or kind == "variable_assignments":
+            for child in node.named_children:
+                self.run(child)
+        self.depth -= 1
+
+    def uncalled(self) -> None:
+        """The functions that nothing in the script calls: another one may."""
+        for name, (body, first_line) in list(self.functions.items()):
+            if name not in self.called:
+                self.first_line = first_line
+                self._guarded([body])
+
+    def _guarded(self, nodes: Sequence[Node]) -> None:
+        before, self.conditional = self.conditional, True
+        for node in nodes:
+            self.run(node)
+        self.conditional = before
+
+    def _loop(self, node: Node) -> None:
+        variable = node.child_by_field_name("variable")
+        if variable is not None:
+            self.variables.forget(_text(variable))
+        before, self.in_loop = self.in_loop, True
+        for child in node.named_children:
+            self.run(child)
+        self.in_loop = before
+
+    def _list(self, node: Node) -> None:
+        """`a && b`: b follows a; behind a test, and behind `||`, it may not run."""
+        left, operator, right = node.children[0], node.children[1].type, node.children[-1]
+        self.run(left)
+        tested = left
+        while tested.type == "list":
+            tested = tested.children[-1]
+        if operator == "||" or tested.type in _TESTS or _text(tested).startswith("test "):
+            self._guarded([right])
+        else:
+            self.run(right)
+
+    def _define(self, node: Node) -> None:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and body is not None:
+            self.functions[_text(name)] = body, self.first_line
+
+    def _redirected(self, node: Node) -> None:
+        """A command with its redirections; a shell that reads a here-document runs it."""
+        more = [child for child in node.named_children if child.type in _WORDS]
+        for child in node.named_children:
+            if child.type == "command":
+                words = [*self._words(child), *(word for each in more for word in words_of(each, self.variables))]
+                document = _here_document(node)
+                if document is not None and words and words[-1] in {*_SHELLS, "-s", "-"}:
+                    self._shell(words, document, document)
+                else:
+                    self._command(child, more)
+            elif child.type not in _WORDS:
+                self.run(child)
+
+    def _words(self, node: Node) -> list[str]:
+        named = node.child_by_field_name("name")
+        arguments = [child for child in node.named_children if child.type in _WORDS]
+        first = words_of(named.named_children[0], self.variables) if named is not None and named.named_children else []
+        return [*first, *(word for each in arguments for word in words_of(each, self.variables))]
+
+    def _command(self, node: Node, more: Sequence[Node] = ()) -> None:
+        words = [*self._words(node), *(word for each in more for word in words_of(each, self.variables))]
+        kept, before = self.variables.copy(), len(self.settings)
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                self._assign(child, only_for_command=bool(words))
+        self._handed_over(words, self._line(node))
+        if words and not self._defined(words):
+            arguments = [child for child in node.named_children if child.type in _WORDS]
+            if not self._text_for_a_shell(words, arguments) and words[0] not in _PRINTS:
+                self.commands.append(
+                    Command(
+                        words=tuple(words),
+                        line=self._line(node),
+                        conditional=self.conditional,
+                        in_loop=self.in_loop,
+                        within=self.within,
+                        variables=tuple(self.settings[before:]),
+                    )
+                )
+        self.variables = kept if words else self.variables
+
+    def _handed_over(self, words: Sequence[str], line: int) -> None:
+        """The variables of `env NAME=...` and of `srun --export=ALL,NAME=...`."""
+        program = words[0].rpartition("/")[2] if words else ""
+        given: list[str] = []
+        if program == "env":
+            given = [word for word in words[1:] if _NAMED.match(word)]
+        elif program == "srun":
+            exported = [word.partition("=")[2] for word in words if word.startswith("--export=")]
+            given = [part for each in exported for part in each.split(",") if _NAMED.match(part)]
+        for name, _, value in (each.partition("=") for each in given):
+            self.settings.append(
+                Setting(
+                    name=name,
+                    value=value,
+                    written=value,
+                    line=line,
+                    conditional=self.conditional,
+                    in_task=bool(self.within),
+                    only_for_command=True,
+                )
+            )
+
+    def _defined(self, words: Sequence[str]) -> bool:
+        """Run the function of this script that the words call."""
+        name = words[1] if words[0] in {"exec", "time", "command"} and len(words) > 1 else words[0]
+        if name not in self.functions or name in self.running:
+            return name in self.functions
+        self.called.add(name)
+        body, first_line = self.functions[name]
+        before = self.running, self.variables.given, self.first_line
+        self.running, self.first_line = (*self.running, name), first_line
+        self.variables.given = tuple(words[words.index(name) + 1 :])
+        self.run(body)
+        self.running, self.variables.given, self.first_line = before
+        return True
+
+    def _text_for_a_shell(self, words: Sequence[str], arguments: Sequence[Node]) -> bool:
+        """Read `... bash -c TEXT`, `eval TEXT`, `ssh HOST TEXT` as the shell that gets the text reads it."""
+        if words[0] == "eval" and arguments:
+            self._shell((), arguments[0] if len(arguments) == 1 else None, " ".join(words[1:]), same=True)
+            return True
+        for index, word in enumerate(words[:-1]):
+            if word in _SHELLS:
+                flag = next((at for at in range(index + 1, len(words) - 1) if _is_command_flag(words[at])), None)
+                if flag is None or any(not each.startswith("-") for each in words[index + 1 : flag]):
+                    return False
+                text = next((node for node in arguments if text_of(node, self.variables) == words[flag + 1]), None)
+                self._shell(words[:index], text, words[flag + 1])
+                return True
+        if words[0] in {"ssh", "pdsh", "clush"} and arguments and arguments[-1].type in {"string", "raw_string"}:
+            self._shell(words[:-1], arguments[-1], words[-1])
+            return True
+        return False
+
+    def _shell(self, around: Sequence[str], node: Node | None, text: Node | str, *, same: bool = False) -> None:
+        """Read a text that another shell runs, below the command `around`; `same` where it is this shell."""
+        if self.texts >= MOST_TEXTS:
+            return
+        first = self.first_line + (node.start_point[0] if node is not None else 0)
+        if isinstance(text, str):
+            source = text if node is None else text_of(node, self.variables, Outer.MARK if not same else Outer.KEEP)
+        else:
+            source = _document_text(text, self.variables)
+        elsewhere = bool(around) and around[0] not in {"exec", "time", "nohup", "timeout"}
+        inner = replace(
+            self,
+            first_line=first,
+            variables=self.variables.copy(),
+            within=tuple(around) if elsewhere else self.within,
+            texts=self.texts + 1,
+            depth=0,
+        )
+        if elsewhere:
+            for name in _BATCH_SHELL:
+                inner.variables.forget(name)
+        inner.run(_parser().parse(source.encode()).root_node)
+        self.called |= inner.called
+
+    def _assign(self, node: Node, *, only_for_command: bool = False) -> None:
+        named, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if named is None:
+            return
+        name = _text(named)
+        if value is not None and value.type == "array":
+            items = [word for child in value.named_children for word in words_of(child, self.variables)]
+            self.variables.set_array(name, items, known=not self.conditional)
+            return
+        expanded = text_of(value, self.variables) if value is not None else ""
+        written = unquoted(_text(value)) if value is not None else ""
+        self.variables.set(name, expanded, known=not self.conditional)
+        self.settings.append(
+            Setting(
+                name=name,
+                value=expanded,
+                written=written,
+                line=self._line(node),
+                conditional=self.conditional,
+                in_task=bool(self.within),
+                only_for_command=only_for_command,
+            )
+        )
+
+    def _line(self, node: Node) -> int:
+        return self.first_line + int(node.start_point[0])
+
+
+def _is_command_flag(word: str) -> bool:
+    """`-c`, `-lc`, `-euxc`: what follows is the text to run."""
+    return word.startswith("-") and not word.startswith("--") and word.endswith("c")
+
+
+def _text(node: Node) -> str:
+    return node.text.decode(errors="replace") if node.text is not None else ""
+
+
+def _here_document(node: Node) -> Node | None:
+    found = [child for child in node.named_children if child.type == "heredoc_redirect"]
+    return next((child for child in found[0].named_children if child.type == "heredoc_body"), None) if found else None
+
+
+def _document_text(node: Node, variables: Variables) -> str:
+    """The text of a here-document; where its end is quoted, nothing in it is replaced."""
+    parent = node.parent
+    quoted = parent is not None and any(
+        child.type == "heredoc_start" and _text(child)[:1] in "'\"\\" for child in parent.named_children
+    )
+    return _text(node) if quoted else text_of(node, variables, Outer.MARK)
+
+
+def _options(root: Node) -> Iterator[Setting]:
+    for node in root.named_children:
+        text = _text(node)
+        if node.type != "comment" or not text.startswith("#SBATCH"):
+            continue
+        try:
+            words = shlex.split(text[len("#SBATCH") :], comments=True)
+        except ValueError:  # an apostrophe in a remark behind it
+            words = text[len("#SBATCH") :].split(" #", 1)[0].split()
+        yield from _settings(words, node.start_point[0] + 1)
+
+
+def _settings(words: Sequence[str], line: int) -> Iterator[Setting]:
+    for index, word in enumerate(words):
+        if not word.startswith("-"):
+            continue
+        following = words[index + 1] if index + 1 < len(words) and not words[index + 1].startswith("-") else ""
+        if word.startswith("--"):
+            name, sign, value = word[2:].partition("=")
+        else:
+            name, sign, value = _SHORT.get(word[1], word[1]), word[2:], word[2:].lstrip("=")
+        value = value if sign else following
+        yield Setting(name=name, value=value, written=value, line=line)
+
+
+def _of_the_batch_shell(options: Sequence[Setting]) -> dict[str, str]:
+    known = dict(_BATCH_SHELL)
+    for option in options:
+        for name in _FROM_OPTIONS.get(option.name, ()):
+            if option.value.isdecimal():
+                known[name] = option.value
+    return known

@@ -1,0 +1,35 @@
+"""torchrun in a batch script for several nodes, with srun in front and without it."""
+
+from ddpdoctor.model import Severity
+from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from tests.checks import Sick
+from tests.launch_files import script
+
+HEAD = "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH -c 32\n"
+RANKS = "--nproc-per-node 4 --rdzv-backend c10d --rdzv-endpoint $(scontrol show hostnames | head -n 1):0"
+
+SICK = (
+    Sick(
+        evidence=script(f"{HEAD}torchrun --nnodes $SLURM_NNODES {RANKS} train.py\n"),
+        says="torchrun waits for 2 nodes, and only the first of 2 starts it: there is no srun in front",
+        where=("job.sh:6",),
+        measured={"nodes": 2},
+    ),
+    Sick(
+        evidence=script(f"{HEAD}torchrun --standalone --nproc-per-node 4 train.py\n"),
+        says="the job has 2 nodes, and torchrun runs on the first alone: the others are idle",
+        where=("job.sh:6",),
+        measured={"nodes": 2},
+        severity=Severity.WARN,
+    ),
+)
+HEALTHY = (
+    script(slurm(ScriptJob(command=("train.py",)))),
+    script(f"{HEAD}srun -c 32 torchrun --nnodes 2 {RANKS} train.py\n"),
+    script(f"{HEAD}for n in $(scontrol show hostnames); do ssh $n torchrun --nnodes 2 {RANKS} train.py & done\nwait\n"),
+    script(f"{HEAD}mpirun -npernode 1 torchrun --nnodes 2 {RANKS} train.py\n"),
+    script(f"{HEAD}torchrun $DISTRIBUTED train.py\n"),
+    script(
+        "#!/bin/bash\n# started by hand on each node\ntorchrun --nnodes 2 --node-rank $1 --master-addr a train.py\n"
+    ),
+)

@@ -1,0 +1,59 @@
+"""More ranks on a node than GPUs, and as many."""
+
+from tests.checks import Sick
+from tests.launch_files import manifest, script
+
+HEAD = "#!/bin/bash\n#SBATCH --gres=gpu:a100:4\n#SBATCH --cpus-per-task=32\n"
+POD = """kind: PyTorchJob
+spec:
+  nprocPerNode: "8"
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template:
+        spec:
+          volumes: [{name: shm, emptyDir: {medium: Memory}}]
+          containers:
+          - name: pytorch
+            command: [torchrun, train.py]
+            resources: {limits: {nvidia.com/gpu: 4}}
+            volumeMounts: [{name: shm, mountPath: /dev/shm}]
+"""
+
+SICK = (
+    Sick(
+        evidence=script(f"{HEAD}torchrun --standalone --nproc_per_node=8 train.py\n"),
+        says="8 ranks per node, and the job asks for 4 GPUs",
+        where=("job.sh:4", "job.sh:2"),
+        measured={"ranks_per_node": 8, "gpus": 4},
+    ),
+    Sick(
+        evidence=script("NPROC=2\nCUDA_VISIBLE_DEVICES=0 torchrun --standalone --nproc-per-node $NPROC train.py\n"),
+        says="2 ranks per node, and CUDA_VISIBLE_DEVICES shows 1 GPU",
+        where=("job.sh:2",),
+        measured={"ranks_per_node": 2, "gpus": 1},
+    ),
+    Sick(
+        evidence=script(
+            "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -G 8\n#SBATCH --cpus-per-gpu=8\nsrun torchrun --nnodes 2 "
+            "--rdzv-backend c10d --rdzv-endpoint $HEAD:0 --nproc-per-node 8 train.py\n"
+        ),
+        says="8 ranks per node, and the job asks for 4 GPUs",
+        where=("job.sh:5", "job.sh:3"),
+        measured={"ranks_per_node": 8, "gpus": 4},
+    ),
+    Sick(
+        evidence=manifest(POD),
+        says="8 ranks per node, and the container has 4 GPUs",
+        where=("job.yaml:12",),
+        measured={"ranks_per_node": 8, "gpus": 4},
+    ),
+)
+HEALTHY = (
+    script(f"{HEAD}torchrun --standalone --nproc-per-node=4 train.py\n"),
+    script(f"{HEAD}torchrun --standalone --nproc-per-node=$SLURM_GPUS_ON_NODE train.py\n"),
+    script(f"{HEAD}torchrun --standalone --nproc-per-node=8 train.py --backend gloo\n"),
+    script("CUDA_VISIBLE_DEVICES=0 python prepare.py\ntorchrun --standalone --nproc-per-node=8 train.py\n"),
+    script('[ -n "$ONE" ] && export CUDA_VISIBLE_DEVICES=0\ntorchrun --standalone --nproc-per-node=8 train.py\n'),
+    manifest(POD.replace("nvidia.com/gpu: 4", "nvidia.com/gpu: 8")),
+)

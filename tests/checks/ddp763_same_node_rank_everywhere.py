@@ -1,0 +1,69 @@
+"""One number for every node, and a number for each."""
+
+from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
+from tests.checks import Sick
+from tests.launch_files import manifest, script
+
+HEAD = "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-gpu=8\n"
+RANKS = '--nnodes 2 --nproc-per-node 4 --master-addr "$FIRST" --master-port "$PORT"'
+PODS = """kind: PyTorchJob
+spec:
+  runPolicy: {backoffLimit: 0}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          hostIPC: true
+          containers:
+          - name: pytorch
+            command:
+            - bash
+            - -c
+            - |
+              set -e
+              torchrun --nnodes 2 --node-rank 0 --nproc-per-node 4 train.py
+"""
+
+SICK = (
+    Sick(
+        evidence=script(f"{HEAD}srun torchrun {RANKS} --node-rank 0 train.py\n"),
+        says="--node-rank is 0 on each of the 2 nodes that srun starts torchrun on",
+        where=("job.sh:5",),
+        measured={"nodes": 2},
+    ),
+    Sick(  # the batch shell replaces the variable before srun starts the tasks
+        evidence=script(f"{HEAD}srun torchrun {RANKS} \\\n    --node_rank=$SLURM_NODEID train.py\n"),
+        says="--node-rank is 0 on each of the 2 nodes that srun starts torchrun on",
+        where=("job.sh:5",),
+        measured={"nodes": 2},
+    ),
+    Sick(
+        evidence=script(f"{HEAD}srun torchrun {RANKS} train.py\n"),
+        says="without --node-rank torchrun takes 0 on each of the 2 nodes that srun starts torchrun on",
+        where=("job.sh:5",),
+        measured={"nodes": 2},
+    ),
+    Sick(
+        evidence=manifest(PODS),
+        says="--node-rank is 0 in each of the 2 pods of pytorch",
+        where=("job.yaml:17",),
+        measured={"nodes": 2},
+    ),
+)
+HEALTHY = (
+    script(slurm(ScriptJob(command=("train.py",)))),
+    script(f"{HEAD}srun bash -c 'torchrun {RANKS} --node-rank $SLURM_NODEID train.py'\n"),
+    script(
+        f'{HEAD}srun bash -c "torchrun {RANKS} --node-rank \\$SLURM_NODEID train.py"\n'.replace(
+            '"$FIRST" --master-port "$PORT"', "$FIRST --master-port $PORT"
+        )
+    ),
+    script(f"{HEAD}srun torchrun {RANKS} --rdzv-backend c10d --node-rank $SLURM_NODEID train.py\n"),
+    script(f"{HEAD}export PET_NODE_RANK=$SLURM_NODEID\nsrun torchrun {RANKS} train.py\n"),
+    script(
+        f"{HEAD}srun -N 1 -w a torchrun {RANKS} --node-rank 0 train.py &\n"
+        f"srun -N 1 -w b torchrun {RANKS} --node-rank 1 train.py\n"
+    ),
+    manifest(PODS.replace("--node-rank 0", "--node-rank $RANK")),
+)

@@ -1,0 +1,64 @@
+"""Containers with the default shared memory, and with enough."""
+
+from ddpdoctor.model import Severity
+from ddpdoctor.templates.launch_scripts import ScriptJob, k8s
+from tests.checks import Sick
+from tests.launch_files import manifest
+
+POD = """kind: PyTorchJob
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      template:
+        spec:
+          containers:
+          - name: pytorch
+            command: [torchrun, --nproc-per-node=8, train.py]
+            resources: {limits: {nvidia.com/gpu: 8}}
+"""
+MOUNTED = POD.replace(
+    "          containers:", "          volumes: [{name: shm, emptyDir: {medium: Memory}}]\n          containers:"
+) + ("            volumeMounts: [{name: shm, mountPath: /dev/shm}]\n")
+COMPOSE = """services:
+  train:
+    image: trainer
+    command: torchrun --standalone --nproc-per-node 2 train.py
+    shm_size: 256m
+"""
+
+SICK = (
+    Sick(
+        evidence=manifest(POD),
+        says="pytorch has the default, 64 MiB of /dev/shm",
+        where=("job.yaml:8",),
+        measured={"size_bytes": 64 << 20},
+    ),
+    Sick(
+        evidence=manifest(MOUNTED.replace("medium: Memory", "medium: Memory, sizeLimit: 512Mi")),
+        says="pytorch has 512 MiB of /dev/shm",
+        where=("job.yaml:7",),
+        measured={"size_bytes": 512 << 20},
+    ),
+    Sick(
+        evidence=manifest(COMPOSE),
+        says="train has 256 MiB of /dev/shm",
+        where=("job.yaml:5",),
+        measured={"size_bytes": 256 << 20},
+    ),
+    Sick(
+        evidence=manifest(POD.replace("=8", "=1").replace("gpu: 8", "gpu: 1")),
+        says="pytorch has the default, 64 MiB of /dev/shm",
+        where=("job.yaml:8",),
+        measured={"size_bytes": 64 << 20},
+        severity=Severity.INFO,
+    ),
+)
+HEALTHY = (
+    manifest(MOUNTED),
+    manifest(MOUNTED.replace("medium: Memory", "medium: Memory, sizeLimit: 16Gi")),
+    manifest(POD.replace("          containers:", "          hostIPC: true\n          containers:")),
+    manifest(COMPOSE.replace("256m", "8gb")),
+    manifest(COMPOSE.replace("shm_size: 256m", "ipc: host")),
+    manifest("services:\n  web:\n    image: nginx\n"),
+    manifest(k8s(ScriptJob(command=("train.py",), image="trainer"))),
+)

@@ -1,0 +1,45 @@
+"""Another number of pods than torchrun waits for, and the same."""
+
+from ddpdoctor.templates.launch_scripts import ScriptJob, k8s
+from tests.checks import Sick
+from tests.launch_files import manifest
+
+JOB = k8s(ScriptJob(command=("train.py",), image="trainer")).replace(
+    '"${torchrun[@]}" --nproc-per-node 1 -m ddpdoctor net', "true"
+)
+PODS = """kind: PyTorchJob
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      template: &pod
+        spec:
+          hostIPC: true
+          containers:
+          - name: pytorch
+            command: [torchrun, --nnodes=4, --nproc-per-node=8, train.py]
+    Worker:
+      replicas: 3
+      template: *pod
+"""
+WAITS = "--nnodes is 4, and the manifest starts 3 pods"
+
+SICK = (
+    Sick(
+        evidence=manifest(JOB.replace("parallelism: 2", "parallelism: 4")),
+        says="--nnodes is 2, and the manifest starts 4 pods",
+        where=("job.yaml:35",),
+        measured={"nnodes": 2, "pods": 4},
+    ),
+    Sick(
+        evidence=manifest(PODS.replace("replicas: 3", "replicas: 2")),
+        says=WAITS,
+        where=("job.yaml:10",),
+        measured={"nnodes": 4, "pods": 3},
+    ),
+)
+HEALTHY = (
+    manifest(JOB),
+    manifest(PODS),
+    manifest(PODS.replace("nnodes=4", "nnodes=2:8").replace("replicas: 3", "replicas: 1")),
+    manifest(PODS.replace("replicas: 3", "replicas: ${WORKERS}")),
+)
