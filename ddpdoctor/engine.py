@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ddpdoctor import analysis, checks
 from ddpdoctor.analysis.crashes.end_request import as_requested
@@ -147,6 +147,32 @@ def derived(evidence: Evidence, kind: type[T]) -> T | None:
     """What the checks are given as `kind` over this evidence, or None where it cannot be derived."""
     found: T | None = _Resolver(as_requested(evidence))(kind | None)
     return found
+
+
+class Deriver(Protocol):
+    """Answers what can be derived from one evidence, each kind once."""
+
+    def __call__(self, kind: type[T]) -> T | None:
+        """What the checks are given as `kind`; None where it cannot be derived, or where its analysis crashes."""
+
+
+def deriver(evidence: Evidence) -> Deriver:
+    """Derivations over `evidence` for a renderer, which shows what there is: a check says what crashed."""
+    resolver = _Resolver(as_requested(evidence))
+
+    def derive(kind: type[T]) -> T | None:
+        try:
+            found: T | None = resolver(kind | None)
+        except Exception:  # noqa: BLE001 - the report has the crash of the checks that need it
+            return None
+        return found
+
+    return derive
+
+
+def inputs_of(kind: type) -> tuple[Any, ...]:
+    """What the analysis that derives `kind` declares; nothing for a kind that is not derived."""
+    return _analyses()[kind][1] if kind in _analyses() else ()
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO, cast
 import typer
 
 from ddpdoctor import __version__
+from ddpdoctor.cli import invocation
 from ddpdoctor.errors import DdpdoctorError, UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command line in this process; returns its exit code."""
+    invocation.begin(arguments)
     try:
         result = _app(arguments[:1])(args=arguments, prog_name="ddpdoctor", standalone_mode=False)
     except _ClickException as error:

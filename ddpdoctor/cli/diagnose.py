@@ -31,4 +31,4 @@ def diagnose(
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.workflows.diagnose import gather
 
-    conclude(gather(paths), options)
+    conclude(gather(paths), options, reads_only=True)

@@ -25,19 +25,22 @@ def lint(
 ) -> None:
     """Name the usual mistakes in scripts and training code."""
     from ddpdoctor import case
-    from ddpdoctor.cli.report_output import formatted, keep, terminal
+    from ddpdoctor.cli.report_output import formatted, keep, terminal, with_command, with_excerpts
     from ddpdoctor.render import lines
     from ddpdoctor.workflows.lint import lint_paths
 
     linted = lint_paths(paths, select=options.select, ignore=options.ignore)
     plain = options.format is Format.TEXT
+    shown = with_command(linted.evidence, options)
+    if options.format is Format.HTML:
+        shown = with_excerpts(shown, linted.report)
     color, width = terminal()
     if plain or options.output is not None:
         typer.echo(lines.render(linted.report, color=color, width=width), nl=False)
     else:
-        typer.echo(formatted(linted.report, options), nl=False)
+        typer.echo(formatted(linted.report, options, evidence=shown), nl=False)
     if options.output is not None:
-        written = lines.render(linted.report) if plain else formatted(linted.report, options)
+        written = lines.render(linted.report) if plain else formatted(linted.report, options, evidence=shown)
         case.write_atomically(options.output, written)
     keep(linted.evidence, options)
     raise typer.Exit(linted.report.exit_code(options.fail_on))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import wraps
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from ddpdoctor.cli.invocation import Invocation, current
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Severity
 
@@ -24,6 +25,7 @@ class Format(Enum):
     JUNIT = "junit"
     GITHUB = "github"
     MARKDOWN = "markdown"
+    HTML = "html"
 
 
 class FailOn(Enum):
@@ -66,6 +68,7 @@ class ReportOptions:
     case: Path | None = None
     verbose: bool = False
     title: str = "ddpdoctor"
+    invocation: Invocation = field(default_factory=current)
 
 
 def reports(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
 import typer
 from typing_extensions import assert_never
 
-from ddpdoctor import case
+from ddpdoctor import __version__, case
 from ddpdoctor.cli.options import Format, ReportOptions
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.run import CommandRun
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Measure, Report
 
 
@@ -25,14 +30,18 @@ def conclude(
     facts: Sequence[tuple[str, str]] = (),
     measured: Mapping[str, Measure] | None = None,
     afterwards: Iterable[Callable[[], object]] = (),
+    reads_only: bool = False,
 ) -> NoReturn:
     """Judge `evidence`, write what the options ask for, and leave with the exit code of the verdict.
 
     `facts` (name, value) are for people, in markdown; `measured` is for machines, in JSON. `afterwards` write the command's
-    own files, once the verdict is out: a disk that is full must not cost it.
+    own files, once the verdict is out: a disk that is full must not cost it. With `reads_only` the evidence is of an earlier
+    command, and this one is no part of it.
     """
+    if not reads_only:
+        evidence = with_command(evidence, options)
     report = replace(judge(evidence, options), measured=measured or {})
-    code = show(report, options, facts=facts)
+    code = show(report, options, evidence=evidence, facts=facts)
     keep(evidence, options)
     for write in afterwards:
         write()
@@ -44,18 +53,49 @@ def judge(evidence: Evidence, options: ReportOptions) -> Report:
     return diagnose(case.redact(evidence), select=options.select, ignore=options.ignore)
 
 
-def show(report: Report, options: ReportOptions, *, facts: Sequence[tuple[str, str]] = ()) -> int:
+def with_command(evidence: Evidence, options: ReportOptions) -> Evidence:
+    """`evidence` with the command that collected it, unless it holds that of the job."""
+    if evidence.one(CommandRun) is not None:
+        return evidence
+    run = CommandRun(
+        command=options.invocation.command,
+        started_at=options.invocation.started_at,
+        ended_at=time.time(),
+        versions={"ddpdoctor": __version__, "python": platform.python_version(), **_installed("torch")},
+    )
+    return replace(evidence, job=(*evidence.job, run))
+
+
+def _installed(package: str) -> dict[str, str]:
+    try:
+        return {package: version(package)}
+    except PackageNotFoundError:
+        return {}
+
+
+def with_excerpts(evidence: Evidence, report: Report) -> Evidence:
+    """`evidence` with the source around the places that `report` names, for a command that read or ran these files here."""
+    from ddpdoctor.source.context import excerpts_at
+
+    known = evidence.one(SourceCode) or SourceCode()
+    places = {(where.file, where.line) for finding in report.findings for where in finding.where}
+    more = excerpts_at(place for place in places if known.at(*place) is None)
+    others = (fact for fact in evidence.job if type(fact) is not SourceCode)
+    return replace(evidence, job=(*others, SourceCode(places=(*known.places, *more.places))))
+
+
+def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: Sequence[tuple[str, str]] = ()) -> int:
     """Write the report to stdout and to `--output`; returns the exit code.
 
     The terminal comes first: a disk that is full must not cost the verdict.
     """
     if options.output is not None:
         typer.echo(text(report, options), nl=False)
-        case.write_atomically(options.output, formatted(report, options, facts=facts))
+        case.write_atomically(options.output, formatted(report, options, evidence=evidence, facts=facts))
     elif options.format is Format.TEXT:
         typer.echo(text(report, options), nl=False)
     else:
-        typer.echo(formatted(report, options, facts=facts), nl=False)
+        typer.echo(formatted(report, options, evidence=evidence, facts=facts), nl=False)
     return report.exit_code(options.fail_on)
 
 
@@ -65,8 +105,10 @@ def keep(evidence: Evidence, options: ReportOptions) -> None:
         case.save(evidence, options.case)
 
 
-def formatted(report: Report, options: ReportOptions, *, facts: Sequence[tuple[str, str]] = ()) -> str:
-    """The report in the format asked for, without colours."""
+def formatted(
+    report: Report, options: ReportOptions, *, evidence: Evidence, facts: Sequence[tuple[str, str]] = ()
+) -> str:
+    """The report in the format asked for, without colours; `evidence` is what was judged."""
     match options.format:
         case Format.TEXT:
             from ddpdoctor.render import text as plain
@@ -88,6 +130,13 @@ def formatted(report: Report, options: ReportOptions, *, facts: Sequence[tuple[s
             from ddpdoctor.render import markdown
 
             return markdown.render(report, title=options.title, facts=facts)
+        case Format.HTML:
+            from ddpdoctor.render import html
+
+            origin = html.Origin(
+                command=case.redact_text(options.invocation.command), version=__version__, at=time.time()
+            )
+            return html.render(report, case.redact(evidence), title=options.title, facts=facts, origin=origin)
         case _:
             assert_never(options.format)
 

@@ -43,7 +43,7 @@ def smoke(
 
     Where GITHUB_STEP_SUMMARY is set, a summary in markdown is appended to the file that it names.
     """
-    from ddpdoctor.cli.report_output import judge, keep, show
+    from ddpdoctor.cli.report_output import judge, keep, show, with_command
     from ddpdoctor.launch.ranks import checked_nproc, current_launch
 
     if launch := current_launch():
@@ -53,7 +53,7 @@ def smoke(
         )
     checked_nproc(nproc)
     stages = {name: _timed(name, stage, nproc) for name, stage in STAGES.items()}
-    evidence = join([stage.evidence for stage in stages.values()], one_job=False)
+    evidence = with_command(join([stage.evidence for stage in stages.values()], one_job=False), options)
     report = replace(
         judge(evidence, options),
         measured={name: {"seconds": stage.seconds, **stage.measured} for name, stage in stages.items()},
@@ -63,7 +63,7 @@ def smoke(
         for name, fact in facts:
             typer.echo(f"{name:<12} {fact}")
     _summarise(report, facts)
-    code = show(report, options, facts=facts)
+    code = show(report, options, evidence=evidence, facts=facts)
     keep(evidence, options)
     raise typer.Exit(code)
 

@@ -141,7 +141,7 @@ def _track(
     target: list[str], options: ReportOptions, *, nproc: int | None, every: int, stall_after: float, replay: bool
 ) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
-    from ddpdoctor.cli.report_output import judge, keep, show
+    from ddpdoctor.cli.report_output import judge, keep, show, with_command, with_excerpts
     from ddpdoctor.workflows.verify_rerun import exact
     from ddpdoctor.workflows.verify_script import Tracked, track_script
 
@@ -169,7 +169,10 @@ def _track(
         if tracked.evidence is None:
             return tracked.code
         evidence = exact(tracked.evidence, command, again if replay else None)
-        code = show(judge(evidence, options), options)
+        evidence = with_command(evidence, options)
+        report = judge(evidence, options)
+        evidence = with_excerpts(evidence, report)
+        code = show(report, options, evidence=evidence)
         keep(evidence, options)
         return code or tracked.code
 

@@ -96,8 +96,10 @@ def _run(
     *,
     quiet: bool,
 ) -> int:
+    from ddpdoctor import __version__
     from ddpdoctor.agent import DIRECTORY, job_environment
     from ddpdoctor.cli.status_line import Progress, status_line
+    from ddpdoctor.evidence.run import CommandRun
     from ddpdoctor.launch.observed_job import observe, private_directory
     from ddpdoctor.workflows.watch.evidence import JobEvidence
     from ddpdoctor.workflows.watch.loop import JobEnd, PeerNodeFailed, Recovered, SlowJob, Stalled, Waiting, Watch
@@ -117,7 +119,8 @@ def _run(
             observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job,
             status_line(shown=not quiet) as line,
         ):
-            known = JobEvidence(job=job, directory=Path(folder), environment=_environment())
+            run = CommandRun(command=shlex.join(command), started_at=time.time(), versions={"ddpdoctor": __version__})
+            known = JobEvidence(job=job, directory=Path(folder), environment=_environment(), run=run)
 
             def on_poll(ranks: Sequence[RankProcess], idle: float) -> None:
                 if progress.observe(ranks, idle, time.monotonic()):
@@ -244,7 +247,7 @@ class _Speaker:
             return report
         if self._options.output is not None:
             with self._complaining():
-                write_atomically(self._options.output, formatted(report, self._options))
+                write_atomically(self._options.output, formatted(report, self._options, evidence=evidence))
         if not self._nodes.wrote and not about:
             with self._complaining():
                 keep(evidence, self._options)

@@ -47,6 +47,10 @@ class CodePlace:
     """The conditions of the function around the line, outermost first."""
     calls: tuple[str, ...] = ()
     """The names that the statement on this line calls, as written: `input`, `sys.stdin.readline`."""
+    excerpt: tuple[str, ...] = ()
+    """The text of this line and of those around it; empty in cases of older versions."""
+    excerpt_from: int = 1
+    """The number of the first line of `excerpt`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

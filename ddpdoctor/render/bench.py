@@ -58,7 +58,7 @@ def title(bench: CollectiveBench) -> str:
 
 def table(bench: CollectiveBench) -> list[str]:
     """One line per size, aligned."""
-    rows = [HEADER, UNITS, *(_row(bench, size) for size in bench.sizes)]
+    rows = [HEADER, UNITS, *(row(bench, size) for size in bench.sizes)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -153,7 +153,8 @@ def short(size_bytes: int) -> str:
     return str(size_bytes)
 
 
-def _row(bench: CollectiveBench, size: SizeTiming) -> Sequence[str]:
+def row(bench: CollectiveBench, size: SizeTiming) -> Sequence[str]:
+    """One size as cells, in the order of `HEADER`."""
     last = last_to_finish(size)
     return (
         str(size.size_bytes),

@@ -10,7 +10,7 @@ from ddpdoctor.evidence.links import Links
 from ddpdoctor.model import Measure
 
 LARGEST_MATRIX = 32  # columns of a terminal; the JSON has all of it
-_LETTERS = {
+LETTERS = {
     "refused": "R", "filtered": "F", "unreachable": "U", "reset": "X", "foreign": "?", "small-stalls": "E", "large-stalls": "L",
 }  # fmt: skip
 
@@ -26,7 +26,7 @@ def heat_map(links: Links) -> str:
     for link in links.links:
         speed = link.bytes_per_second
         mark = "*" if usual is not None and is_slow(link, usual) else ""
-        cells[link.source, link.target] = _LETTERS.get(link.outcome, f"{(speed or 0) * 8e-9:.2f}{mark}")
+        cells[link.source, link.target] = LETTERS.get(link.outcome, f"{(speed or 0) * 8e-9:.2f}{mark}")
     width = max([5, *map(len, cells.values())]) + 1
     names = {number: f"{number} {links.name(number)}" for number in numbers}
     side = max(len(name) for name in names.values()) + 1
@@ -34,7 +34,7 @@ def heat_map(links: Links) -> str:
     for row in numbers:
         shown = ("-" if row == column else cells.get((row, column), ".") for column in numbers)
         lines.append(f"{names[row]:<{side}}" + "".join(f"{cell:>{width}}" for cell in shown))
-    failures = [f"{letter} {outcome}" for outcome, letter in _LETTERS.items() if letter in cells.values()]
+    failures = [f"{letter} {outcome}" for outcome, letter in LETTERS.items() if letter in cells.values()]
     slow = ["* slow"] if any(cell.endswith("*") for cell in cells.values()) else []
     lines.append("; ".join(["Gbit/s of one stream", *failures, *slow]))
     return "\n".join(lines)

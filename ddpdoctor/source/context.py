@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank
 
 MAX_SOURCE_BYTES = 4 << 20
 MAX_TEST = 80  # characters of a condition that are worth showing
+LINES_AROUND = 3  # before and after a line, for a report
+MAX_LINE = 200  # characters of a line in a report
 
 
 def source_of(frames: Iterable[Frame]) -> SourceCode | None:
@@ -24,9 +26,10 @@ def source_of(frames: Iterable[Frame]) -> SourceCode | None:
     wanted = sorted({(frame.file, frame.line, frame.function) for frame in frames if is_users(frame.file)})
     places = []
     for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
-        tree = _parse(Path(file))
-        if tree is not None:
-            found = _places(file, tree)
+        text = _read(Path(file))
+        tree = _parse(text) if text is not None else None
+        if text is not None and tree is not None:
+            found = _places(file, tree, text)
             places += [
                 place
                 for _, line, function in lines
@@ -35,12 +38,49 @@ def source_of(frames: Iterable[Frame]) -> SourceCode | None:
     return SourceCode(places=tuple(places)) if places else None
 
 
-def _parse(path: Path) -> ast.Module | None:
+def excerpts_at(places: Iterable[tuple[str, int]]) -> SourceCode:
+    """The lines around `places` (file, line) of text files, for a report; what cannot be read is left out.
+
+    Lines of a notebook are those of its cells and do not stand in its file.
+    """
+    found = []
+    for file, group in itertools.groupby(sorted(places), key=lambda place: place[0]):
+        text = _read(Path(file)) if not file.endswith(".ipynb") else None
+        if text is not None:
+            lines = _lines(text)
+            found += [
+                CodePlace(file=file, line=line, function="", excerpt=excerpt, excerpt_from=first)
+                for _, line in group
+                for first, excerpt in [_around(lines, line)]
+                if len(excerpt) > line - first
+            ]
+    return SourceCode(places=tuple(found))
+
+
+def _lines(text: bytes) -> list[str]:
+    """The lines as Python counts them: a form feed ends none."""
+    return text.decode(errors="replace").split("\n")
+
+
+def _around(lines: Sequence[str], line: int) -> tuple[int, tuple[str, ...]]:
+    """The number of the first line that a report shows for `line`, and the text from there on."""
+    first = max(1, line - LINES_AROUND)
+    return first, tuple(text.rstrip("\r")[:MAX_LINE] for text in lines[first - 1 : line + LINES_AROUND])
+
+
+def _read(path: Path) -> bytes | None:
     try:
         if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return None
-        return ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return path.read_bytes()
+    except (OSError, ValueError):
+        return None
+
+
+def _parse(text: bytes) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
@@ -63,6 +103,7 @@ class _Index:
     """Every statement of a file by its first line, and the scope that it stands in."""
 
     file: str
+    lines: list[str]
     spans: list[tuple[ast.stmt, int, _Scope]] = field(default_factory=list)
 
     def at(self, line: int) -> CodePlace | None:
@@ -75,6 +116,7 @@ class _Index:
             return None
         # of `if rank == 0: save()` on one line the deepest
         *_, statement, scope = min(around, key=lambda span: span[:2])
+        first, excerpt = _around(self.lines, line)
         return CodePlace(
             file=self.file,
             line=line,
@@ -82,11 +124,13 @@ class _Index:
             loops=scope.loops,
             conditions=scope.conditions,
             calls=tuple(_calls(statement)),
+            excerpt=excerpt,
+            excerpt_from=first,
         )
 
 
-def _places(file: str, tree: ast.Module) -> _Index:
-    index = _Index(file)
+def _places(file: str, tree: ast.Module, text: bytes) -> _Index:
+    index = _Index(file, _lines(text))
     pending: list[tuple[ast.AST, _Scope]] = [(tree, _Scope(ranks=names_of_the_rank(tree)))]
     while pending:
         node, scope = pending.pop()

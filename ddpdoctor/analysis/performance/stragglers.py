@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Times = NDArray[np.int64]
 
 LEAST_ROUNDS = 20  # fewer are warm-up and chance
+BATCH_PHASE = "while it waits for its batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,21 @@ def derive(records: PerRank[FlightRecord], paces: PerRank[Pace] | None) -> Strag
     return Stragglers(hosts=tuple(straggler for straggler in found if straggler is not None))
 
 
-def _latest(host: str, records: dict[int, FlightRecord], paces: dict[int, Pace]) -> Straggler | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """The rounds in which the ranks of one host met: when each rank arrived, and when the round before had released all.
+
+    Times are nanoseconds since the epoch: `arrived[i, j]` of rank number `i` in round `j`, `released[j]` of round `j`.
+    """
+
+    ranks: tuple[int, ...]
+    arrived: Times
+    released: Times
+    span_ns: float
+
+
+def rounds_of(records: dict[int, FlightRecord]) -> Rounds | None:
+    """The rounds of the ranks of one host; None where they did not meet often enough."""
     made = {rank: _made(record) for rank, record in records.items()}
     common = sorted(set.intersection(*(set(calls) for calls in made.values())))
     ranks = sorted(made)
@@ -75,18 +90,33 @@ def _latest(host: str, records: dict[int, FlightRecord], paces: dict[int, Pace])
     first = 1 + np.flatnonzero(times[:, 1:].min(axis=0) >= met)  # the first calls of rounds
     if len(first) < LEAST_ROUNDS:
         return None
-    arrived, released = times[:, first], met[first - 1]
+    released = met[first - 1]
+    return Rounds(
+        ranks=tuple(ranks),
+        arrived=times[:, first],
+        released=released,
+        span_ns=float(times[:, -1].max() - released[0]),
+    )
+
+
+def _latest(host: str, records: dict[int, FlightRecord], paces: dict[int, Pace]) -> Straggler | None:
+    rounds = rounds_of(records)
+    if rounds is None:
+        return None
+    import numpy as np
+
+    ranks, arrived = rounds.ranks, rounds.arrived
     in_order = np.sort(arrived, axis=0)
     gaps = in_order[-1] - in_order[-2]
     last = arrived.argmax(axis=0)
     who = int(np.bincount(last, minlength=len(ranks)).argmax())
     his = gaps[last == who]
-    span = float(times[:, -1].max() - released[0])
-    phase, lost = _phase(ranks, who, arrived, released, paces)
+    span = rounds.span_ns
+    phase, lost = _phase(ranks, who, arrived, rounds.released, paces)
     return Straggler(
         host=host,
         rank=ranks[who],
-        rounds=len(first),
+        rounds=len(rounds.released),
         last_in=len(his),
         seconds=float(np.median(his)) / 1e9,
         share=min(float(np.median(his)) * len(his), float(his.sum())) / span
@@ -116,7 +146,11 @@ def _phase(
     ranks: Sequence[int], who: int, arrived: Times, released: Times, paces: dict[int, Pace]
 ) -> tuple[str | None, float | None]:
     """The part of its rounds in which rank number `who` takes longer than its peers by most, and by how many seconds."""
-    spent = {rank: _spent(paces[rank], arrived[number], released) for number, rank in enumerate(ranks) if rank in paces}
+    spent = {
+        rank: phase_seconds(paces[rank], arrived[number], released)
+        for number, rank in enumerate(ranks)
+        if rank in paces
+    }
     own = spent.pop(ranks[who], {})
     lost = {
         phase: seconds - median(peer[phase] for peer in spent.values())
@@ -129,7 +163,7 @@ def _phase(
     return phase, lost[phase]
 
 
-def _spent(pace: Pace, arrived: Times, released: Times) -> dict[str, float]:
+def phase_seconds(pace: Pace, arrived: Times, released: Times) -> dict[str, float]:
     """The median seconds of each part of this rank's rounds, among those in which every part can be told."""
     forward = _last_before(pace.forward_ns, arrived)
     asked, drawn = _last_before(pace.asked_ns, forward), _last_before(pace.drawn_ns, forward)
@@ -142,7 +176,7 @@ def _spent(pace: Pace, arrived: Times, released: Times) -> dict[str, float]:
         spent["before its forward"] = (forward - released)[here]
     else:
         spent["between its last step and its next batch"] = (asked - released)[loaded]
-        spent["while it waits for its batch"] = (drawn - asked)[loaded]
+        spent[BATCH_PHASE] = (drawn - asked)[loaded]
         spent["between its batch and its forward"] = (forward - drawn)[loaded]
     return {phase: float(median(times)) / 1e9 for phase, times in spent.items()}
 

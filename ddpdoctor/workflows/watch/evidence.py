@@ -22,6 +22,7 @@ from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ProcessState, Stall
 from ddpdoctor.evidence.ranks import EndRequest, JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.evidence.step_times import Looks
 from ddpdoctor.host.oom import MemoryWatch
@@ -32,6 +33,7 @@ from ddpdoctor.ranks.agent_files import RankProcess, ended_processes, find_ranks
 from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
+from ddpdoctor.ranks.library_versions import versions_of
 from ddpdoctor.ranks.rank_exits import (
     asked_to_end,
     exits_of,
@@ -64,6 +66,13 @@ class JobEvidence:
     notes: list[str] = field(default_factory=list)
     launched: int = 0
     """How many ranks the launcher said that there are, once somebody looked."""
+    run: CommandRun | None = None
+    """What was started, and when."""
+
+    def note_versions(self, ranks: tuple[RankProcess, ...]) -> None:
+        """Look up what the first rank has loaded, once there is one: it cannot be asked after its end."""
+        if ranks and self.run is not None and "torch" not in self.run.versions:
+            self.run = replace(self.run, versions={**self.run.versions, **versions_of(ranks[0].pid)})
 
     def during_stall(self, ranks: tuple[RankProcess, ...], quiet: float) -> Evidence:
         """What its ranks show after `quiet` seconds without a sign of life.
@@ -150,8 +159,11 @@ class JobEvidence:
         source, overwrites = source_of(_frames(facts)), overwrites_of(_frames(facts))
         sizes = [agent.header.world_size for agent in ranks] or [self.launched]
         size = JobSize(ranks=max(sizes)) if facts else None
+        run = self.run
+        if run is not None and code is not None:
+            run = replace(run, ended_at=time.time(), exit_code=code)
         return Evidence(
-            job=tuple(fact for fact in (stall, source, overwrites, log, size, request) if fact is not None),
+            job=tuple(fact for fact in (run, stall, source, overwrites, log, size, request) if fact is not None),
             ranks=tuple(sorted(facts, key=lambda found: found.rank)),
             missing=(
                 *missing,

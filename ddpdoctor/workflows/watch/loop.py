@@ -121,6 +121,7 @@ class Watch:
         while (code := known.job.wait(POLL_SECONDS)) is None:
             ranks = find_ranks(known.directory)
             known.memory.observe(agent.pid for agent in ranks)
+            known.note_versions(ranks)
             self.nodes.beat(ranks)
             now = time.monotonic()
             quiet = self.stall_detector.quiet(now)

@@ -1,0 +1,193 @@
+"""Whether the replicas agree: step by step as a picture, then each tensor that differs with its ranks and values."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.replicas.training_divergence import aligned
+from ddpdoctor.engine import Deriver
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.replicas import Replicas, Side
+from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.model import group_ranks
+from ddpdoctor.render.html.charts import Chart, Series, linear_axis
+
+SHOWN_TENSORS = 60
+SHOWN_STEPS = 48
+CELL, ROW, LEFT, TOP = 14, 18, 70, 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCell:
+    """One rank after one step. `state` is `same`, `differs` (from the majority) or `unknown`."""
+
+    x: int
+    y: int
+    state: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPicture:
+    """Which ranks had the weights of the majority after each audited step."""
+
+    ranks: tuple[tuple[int, int], ...]
+    """Each rank with its upper edge."""
+    steps: tuple[tuple[int, int], ...]
+    """Marked steps with their left edge."""
+    cells: tuple[StepCell, ...]
+    width: int
+    height: int
+    sentence: str
+    row: int = ROW
+    cell: int = CELL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRow:
+    """One tensor that differs."""
+
+    name: str
+    role: str
+    what: str
+    sides: tuple[tuple[str, str], ...]
+    """Ranks and what they have."""
+    difference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSection:
+    """The comparison of the replicas."""
+
+    sentence: str
+    picture: StepPicture | None
+    charts: tuple[Chart, ...]
+    tensors: tuple[TensorRow, ...]
+    more: int
+
+
+def replica_section(evidence: Evidence, derive: Deriver) -> ReplicaSection | None:
+    """The section; None where no replicas were compared."""
+    replicas = derive(Replicas)
+    tracks = {entry.rank: entry.value for entry in evidence.per_rank(Track) or ()}
+    if replicas is None and not tracks:
+        return None
+    rows = tuple(_tensors(replicas)) if replicas is not None else ()
+    return ReplicaSection(
+        sentence=_sentence(replicas) if replicas is not None else "",
+        picture=_picture(tracks),
+        charts=_losses(tracks),
+        tensors=rows[:SHOWN_TENSORS],
+        more=max(0, len(rows) - SHOWN_TENSORS),
+    )
+
+
+def _sentence(replicas: Replicas) -> str:
+    at = f" after step {replicas.step}" if replicas.step is not None else ""
+    of = f" of {replicas.steps}" if replicas.step is not None and replicas.steps is not None else ""
+    size = f" ({replicas.bytes:,} bytes)" if replicas.bytes else ""
+    differing = len(replicas.values) + len(replicas.structure)
+    verb = "differ" if differing != 1 else "differs"
+    return f"{replicas.tensors} tensors{size} on {group_ranks(replicas.ranks)}{at}{of}: {differing or 'none'} {verb}."
+
+
+def _tensors(replicas: Replicas) -> Iterator[TensorRow]:
+    for structure in replicas.structure:
+        yield TensorRow(
+            name=structure.name,
+            role=structure.role,
+            what=structure.aspect,
+            sides=_sides(structure.sides, ()),
+            difference="",
+        )
+    for value in replicas.values:
+        element = value.element
+        index = f"element {list(element.index)}" if element is not None else value.extent
+        gap = f"{element.difference:.3g}" if element is not None and element.difference is not None else value.kind
+        yield TensorRow(
+            name=value.name,
+            role=value.role,
+            what=f"{index}, {value.extent}" if element is not None and value.extent else index,
+            sides=_sides(value.sides, element.values if element is not None else ()),
+            difference=gap,
+        )
+
+
+def _sides(sides: tuple[Side, ...], values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (group_ranks(side.ranks), values[number] if number < len(values) else side.says)
+        for number, side in enumerate(sides)
+    )
+
+
+def _picture(tracks: dict[int, Track]) -> StepPicture | None:
+    steps = aligned(tracks) if len(tracks) > 1 else []
+    if not steps:
+        return None
+    digests = [{rank: one.after for rank, one in seen.items()} for seen in steps]
+    diverged = next((place for place, each in enumerate(digests) if len({*each.values()}) > 1), None)
+    places = _thinned(len(steps), diverged)
+    ranks = sorted(tracks)
+    rows = {rank: TOP + ROW * number for number, rank in enumerate(ranks)}
+    cells = []
+    for column, place in enumerate(places):
+        votes = Counter(digests[place].values()).most_common(2)
+        majority = votes[0][0] if votes and (len(votes) == 1 or votes[0][1] > votes[1][1]) else None
+        number = max(one.step for one in steps[place].values())
+        for rank in ranks:
+            own = digests[place].get(rank)
+            state = "unknown" if own is None else "same" if own == majority or len(votes) == 1 else "differs"
+            cells.append(
+                StepCell(x=LEFT + CELL * column, y=rows[rank], state=state, hint=f"rank {rank}, step {number}: {state}")
+            )
+    numbers = [max(one.step for one in steps[place].values()) for place in places]
+    every = math.ceil(len(places) / 8)
+    told = (
+        f"The replicas agree after all {len(steps)} audited steps."
+        if diverged is None
+        else f"The replicas differ first after step {max(one.step for one in steps[diverged].values())}."
+    )
+    return StepPicture(
+        ranks=tuple(rows.items()),
+        steps=tuple((numbers[column], LEFT + CELL * column) for column in range(0, len(places), every)),
+        cells=tuple(cells),
+        width=LEFT + CELL * len(places) + 30,
+        height=TOP + ROW * len(ranks) + 6,
+        sentence=told,
+    )
+
+
+def _thinned(count: int, diverged: int | None) -> list[int]:
+    """At most `SHOWN_STEPS` of `count` places: those around the first difference, else spread over all."""
+    if count <= SHOWN_STEPS:
+        return [*range(count)]
+    if diverged is None:
+        return sorted({round(number * (count - 1) / (SHOWN_STEPS - 1)) for number in range(SHOWN_STEPS)})
+    first = max(0, min(diverged - SHOWN_STEPS // 2, count - SHOWN_STEPS))
+    return [*range(first, first + SHOWN_STEPS)]
+
+
+def _losses(tracks: dict[int, Track]) -> tuple[Chart, ...]:
+    curves = {
+        rank: [(float(one.step), one.loss) for one in track.steps if one.loss is not None and math.isfinite(one.loss)]
+        for rank, track in sorted(tracks.items())
+    }
+    shown = {rank: points for rank, points in curves.items() if len(points) > 1}
+    if not shown or len(shown) > 8:
+        return ()
+    points = [point for each in shown.values() for point in each]
+    return (
+        Chart(
+            title="Loss by rank",
+            sentence=f"The loss of each rank at its audited steps, {len(shown)} ranks.",
+            x=linear_axis("step", [x for x, _ in points]),
+            y=linear_axis("loss", [y for _, y in points]),
+            series=tuple(
+                Series(name=f"rank {rank}", points=each, color=number % 8)
+                for number, (rank, each) in enumerate(shown.items())
+            ),
+        ),
+    )
