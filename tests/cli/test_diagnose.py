@@ -26,6 +26,27 @@ def test_dumps_are_judged_and_the_case_gives_the_same_verdict(
     assert [(finding["code"], finding["ranks"]) for finding in report["findings"]] == [("DDP301", [0])]
 
 
+def test_html_is_written_to_a_file_and_to_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file gets the page, and the terminal the text; without a file the page goes to stdout alone."""
+    page = tmp_path / "report.html"
+    assert run(["diagnose", str(DATA / "recorder" / "gloo"), "--format", "html", "-o", str(page)]) == 1
+    assert "DDP301 collective-mismatch" in capsys.readouterr().out
+    assert run(["diagnose", str(DATA / "recorder" / "gloo"), "--format", "html"]) == 1
+    printed = capsys.readouterr().out
+    for written in (page.read_text(), printed):
+        assert written.startswith("<!doctype html>")
+        assert written.endswith("</html>\n")
+        assert "rank 0 called broadcast #9 where ranks 1-2 called all_reduce #9" in written
+        assert "ddpdoctor diagnose" in written
+
+
+def test_a_secret_on_the_command_line_is_not_in_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "token=hunter2.log"
+    log.write_text("RuntimeError: CUDA out of memory\n")
+    run(["diagnose", str(log), "--format", "html"])
+    assert "hunter2" not in capsys.readouterr().out
+
+
 def test_cases_of_several_nodes_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gloo = DATA / "recorder" / "gloo"
     for node, ranks in (("a", (0,)), ("b", (1, 2))):

@@ -50,7 +50,7 @@ def test_ci_runs_the_suite_before_what_takes_longer() -> None:
 def test_ci_knows_the_package_of_every_program_that_tests_ask_for() -> None:
     table = CI.read_text().split("needed='")[1].split("'")[0]
     packages = dict(line.split() for line in table.strip().splitlines())
-    assert {*TOOLS, *PROGRAMS, "shellcheck", "mpirun"} == set(packages)
+    assert {*TOOLS, *PROGRAMS, "shellcheck", "mpirun", "chromium"} == set(packages)
 
 
 @pytest.mark.skipif(
