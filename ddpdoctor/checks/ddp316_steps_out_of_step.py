@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import condition_over, spoken
+from ddpdoctor.analysis.collectives.callsites import condition_over, rank_test, spoken
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
@@ -78,9 +78,10 @@ def _by_counts(parted: IterationSkew, timeline: Timeline | None, code: SourceCod
         waits = {rank: issued for rank in seq if (issued := timeline.waiting(rank)) is not None}
         stack_desync = waits or _came_apart(timeline, everyone, parted.equal)
     called = [rank for rank in everyone if rank in parted.own]
+    alone = sides.tied and any(_under_a_rank_test(rank, parted.own[rank], timeline, code) for rank in called)
     return RULE.finding(
-        _said_of_calls(parted) if called else _said_of_counts(parted),
-        ranks=sides.minority,
+        _said_of_calls(parted, tied=sides.tied and not alone) if called else _said_of_counts(parted),
+        ranks=called if alone else sides.minority,
         where=[
             *(_called_by_some(rank, parted.own[rank], timeline, code) for rank in called if parted.own[rank].place),
             *(where for where in witnesses(stack_desync, everyone) if where.rank not in called),
@@ -99,7 +100,7 @@ def _said_of_counts(parted: IterationSkew) -> str:
     return f"collective counts differ at the start of iteration {parted.iteration}: {said}"
 
 
-def _said_of_calls(parted: IterationSkew) -> str:
+def _said_of_calls(parted: IterationSkew, *, tied: bool) -> str:
     called = group_ranks([*parted.own])
     others = group_ranks([rank for rank in parted.seq if rank not in parted.own])
     names = " or ".join(dict.fromkeys(f"{call.op} #{call.seq}" for call in parted.own.values()))
@@ -117,25 +118,32 @@ def _said_of_calls(parted: IterationSkew) -> str:
             if stand_there
             else f"{others} {began} without {names} that {called} called before it"
         )
-    return f"{told}{tie_note(tied=parted.sides.tied)}"
+    return f"{told}{tie_note(tied=tied)}"
 
 
 def _called_by_some(rank: int, call: CollectiveCall, timeline: Timeline | None, code: SourceCode | None) -> Where:
     """The line of this call, and the condition that it stands under."""
     place = call.place
     assert place is not None
-    condition = condition_over(_stack(rank, call, timeline) or (place,), code)
+    stack = _stack(rank, call, timeline) or (place,)
+    condition = rank_test(stack, code) or condition_over(stack, code)
     note = f"{call.op} #{call.seq}" + (f", {spoken(condition[0], condition[1].file)}" if condition is not None else "")
     return Where.at(place, rank=rank, note=note)
 
 
+def _under_a_rank_test(rank: int, call: CollectiveCall, timeline: Timeline | None, code: SourceCode | None) -> bool:
+    """Whether this call stands under a test of the rank: then it is the call that is wrong, of two ranks too."""
+    stack = _stack(rank, call, timeline) or ((call.place,) if call.place is not None else ())
+    return rank_test(stack, code) is not None
+
+
 def _stack(rank: int, call: CollectiveCall, timeline: Timeline | None) -> tuple[Frame, ...]:
-    """The user's own frames of this call, outermost first, where a recorder has them; iterations are of the default group."""
+    """The frames of this call above torch, outermost first, where a recorder has them; iterations are of the default group."""
     if timeline is None or call.seq is None:
         return ()
     default = next((group for group in timeline.groups if not group.name), None)
     issued = timeline.issued(default, rank, call.seq) if default is not None else None
-    return issued.stack if issued is not None and issued.place == call.place else ()
+    return issued.program if issued is not None and issued.place == call.place else ()
 
 
 def _by_calls(iterations: Iterations, desyncs: Desyncs | None) -> Iterator[Finding]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.frames import Frame, is_programs
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank
 
@@ -16,14 +17,20 @@ MAX_SOURCE_BYTES = 4 << 20
 MAX_TEST = 80  # characters of a condition that are worth showing
 LINES_AROUND = 3  # before and after a line, for a report
 MAX_LINE = 200  # characters of a line in a report
+_ONE_RANK_ONLY = re.compile(
+    r"(?:^|\.|_)(?:(?:rank_?(?:zero|0)|master|main_process|primary)_only|on_(?:local_)?(?:main_|last_)?process)$"
+)
+"""Decorators of Lightning, Accelerate, mmcv and others."""
+_ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first$")
+"""Context managers in which one rank comes first and the others wait: of Transformers, Accelerate and others."""
 
 
 def source_of(frames: Iterable[Frame]) -> SourceCode | None:
-    """The places of the user's own frames among `frames`, or None where none of their files can be read.
+    """The places of the user's own and of frameworks' frames among `frames`, or None where none of their files can be read.
 
     A frame whose function is not the one that stands at its line is left out: the file has changed since.
     """
-    wanted = sorted({(frame.file, frame.line, frame.function) for frame in frames if is_users(frame.file)})
+    wanted = sorted({(frame.file, frame.line, frame.function) for frame in frames if is_programs(frame.file)})
     places = []
     for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
         text = _read(Path(file))
@@ -144,7 +151,9 @@ def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
     """The children of `node`, each with the scope that it stands in."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-            inner = _Scope(ranks=scope.ranks, function=getattr(node, "name", "<lambda>"))
+            inner = _Scope(
+                ranks=scope.ranks, function=getattr(node, "name", "<lambda>"), conditions=tuple(_decorators(node))
+            )
             yield from ((child, inner) for child in ast.iter_child_nodes(node))
         case ast.For() | ast.AsyncFor() | ast.While():
             loop = Loop(line=node.lineno, head=_head(node), skips=tuple(sorted(_skips(node.body))))
@@ -154,12 +163,30 @@ def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
             yield from ((child, scope) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
         case ast.If():
             yield from _branches(node, scope)
+        case ast.With() | ast.AsyncWith():
+            first = [item.context_expr for item in node.items if _ONE_RANK_FIRST.search(_called(item.context_expr))]
+            taken = (Condition(line=node.lineno, test=f"with {_short(one)}", branch=0, by_rank=True) for one in first)
+            inner = replace(scope, conditions=(*scope.conditions, *taken))
+            yield from ((item, scope) for item in node.items)
+            yield from ((child, inner) for child in node.body)
         case ast.ExceptHandler():
             caught = f"except {_short(node.type)}" if node.type is not None else "except"
             handler = Condition(line=node.lineno, test=caught, branch=0)
             yield from ((child, _under(scope, handler)) for child in node.body)
         case _:
             yield from ((child, scope) for child in ast.iter_child_nodes(node))
+
+
+def _decorators(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[Condition]:
+    """Those by which one rank alone runs the function."""
+    for decorator in getattr(function, "decorator_list", ()):
+        if _ONE_RANK_ONLY.search(_called(decorator)):
+            yield Condition(line=decorator.lineno, test=f"@{_short(decorator)}", branch=0, by_rank=True)
+
+
+def _called(expression: ast.expr) -> str:
+    """The name of what is called, or of what stands there."""
+    return ast.unparse(expression.func if isinstance(expression, ast.Call) else expression)
 
 
 def _skips(nodes: Iterable[ast.AST]) -> Iterator[int]:

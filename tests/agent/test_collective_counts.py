@@ -32,7 +32,7 @@ def library(tmp_path: Path) -> Library:
     c10d.broadcast = lambda _tensor: None  # type: ignore[attr-defined]
     verify_sync_feature.imported(c10d, Rank(str(tmp_path)))
     names: Library = {"broadcast": c10d.broadcast}  # type: ignore[attr-defined]
-    exec(compile(LIBRARY, f"{os.sep}site-packages{os.sep}library.py", "exec"), names)
+    exec(compile(LIBRARY, f"{os.sep}site-packages{os.sep}accelerate{os.sep}data_loader.py", "exec"), names)
     return names
 
 

@@ -72,8 +72,8 @@ SICK = (
     ),
     Sick(
         evidence=flights([STEP, LAST], [STEP, EXTRA], code=CODE),
-        says="rank 1 called broadcast #2 that rank 0 never calls; no majority: either side may be at fault",
-        ranks=(0, 1),
+        says="rank 1 called broadcast #2 that rank 0 never calls",
+        ranks=(1,),
         where=("rank 1 /home/me/job/train.py:88 train_step", "rank 0 /home/me/job/train.py:61 train_step"),
         measured={"seq": 2, "group": "default", "calls": {"1": 2, "0": 2}},
     ),
@@ -186,8 +186,8 @@ SICK = (
     ),
     Sick(
         evidence=hang(rank(IN_BROADCAST), rank(IN_BACKWARD), facts=(SEEN,), seconds=None),
-        says="rank 0 waits in broadcast while rank 1 waits in backward; no majority: either side may be at fault",
-        ranks=(0, 1),
+        says="rank 0 waits in broadcast while rank 1 waits in backward",
+        ranks=(0,),
         where=("rank 0 /job/train.py:88 train_step", "rank 1 /job/train.py:61 train_step"),
     ),
 )

@@ -14,7 +14,8 @@ from torch import Tensor
 from .schema.source_line import SourceLine
 from .schema.training_trace import UnwaitedWork
 from .tensor_digests import tensors_in
-from .trace_writer import TraceWriter, is_users, user_line
+from .trace_writer import TraceWriter, user_line
+from .whose_code import is_users
 
 WAITS = ("wait", "synchronize", "get_future", "get_future_result", "result", "exception")
 RESULTS_COME_FIRST = frozenset({

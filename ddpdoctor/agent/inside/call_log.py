@@ -7,7 +7,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from importlib.util import module_from_spec, spec_from_file_location
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -16,8 +15,7 @@ from .rank_process import Rank
 from .schema.call_texts import Group, HandledError, Joining, Members, Op, Place, ReduceOp, TensorSpec, Text
 from .schema.error import Error
 from .schema.source_line import SourceLine
-
-_FRAMES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "evidence", "frames.py")
+from .whose_code import is_programs, is_users
 
 MOST_HANDLED = 64  # lines that raised an error that was being handled while a collective was called
 MOST_CHARACTERS = 2000
@@ -48,8 +46,8 @@ class CallLog:
         self._members: dict[tuple[int, ...], int] = {}
         self._stacks: dict[tuple[tuple[CodeType, int], ...], int] = {}
         self._places: dict[tuple[SourceLine, ...], int] = {}
-        self.is_users = _is_users()
         self._users_code: dict[CodeType, bool] = {}
+        self._programs_code: dict[CodeType, bool] = {}
         self._handled: set[tuple[type, CodeType, int]] = set()
 
     def op(self, name: str) -> int:
@@ -81,18 +79,13 @@ class CallLog:
     def place(self, depth: int) -> int:
         """The number of the user's own lines that led here, innermost first, from `depth` frames above the caller on.
 
-        In a thread other than the main one, the line of `threading` that began it comes last.
+        Where no line is the user's, those of frameworks. In a thread other than the main one, the line of `threading` that
+        began it comes last.
         """
-        lines: list[tuple[CodeType, int]] = []
-        frame: FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001
-        while frame is not None and len(lines) < MOST_LINES:
-            code = frame.f_code
-            mine = self._users_code.get(code)
-            if mine is None:
-                mine = self._users_code[code] = self.is_users(code.co_filename)
-            if mine or (lines and frame.f_back is None and code.co_name == "_bootstrap"):
-                lines.append((code, frame.f_lineno))
-            frame = frame.f_back
+        frame = sys._getframe(depth + 1)  # noqa: SLF001
+        lines = self._lines(frame, is_users, self._users_code)
+        if not lines:
+            lines = self._lines(frame, is_programs, self._programs_code)
         if not lines:
             return 0
         stack = tuple(lines)
@@ -103,13 +96,28 @@ class CallLog:
             self._stacks[stack] = number
         return number
 
+    def _lines(
+        self, frame: FrameType | None, is_wanted: Callable[[str], bool], known: dict[CodeType, bool]
+    ) -> list[tuple[CodeType, int]]:
+        """The innermost lines from `frame` on of which the file `is_wanted`; `known` are the answers so far."""
+        lines: list[tuple[CodeType, int]] = []
+        while frame is not None and len(lines) < MOST_LINES:
+            code = frame.f_code
+            wanted = known.get(code)
+            if wanted is None:
+                wanted = known[code] = is_wanted(code.co_filename)
+            if wanted or (lines and frame.f_back is None and code.co_name == "_bootstrap"):
+                lines.append((code, frame.f_lineno))
+            frame = frame.f_back
+        return lines
+
     def handling(self, group: str, seq: int, error: BaseException) -> None:
         """Write down an error that is being handled while call `seq` of `group` is made, once for each line that raised."""
         lines = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
         if not lines or (type(error), *lines[-1]) in self._handled or len(self._handled) == MOST_HANDLED:
             return
         self._handled.add((type(error), *lines[-1]))
-        users = [one for one in reversed(lines) if self.is_users(one[0].co_filename)][:MOST_LINES]
+        users = [one for one in reversed(lines) if is_users(one[0].co_filename)][:MOST_LINES]
         stack = tuple(_source_line(code, line) for code, line in users)
         self._write(0, HandledError(group, seq, Error(type(error).__name__, str(error)[:MOST_CHARACTERS], stack)))
 
@@ -129,15 +137,3 @@ class CallLog:
 
 def _source_line(code: CodeType, line: int) -> SourceLine:
     return SourceLine(os.path.abspath(code.co_filename), line, code.co_name)
-
-
-def _is_users() -> Callable[[str], bool]:
-    """`is_users` of ddpdoctor/evidence/frames.py, which lies beside us whether ddpdoctor is importable here or not."""
-    spec = spec_from_file_location("_ddpdoctor_frames", _FRAMES)
-    if spec is None or spec.loader is None:
-        raise ImportError(_FRAMES)
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    is_users: Callable[[str], bool] = module.is_users
-    return is_users

@@ -11,6 +11,7 @@ from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
 from .loop_counter import Turns
 from .schema.call_ring import NO_SEQ
+from .whose_code import is_users
 
 
 def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
@@ -39,7 +40,7 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:
     from torch.nn.parallel.distributed import DistributedDataParallel
 
     forward = DistributedDataParallel.forward
-    turns = Turns(log.is_users)
+    turns = Turns(is_users)
 
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - a model takes anything
         if not is_compiling() and is_grad_enabled() and log.rank.is_here():

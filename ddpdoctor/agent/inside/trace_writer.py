@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -16,9 +15,9 @@ from typing import Any, TypeVar
 from .rank_process import Rank
 from .schema.source_line import SourceLine
 from .schema.training_trace import TraceRecord
+from .whose_code import is_programs, is_users
 
 F = TypeVar("F", bound=Callable[..., None])
-OURS = str(Path(__file__).parents[2])
 
 
 class TraceWriter:
@@ -71,26 +70,14 @@ class TraceWriter:
 
 
 def user_line() -> SourceLine | None:
-    """The line of the innermost frame that is the user's: not ours, torch's or the standard library's."""
+    """The line of the innermost frame that is the user's; a framework's where none is."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
+    first: SourceLine | None = None
     while frame is not None:
         file = frame.f_code.co_filename
-        if not _foreign(file):
+        if is_users(file):
             return SourceLine(file, frame.f_lineno, frame.f_code.co_name)
+        if first is None and is_programs(file):
+            first = SourceLine(file, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
-    return None
-
-
-def is_users(file: str) -> bool:
-    """Whether a source file is the user's: not ours, torch's or the standard library's."""
-    return not _foreign(file)
-
-
-@functools.cache
-def _foreign(file: str) -> bool:
-    if file.startswith("<"):
-        return True
-    with contextlib.suppress(OSError):
-        file = os.path.realpath(file)
-    library = os.path.dirname(os.path.realpath(os.__file__))
-    return file.startswith((OURS, library)) or f"{os.sep}site-packages{os.sep}" in file
+    return first

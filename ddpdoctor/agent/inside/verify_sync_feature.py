@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .dataloader_hooks import Batches
 from .rank_process import Rank
-from .trace_writer import TraceWriter, is_users
+from .trace_writer import TraceWriter
+from .whose_code import is_users
 
 if TYPE_CHECKING:  # they import torch
     from .close_up import CloseUp

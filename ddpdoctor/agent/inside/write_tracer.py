@@ -11,7 +11,8 @@ from types import FrameType
 from typing import Any
 
 from .schema.source_line import SourceLine
-from .trace_writer import is_users, user_line
+from .trace_writer import user_line
+from .whose_code import is_users
 
 
 class Writes:

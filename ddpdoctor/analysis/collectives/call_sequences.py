@@ -8,7 +8,7 @@ from itertools import count
 from operator import eq
 
 from ddpdoctor.evidence import Entry, PerRank
-from ddpdoctor.evidence.frames import Frame, users_frames
+from ddpdoctor.evidence.frames import Frame, only_users, program_frames
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup
 
 UNKNOWN = 0  # the number of a call that the recorder did not keep
@@ -105,7 +105,12 @@ def group_sequences_of(
 
 def users_stack(record: FlightRecord, stack: int) -> tuple[Frame, ...]:
     """The frames of the user's own code in stack number `stack`, outermost first."""
-    return users_frames(record.frames[position] for position in record.stacks[stack])
+    return only_users(program_stack(record, stack))
+
+
+def program_stack(record: FlightRecord, stack: int) -> tuple[Frame, ...]:
+    """The frames of the user's own code and of frameworks in stack number `stack`, outermost first."""
+    return program_frames(record.frames[position] for position in record.stacks[stack])
 
 
 def _tracks(entry: Entry[FlightRecord], table: CallTable) -> Iterator[tuple[ProcessGroup, CallSequence]]:

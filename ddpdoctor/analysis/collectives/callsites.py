@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import PurePath
 
-from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.frames import Frame, is_users, only_users
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 
 
@@ -31,8 +31,13 @@ class Relation(Enum):
 _TOLD_OF_THE_OTHER = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
 _TELLS_RANKS_APART = re.compile(
-    r"rank|master|main_?process|process_index|chief|is_(?:main|root|primary|leader|coordinator)|global_zero",
+    r"rank|master|main_?process|process_(?:index|zero)|chief|is_(?:main|root|primary|leader|coordinator)|global_zero"
+    r"|should_(?:save|log)$",
     re.IGNORECASE,
+)
+# frameworks ask for the rank in other tests as well, which all ranks answer alike: is there a rank at all, which group
+_TELLS_THE_FIRST_RANK = re.compile(
+    r"process_zero|main_process|global_zero|rank_zero|should_(?:save|log)\b|\brank(?:\(\))? [!=]= 0$"
 )
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]+ (?:!= -1|>= 0|> -1|is not None)$")
 
@@ -50,22 +55,71 @@ class Comparison:
     frame: Frame | None = None
     again: bool = False
 
+    @property
+    def decides(self) -> bool:
+        """Whether the call stands under a test of the rank: then it is clear, of two ranks too, which one called too much."""
+        return (
+            self.relation is Relation.CONDITIONAL and self.condition is not None and tells_ranks_apart(self.condition)
+        )
+
 
 def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison:
-    """Where the stack `one` stands, seen from `other`; both outermost first."""
+    """Where the stack `one` stands, seen from `other`; both outermost first, with or without the frames of frameworks.
+
+    The user's own frames tell first. Where they tell the order of two calls at most, as where a framework has the loop and
+    calls the user's functions, those of the frameworks do.
+    """
+    found = _compare(only_users(one), only_users(other), code)
+    if found.relation in _ORDER_ONLY and found.loop is None:
+        return _by_frameworks(one, other, code) or found
+    return found
+
+
+def _by_frameworks(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:
+    """A test of the rank that stands above one of the calls alone, or the framework's loop that only one of them is in."""
+    if (only_users(one), only_users(other)) == (one, other):
+        return None
+    depth = _first_difference(one, other)
+    told = _by_rank_tests(one[depth:], other[depth:], code)
+    if told is not None or depth == min(len(one), len(other)):
+        return told
+    if (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
+        return None
+    found = _in_one_function(one, other, depth, code)
+    return found if found.loop is not None else None
+
+
+def _first_difference(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> int:
+    """How many frames both share; the length of the shorter one where that is all."""
+    differing = (depth for depth, (here, there) in enumerate(zip(one, other, strict=False)) if here != there)
+    return next(differing, min(len(one), len(other)))
+
+
+def _compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison:
+    """`compare` by frames of one kind."""
     if not one or not other:
         return Comparison(Relation.UNKNOWN)
     if one == other:
         return Comparison(Relation.SAME)
-    depth = next((depth for depth, (here, there) in enumerate(zip(one, other, strict=False)) if here != there), None)
-    if depth is None or (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
-        return Comparison(Relation.ELSEWHERE)
+    depth = _first_difference(one, other)
+    if depth == min(len(one), len(other)) or (one[depth].file, one[depth].function) != (
+        other[depth].file,
+        other[depth].function,
+    ):
+        return _by_rank_tests(one[depth:], other[depth:], code) or Comparison(Relation.ELSEWHERE)
+    return _in_one_function(one, other, depth, code)
+
+
+def _in_one_function(
+    one: tuple[Frame, ...], other: tuple[Frame, ...], depth: int, code: SourceCode | None
+) -> Comparison:
+    """The relation of two lines of one function, which are the first frames that differ."""
     here, there = one[depth], other[depth]
     known = _both(here, there, code)
     if known is None:
         return _by_lines(here, there, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
     found = _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
-    if found.relation in _ORDER_ONLY:
+    if found.relation is not Relation.BRANCHES:
         found = _by_rank_tests(one[depth:], other[depth:], code) or found
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
@@ -147,7 +201,7 @@ def rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condi
     for frame in frames:
         place = code.at(frame.file, frame.line) if code is not None else None
         for condition in place.conditions if place is not None else ():
-            if tells_ranks_apart(condition):
+            if tells_ranks_apart(condition) and (is_users(frame.file) or _TELLS_THE_FIRST_RANK.search(condition.test)):
                 return condition, frame
     return None
 
@@ -161,7 +215,7 @@ def tells_ranks_apart(condition: Condition) -> bool:
 def spoken(condition: Condition, file: str) -> str:
     """The condition as a note: `inside `if rank == 0` (train.py:85)`."""
     where = f"({PurePath(file).name}:{condition.line})"
-    if condition.test.startswith("except"):
+    if condition.test.startswith(("except", "with ", "@")):
         return f"inside `{condition.test}` {where}"
     return f"inside `if {condition.test}` {where}" if condition.branch == 0 else f"not `if {condition.test}` {where}"
 

@@ -173,7 +173,7 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCa
     A rank test above the call that all wait in tells more: then it is that call that not all ranks make.
     What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side.
     """
-    tests = [rank_test(issued.stack, code) for issued in waiting.values()]
+    tests = [rank_test(issued.program, code) for issued in waiting.values()]
     tested = tests[0] if tests and None not in tests else None
     few_wait = len(waiting) < len(short) or (tested is not None and len(waiting) == len(short))
     seq = min(issued.seq for issued in waiting.values())
@@ -211,7 +211,7 @@ def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline,
             by_call.setdefault(called[rank], []).append(rank)
         first, *others = by_call.values()
         minority, majority = tuple(first), tuple(rank for ranks in others for rank in ranks)
-    stacks = {rank: issued.stack for rank, issued in mismatch.issued.items()}
+    stacks = {rank: issued.program for rank, issued in mismatch.issued.items()}
     minority, majority, comparison = seen_from_minority(minority, majority, stacks, code, tied=tied)
     offset = sequence_offset_of(group.group_sequences, minority[0], majority, mismatch.seq)
     if offset is not None:
@@ -231,7 +231,7 @@ def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline,
         seq=mismatch.seq,
         minority=minority,
         majority=majority,
-        tied=tied and cause is not Cause.LEFT,
+        tied=tied and cause is not Cause.LEFT and not comparison.decides,
         issued=mismatch.issued,
         comparison=comparison,
     )
@@ -352,15 +352,16 @@ def _from_offset(
     issued = {
         rank: call for rank in (*minority, *majority) if (call := timeline.issued(group, rank, offset.seq)) is not None
     }
+    comparison = compare(issued[minority[0]].program, issued[majority[0]].program, code)
     return Desync(
         cause=Cause.EXTRA if offset.extra > 0 else Cause.MISSING,
         group=group,
         seq=offset.seq,
         minority=minority,
         majority=majority,
-        tied=tied,
+        tied=tied and not comparison.decides,
         issued=issued,
-        comparison=compare(issued[minority[0]].stack, issued[majority[0]].stack, code),
+        comparison=comparison,
         offset=offset,
         met=mismatch.issued,
     )

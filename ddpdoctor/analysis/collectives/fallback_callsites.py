@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.hangs.stack_patterns import Activity, told_by_stack
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, users_frames
+from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.stacks import Stacks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherLines:
-    """The user's own frames, outermost first: `now` of ranks that wait in a collective, `noted` by rank, group and number."""
+    """Frames above torch, outermost first: `now` of ranks that wait in a collective, `noted` by rank, group and number."""
 
     now: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict)
     noted: Mapping[tuple[int, str, int], Frame] = field(default_factory=dict)
@@ -45,4 +45,4 @@ def _waiting(stacks: Stacks) -> tuple[Frame, ...]:
     told = told_by_stack(main.frames) if main is not None else None
     if main is None or told is None or told[0] is not Activity.COLLECTIVE:
         return ()
-    return users_frames(main.frames)
+    return program_frames(main.frames)

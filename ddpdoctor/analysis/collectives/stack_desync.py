@@ -19,7 +19,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, Activity
 from ddpdoctor.analysis.majority import vote_of
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, users_frames
+from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
@@ -92,7 +92,7 @@ def derive(
         raise SkipCheck("some rank does something else than to wait in a collective")
     if any(_POINT_TO_POINT.search(activity.operation) for activity in activities.each):
         raise SkipCheck("a rank waits in a send or a receive, and its stack does not tell for whom")
-    ways = {entry.rank: users_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
+    ways = {entry.rank: program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
     by_rank = {activity.rank: activity for activity in activities.each}
     sides = _sides(by_rank, ways, code)
     if len(sides) != 2:
@@ -116,7 +116,7 @@ def derive(
         cause=cause,
         minority=tuple(by_rank[rank] for rank in minority),
         majority=tuple(by_rank[rank] for rank in majority),
-        tied=votes.tied and cause is not Cause.LEFT,
+        tied=votes.tied and cause is not Cause.LEFT and not comparison.decides,
         comparison=comparison,
     )
 

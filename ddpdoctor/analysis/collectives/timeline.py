@@ -12,12 +12,12 @@ from ddpdoctor.analysis.collectives.call_sequences import (
     CallSequence,
     GroupSequences,
     group_sequences_of,
-    users_stack,
+    program_stack,
 )
 from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_lines
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import Call, FlightRecord, State
 from ddpdoctor.evidence.stacks import Stacks
@@ -30,20 +30,26 @@ GRACE_SECONDS = 60.0  # from a timeout to the dump that it causes: NCCL's watchd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedCall:
-    """One call on one rank. `stack` are the user's own frames, outermost first; `seconds` how old it was at the dump.
+    """One call on one rank. `program` are the frames of the user's code and of frameworks, outermost first.
 
-    `started` is whether the device had begun it, False as well where the recorder does not look.
+    `seconds` is how old it was at the dump. `started` is whether the device had begun it, False as well where the recorder
+    does not look.
     """
 
     rank: int
     seq: int
     calls: tuple[Call, ...]
     group: str
-    stack: tuple[Frame, ...]
+    program: tuple[Frame, ...]
     done: bool
     started: bool
     created_ns: int
     seconds: float | None = None
+
+    @property
+    def stack(self) -> tuple[Frame, ...]:
+        """The user's own frames, outermost first; a framework's where none is the user's."""
+        return only_users(self.program)
 
     @property
     def place(self) -> Frame | None:
@@ -76,16 +82,16 @@ class CallIndex:
         record, position = self.records[sequence.rank], sequence.entries[seq - sequence.first]
         created, call = record.created_ns[position], record.calls[record.call[position]]
         done = record.state[position] is State.DONE
-        stack = users_stack(record, record.stack[position])
-        if not stack:
+        program = program_stack(record, record.stack[position])
+        if not program:
             waits = not done and position == len(record) - 1
-            stack = self.lines.of(sequence.rank, record.groups[call.group].name, record.seq[position], waits=waits)
+            program = self.lines.of(sequence.rank, record.groups[call.group].name, record.seq[position], waits=waits)
         return IssuedCall(
             rank=sequence.rank,
             seq=seq,
             calls=self.calls[sequence.calls[seq - sequence.first]],
             group=group,
-            stack=stack,
+            program=program,
             done=done,
             started=record.state[position] is not State.SCHEDULED,
             created_ns=created,

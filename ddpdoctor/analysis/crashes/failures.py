@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ddpdoctor.analysis.crashes.error_patterns import ErrorTable, KnownError, SecondaryError, secondary_error
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, is_launchers, is_users
+from ddpdoctor.evidence.frames import Frame, is_launchers, is_programs, is_users
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankError, RankExit
@@ -81,9 +81,10 @@ class Failure:
 
     @property
     def place(self) -> Frame | None:
-        """The innermost line of the user's own code in the error's stack, or in that of its cause."""
-        stacks = (error.stack for error in chain(self.error))
-        return next((frame for stack in stacks for frame in stack if is_users(frame.file)), None)
+        """The innermost line of the user's own code in the error's stack, or in that of its cause; else a framework's."""
+        frames = [frame for error in chain(self.error) for frame in error.stack]
+        users = (frame for frame in frames if is_users(frame.file))
+        return next(users, None) or next((frame for frame in frames if is_programs(frame.file)), None)
 
     def where(self, note: str = "") -> tuple[Where, ...]:
         """The place as a finding shows it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
 
-from ddpdoctor.analysis.collectives.call_sequences import END_OF_COALESCED, CallSequence, users_stack
+from ddpdoctor.analysis.collectives.call_sequences import END_OF_COALESCED, CallSequence, program_stack
 from ddpdoctor.analysis.collectives.matching import operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
 from ddpdoctor.evidence.recorder import FlightRecord, State
@@ -264,7 +264,7 @@ def _under_way(rank: int, record: FlightRecord) -> Iterator[tuple[_Pair, str, Is
             seq=record.seq[entry],
             calls=(call,),
             group=group.name,
-            stack=users_stack(record, record.stack[entry]),
+            program=program_stack(record, record.stack[entry]),
             done=False,
             started=record.state[entry] is not State.SCHEDULED,
             created_ns=record.created_ns[entry],

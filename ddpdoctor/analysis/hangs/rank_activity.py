@@ -16,7 +16,7 @@ from ddpdoctor.analysis.hangs.stack_patterns import (
     works_for_an_executor,
 )
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, users_frame
+from ddpdoctor.evidence.frames import Frame, runs_users_code, users_frame
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.source import SourceCode
@@ -208,7 +208,7 @@ def _thread_that_matters(stacks: Stacks | None) -> Thread | None:
         return None
     main = stacks.main
     if main is not None and joins_a_thread(main.frames):
-        others = (thread for thread in stacks.threads if thread is not main and users_frame(thread.frames) is not None)
+        others = (thread for thread in stacks.threads if thread is not main and runs_users_code(thread.frames))
         return next(others, main)
     if main is not None and turns_an_event_loop(main.frames):
         return next((thread for thread in stacks.threads if works_for_an_executor(thread.frames)), main)
@@ -224,7 +224,7 @@ def _keeps_the_gil(stacks: Stacks | None, process: ProcessState | None) -> bool:
         return False
     waits = process is not None and process.state in "DTt"
     starved = process is not None and process.state == "R" and (process.cpu_share or 0.0) < BUSY_SHARE
-    return not waits and not starved and users_frame(stacks.gil_holder.frames) is not None
+    return not waits and not starved and runs_users_code(stacks.gil_holder.frames)
 
 
 def _may_be_a_wait(kind: Activity, operation: str, stacks: Stacks | None, code: SourceCode | None) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
-from ddpdoctor.evidence.frames import Frame, users_frame
+from ddpdoctor.evidence.frames import Frame, runs_users_code, users_frame
 
 FORWARD, BACKWARD = "forward", "backward"
 
@@ -111,7 +111,7 @@ def turns_an_event_loop(frames: Sequence[Frame]) -> bool:
 def works_for_an_executor(frames: Sequence[Frame]) -> bool:
     """Whether the thread is one to which work is handed, and has some of the user's."""
     handed = any(_EXECUTOR.search(f"{frame.file}:{frame.function}") for frame in frames)
-    return handed and users_frame(frames) is not None
+    return handed and runs_users_code(frames)
 
 
 def _operation(activity: Activity, above: Sequence[Frame]) -> str:

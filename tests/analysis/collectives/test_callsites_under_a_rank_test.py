@@ -98,3 +98,107 @@ def test_the_condition_next_to_the_call_is_shown_and_of_the_ranks_that_are_under
 
     assert condition_note(compare(saves, passes_by, code)) == "inside `if loss < self.best` (train.py:3)"
     assert condition_note(compare(passes_by, saves, code)) == "the others are inside `if loss < self.best` (train.py:3)"
+
+
+CALLBACKS = """\
+def main(trainer):
+    trainer.train()
+
+class Evaluates:
+    def on_step_end(self, state):
+        if state.is_world_process_zero and state.step == 3:
+            self.trainer.evaluate()
+"""
+
+
+def test_a_framework_calls_the_function_that_holds_the_test(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(CALLBACKS)
+    trains = stack(path, (2, "main"))
+    evaluates = (*trains, *stack(path, (7, "on_step_end")))
+    code = source_of(evaluates)
+
+    found = compare(evaluates, trains, code)
+
+    assert found.decides
+    assert condition_note(found) == "inside `if state.is_world_process_zero and state.step == 3` (train.py:6)"
+    assert compare(trains, evaluates, code).relation is Relation.UNCONDITIONAL
+
+
+FRAMEWORK = """\
+def fit(self):
+    for step in range(self.steps):
+        self.train_step()
+    if self.args.should_save:
+        self._save()
+    if self.rank is not None:
+        self.finish()
+"""
+OWN = """\
+def main(trainer):
+    trainer.fit()
+
+def _save(self):
+    gather()
+
+def finish(self):
+    gather()
+"""
+
+
+@pytest.mark.parametrize(
+    ("framework", "own", "relation", "note"),
+    [
+        ((5, "fit"), (5, "_save"), Relation.CONDITIONAL, "inside `if self.args.should_save` (fit.py:4)"),
+        ((7, "fit"), (8, "finish"), Relation.PAST, ""),  # every rank has a rank
+    ],
+)
+def test_a_test_of_the_rank_in_a_framework_tells_too(
+    tmp_path: Path, framework: tuple[int, str], own: tuple[int, str], relation: Relation, note: str
+) -> None:
+    library, path = tmp_path / "site-packages" / "lightning" / "fit.py", tmp_path / "train.py"
+    library.parent.mkdir(parents=True)
+    library.write_text(FRAMEWORK)
+    path.write_text(OWN)
+    main = stack(path, (2, "main"))
+    trains = (*main, *stack(library, (3, "fit")))
+    ends = (*main, *stack(library, framework), *stack(path, own))
+
+    found = compare(ends, trains, source_of([*ends, *trains]))
+
+    assert found.relation is relation
+    assert condition_note(found) == note
+
+
+GUARDED = """\
+from lightning.pytorch.utilities import rank_zero_only
+
+@rank_zero_only
+def report(meter):
+    meter.reduce()
+
+def prepare(accelerator):
+    with accelerator.main_process_first():
+        tokenize()
+    train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "function", "note"),
+    [
+        (5, "report", "inside `@rank_zero_only` (train.py:3)"),
+        (9, "prepare", "inside `with accelerator.main_process_first()` (train.py:8)"),
+    ],
+)
+def test_decorators_and_blocks_for_one_rank_are_tests_of_the_rank(
+    tmp_path: Path, line: int, function: str, note: str
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(GUARDED)
+    mine, theirs = stack(path, (line, function)), stack(path, (10, "prepare"))
+
+    found = compare(mine, theirs, source_of([*mine, *theirs]))
+
+    assert found.decides
+    assert condition_note(found) == note

@@ -1,5 +1,5 @@
 """A metric object that synchronises inside compute(), as torchmetrics does; one rank alone shows it in a progress bar."""
-# DDP305 culprit tied: dist.all_gather
+# DDP305 culprit: dist.all_gather
 
 import os
 

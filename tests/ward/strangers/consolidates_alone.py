@@ -1,5 +1,5 @@
 """A sharded optimizer's state is consolidated for a checkpoint on one rank only; the collective hides in the library."""
-# DDP305 culprit tied: optimizer.consolidate_state_dict(
+# DDP305 culprit: optimizer.consolidate_state_dict(
 
 import os
 

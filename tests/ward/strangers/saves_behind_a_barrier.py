@@ -1,5 +1,5 @@
 """One rank saves the model at the end of an epoch, with the barrier that the others should meet inside its own `if`."""
-# DDP305 culprit tied: dist.barrier()
+# DDP305 culprit: dist.barrier()
 
 import os
 import tempfile

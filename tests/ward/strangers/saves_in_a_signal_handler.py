@@ -1,5 +1,5 @@
 """The scheduler's SIGTERM reaches one rank; its handler saves a checkpoint, behind a barrier, in the middle of a step."""
-# DDP305 culprit tied: dist.barrier()
+# DDP305 culprit: dist.barrier()
 
 import os
 import signal
