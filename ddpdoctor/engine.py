@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from ddpdoctor import analysis, checks
 from ddpdoctor.analysis.crashes.end_request import as_requested
 from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER, ErrorTable
-from ddpdoctor.analysis.crashes.failures import Failures, who
+from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failures, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.evidence import Evidence, PerRank, noun_of
 from ddpdoctor.evidence.process import Stall
@@ -276,7 +276,8 @@ def _run(check: Check, resolver: _Resolver) -> Outcome:
     try:
         shown = _shown_by_errors(check, resolver)
         given.extend(resolver(kind) for kind in check.inputs)
-        return Ran(check.rule, (*shown, *check.function(*given)))
+        found = (*shown, *check.function(*given))
+        return Ran(check.rule, tuple(_without_a_place(finding, resolver) for finding in found))
     except (_Absent, SkipCheck) as absent:
         if shown:
             return Ran(check.rule, shown)
@@ -286,6 +287,16 @@ def _run(check: Check, resolver: _Resolver) -> Outcome:
     except Exception as error:  # noqa: BLE001 - a broken check must not silence the others
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Crashed(check.rule, f"{type(error).__name__}: {error} ({last.filename}:{last.lineno})")
+
+
+def _without_a_place(finding: Finding, resolver: _Resolver) -> Finding:
+    """The finding, which says so where it is about an exception in a log whose stack has no line of the user's own."""
+    if finding.where or not finding.rule.errors:
+        return finding
+    failures: Failures | None = resolver(Failures | None)
+    if failures is None or not failures.without_a_place(finding.code):
+        return finding
+    return replace(finding, details=(*finding.details, NO_PLACE))
 
 
 def _shown_by_errors(check: Check, resolver: _Resolver) -> tuple[Finding, ...]:

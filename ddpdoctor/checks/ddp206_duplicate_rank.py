@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.launch import RankSet
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
     code="DDP206",
@@ -27,8 +28,30 @@ RULE = Rule(
 )
 
 
-def check(ranks: RankSet) -> Iterator[Finding]:
-    """One finding for each rank that several processes claim, with the hosts on which they run."""
+def check(ranks: RankSet | None, log: JobLog | None) -> Iterator[Finding]:
+    """One finding for each rank that several processes claim, with the hosts on which they run; of a log, one for all."""
+    if ranks is not None:
+        yield from _claimed_twice(ranks)
+    elif log is not None:
+        yield from _announced_twice(log)
+    else:
+        raise SkipCheck("no other rank reported its environment, and no job log")
+
+
+def _announced_twice(log: JobLog) -> Iterator[Finding]:
+    """Ranks that announced themselves twice at one start, while others never did."""
+    twice = sorted({rank for rank in log.announced if log.announced.count(rank) > 1})
+    never = sorted({*range(log.world_size or 0)} - {*log.announced})
+    if twice and never:
+        yield RULE.finding(
+            f"several processes claim {group_ranks(twice)} of {log.world_size}, and none claims {group_ranks(never)}",
+            ranks=twice,
+            processes=log.announced.count(twice[0]),
+            shown_by_job=True,
+        )
+
+
+def _claimed_twice(ranks: RankSet) -> Iterator[Finding]:
     claims: dict[int, list[str]] = {}
     for arrival in ranks.arrivals:
         claims.setdefault(arrival.rank, []).append(arrival.host)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.crashes.failures import Failure, Failures, spoken, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failure, Failures, spoken, unique_ranks, who
 from ddpdoctor.evidence.ranks import RankError
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -74,7 +74,7 @@ def check(failures: Failures) -> Iterator[Finding]:
         where=[where for failure in same for where in failure.where("raised here")],
         details=[
             *_asserted(first, failures),
-            *(["the log shows no line of the user's own code"] if first.error.stack and first.place is None else []),
+            *([NO_PLACE] if all(failure.place is None for failure in same) and failures.log is not None else []),
             *(
                 f"later {failure.who} raised {spoken(failure.error)}"
                 for failure in later[:SHOWN_OTHERS]

@@ -22,6 +22,9 @@ RULE = Rule(
             r"illegal instruction was encountered|invalid program counter|hardware stack error|CUDA_ERROR_ILLEGAL_ADDRESS|"
             r"CUDA_EXCEPTION_\d+)"
         ),
+        ErrorPattern(
+            regex=r"block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] (?P<assertion>Assertion `[^`]{1,200}` failed)"
+        ),
     ),
 )
 SHOWN = 3
@@ -36,7 +39,7 @@ def check(failures: Failures) -> Iterator[Finding]:
     assert first.known is not None
     same = [failure for failure in found if failure.order == first.order] if first.rank is not None else [first]
     later = [failure for failure in found if failure not in same and failure.rank is not None]
-    fault = first.known.groups.get("fault", "")
+    fault = _fault(first)
     yield RULE.finding(
         f"a kernel failed on the GPU of {who(same)}: {fault}",
         ranks=unique_ranks(same),
@@ -51,7 +54,8 @@ def check(failures: Failures) -> Iterator[Finding]:
 
 
 def _fault(failure: Failure) -> str:
-    return failure.known.groups.get("fault", "") if failure.known is not None else ""
+    groups = failure.known.groups if failure.known is not None else {}
+    return groups.get("fault") or groups.get("assertion", "")
 
 
 def _asserted(found: tuple[Failure, ...], failures: Failures) -> Iterator[str]:

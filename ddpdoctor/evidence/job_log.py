@@ -59,6 +59,8 @@ class JobLog:
     """Exceptions that ended nobody, as the lines after them show."""
     at_work: bool = True
     """Whether a line shows the job at work or at a clean end."""
+    announced: tuple[int, ...] = ()
+    """The ranks that Lightning announced at the last start (`GLOBAL_RANK: 1, MEMBER: 2/4`), in order; one may be there twice."""
     of_a_job: bool = True
     """Whether a line shows that these are the logs of a job at all."""
 

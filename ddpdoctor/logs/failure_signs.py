@@ -20,6 +20,7 @@ _SHOWS_A_FAILURE = re.compile(
     | \bFatal\ Python\ error | [Ss]egmentation\ fault | \bcore\ dumped\b | \bBus\ error\b | \bbus\ error\b | \bstack\ smashing\b
     | \bkilled\ by\ signal\b | \b\d+\ Killed\b | ^Killed\b | \b[Kk]illed\ process\b | \boom[-_\ ]kill | \bOOMKilled\b
     | \bkilled\ due\ to\ memory | ^Terminated\b | \bDUE\ TO\ (?:TIME\ LIMIT|PREEMPTION) | \bCANCELLED\ AT\b
+    | PBS:\ job\ killed | \bTERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN|MEMLIMIT)\b | \bEvicted\b
     | \bBAD\ TERMINATION\b | \bKILLED\ BY\ SIGNAL\b | \bhave\ failed\ or\ timed\ out\b
     | \bdeath\ signal\b | \bgot\ signal:\ \d | \bexited\ on\ signal\b | terminated\ with\ (?:signal|exit\ code|code)
     | \b[Ee]xit(?:ed)?[\ -]?(?:code|with(?:\ (?:exit\ )?code)?|status)?[\ :=(]*-?[1-9]\d{0,4}\b

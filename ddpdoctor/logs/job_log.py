@@ -32,6 +32,7 @@ MAX_LINE_CHARACTERS = 500
 MAX_FORMS = 1000
 MAX_FAILURE_LINES = 400
 MAX_PER_FORM = 3
+LINES_OF_A_START = 100  # between the first and the last announcement of a rank at one start
 WORK_AFTER_A_SIGN = 2  # lines of one form, by which a job that had not begun yet shows that it goes on
 LAUNCHERS_OWN = {
     "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SignalException",
@@ -43,6 +44,7 @@ _LAUNCHERS_LINE = re.compile(
 )
 _SPAWNED = re.compile(r"^-- Process (\d+) terminated with the following error:")
 _NO_PROGRESS = re.compile(r"NCCL INFO|^\[?[EWI] ?\d{0,4}[ \d:.]|^frame #|\[c10d\]|^\s*File \"")
+_ANNOUNCED = re.compile(r"GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)")
 _WORLD = re.compile(r"(?:world[_ ]size|WORLD_SIZE|num_processes)\s*[=:]\s*(\d+)")
 
 
@@ -135,6 +137,10 @@ class _Log:
     """How often a form of such a line was met."""
     remarks: list[str] = field(default_factory=list)
     """Lines that can explain a failure."""
+    announced: list[int] = field(default_factory=list)
+    """The ranks that Lightning announced at the last start."""
+    announced_at: int = 0
+    """The line of the last announcement."""
     of_a_job: bool = False
     """Whether a line is of a job."""
     at_work: bool = False
@@ -181,6 +187,8 @@ def _take(log: _Log, line: LogLine) -> None:
         log.of_a_job = True
     if line.suspect and explains_a_failure(text) and len(log.remarks) < MAX_SAID:
         log.remarks.append(text.strip()[:MAX_LINE_CHARACTERS])
+    if found := _ANNOUNCED.search(text):
+        _announce(log, int(found[1]), int(found[2]))
     if line.rank is None and _of_launcher(log, text):
         return
     if found := _SPAWNED.match(text):
@@ -206,6 +214,14 @@ def _take(log: _Log, line: LogLine) -> None:
         who.tail.append(text[:MAX_LINE_CHARACTERS])
     if log.world_size is None and (told := _WORLD.search(text)):
         log.world_size = int(told[1])
+
+
+def _announce(log: _Log, rank: int, size: int) -> None:
+    """Take the announcement of a rank; one that comes long after the others, or after all of them, is of another start."""
+    if log.lines - log.announced_at > LINES_OF_A_START or len(log.announced) >= size or log.failure_lines:
+        log.announced.clear()
+    log.announced.append(rank)
+    log.announced_at, log.world_size = log.lines, size
 
 
 def _remember(log: _Log, who: _Rank, rank: int | None, line: LogLine) -> None:
@@ -431,5 +447,6 @@ def _job(log: _Log, paths: Sequence[Path], handled: Sequence[RankError]) -> JobL
         out_of_memory=log.oom_line,
         handled=tuple(handled),
         at_work=log.at_work,
+        announced=tuple(log.announced),
         of_a_job=log.of_a_job,
     )

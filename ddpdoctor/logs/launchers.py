@@ -94,13 +94,14 @@ _NODES = re.compile(
 )
 _HOSTS_OF_DEEPSPEED = re.compile(r"WORLD INFO DICT: \{'[^']+': \[[\d, ]*\], ")
 _CANCELLED = re.compile(
-    r"(slurmstepd|srun).*(CANCELLED|DUE TO (?:TIME LIMIT|PREEMPTION)|TIME LIMIT|PREEMPT)|Received \S+ death signal",
+    r"(?:slurmstepd|srun)\b.{0,400}(?:CANCELLED|TIME LIMIT|PREEMPT)|Received \S+ death signal|PBS: job killed|"
+    r"TERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN)\b|reaching LSF run time limit",
     re.IGNORECASE,
 )
 _GOT_SIGNAL = re.compile(r"Received (?:Signals\.)?(\w+) death signal|SignalException: Process \d+ got signal: (\d+)")
 _OOM = re.compile(
     r"oom[-_ ]kill|Out of memory: Killed|Memory cgroup out of memory|OUT_OF_MEMORY|: Out Of Memory|OOMKilled|"
-    r"killed due to (?:memory pressure|the node running low on memory)|Task was killed due to the node running low"
+    r"TERM_MEMLIMIT\b|killed due to (?:memory pressure|the node running low on memory)|Task was killed due to the node running low"
 )
 _KILLED_PID = re.compile(r"[Kk]illed process (\d+)")
 _WORDS_OF_SIGNALS = {

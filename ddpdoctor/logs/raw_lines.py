@@ -29,7 +29,7 @@ _WORDS = re.compile(
     rb"quota|tale file|CANCELLED|PREEMPT|TIME LIMIT|Xid|fallen off|Duplicate GPU|Last |cannot be|address|Address|EADDR|uda |CUDA|"
     rb"NCCL_|nccl[A-Z]|\(Pdb\)|grad for rank|calculating loss|arguments|what\(\):|enforce|core dumped|code|Broken|No route|"
     rb"Heartbeat|stuck|barrier|not compatible|run_id|rdzv|MEMBER|IFNAME|Memory file|Process|world_size|WORLD_SIZE|nnodes|"
-    rb"Root Cause|Failures|rank  |TERMINATION|SIGNAL|"
+    rb"Root Cause|Failures|rank  |TERM|SIGNAL|Evicted|GLOBAL_RANK|"
     rb"bus |Bus |attributes|inconsistent|mismatch|bootstrapping|Safe importing|oo many open|exits"
 )
 _WORDS_OF_LONG_LINES = (

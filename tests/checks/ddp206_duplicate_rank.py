@@ -1,3 +1,5 @@
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.launch import Arrival, RankSet
 from tests.checks import Sick, job
 
@@ -9,7 +11,18 @@ def came(*claims: tuple[int, str]) -> RankSet:
     return RankSet(world_size=4, deadline_seconds=60.0, arrivals=arrivals)
 
 
+def log(*announced: int) -> Evidence:
+    """The log of a job of four ranks, each of which Lightning announces as it starts."""
+    return Evidence(job=(JobLog(files=("job.log",), lines=9, world_size=4, announced=announced),), about_job=True)
+
+
 SICK = (
+    Sick(
+        evidence=log(1, 1, 0, 0),
+        says="several processes claim ranks 0-1 of 4, and none claims ranks 2-3",
+        ranks=(0, 1),
+        measured={"processes": 2},
+    ),
     Sick(
         evidence=job(came((0, "host-a"), (1, "host-b"), (1, "host-c"), (3, "host-d"))),
         says="2 processes claim rank 1, on host-b and host-c",
@@ -19,4 +32,9 @@ SICK = (
         measured={"processes": 2},
     ),
 )
-HEALTHY = (job(came((0, "host-a"), (1, "host-b"), (2, "host-c"), (3, "host-d"))),)
+HEALTHY = (
+    job(came((0, "host-a"), (1, "host-b"), (2, "host-c"), (3, "host-d"))),
+    log(1, 0, 3, 2),
+    log(0, 1),  # one node's log alone
+    log(0, 0, 1, 1, 2, 3),
+)

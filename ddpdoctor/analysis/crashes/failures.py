@@ -22,6 +22,7 @@ _OF_RENDEZVOUS = ("DDP20", "DDP22")
 _PASSES_ON = re.compile(r"^Caught |See inner exception for details")
 _ON_THE_GPU = re.compile(r"(?:what\(\):|terminated with exception:) .*?(?P<type>(?:CUDA|HIP) error): (?P<message>.+)")
 SHOWN_LINES = 20
+NO_PLACE = "the log shows no line of the user's own code"
 NEVER = 1 << 60  # the order of an end that nobody saw
 
 
@@ -105,6 +106,11 @@ class Failures:
     def of(self, code: str) -> tuple[Failure, ...]:
         """The failures whose error text belongs to this rule."""
         return tuple(failure for failure in self.all if failure.code == code)
+
+    def without_a_place(self, code: str) -> bool:
+        """Whether exceptions in the log belong to this rule, and no line of the user's own is in any of their stacks."""
+        found = [failure for failure in self.of(code) if failure.error is not None and not failure.by_launcher]
+        return self.log is not None and bool(found) and all(failure.place is None for failure in found)
 
     @property
     def first_line(self) -> FailureLine | None:
