@@ -33,8 +33,8 @@ RULE = Rule(
             "to the other hosts; open the ports between them; an address of no host of this job is a left-over rendezvous file",
         ),
         ErrorPattern(
-            regex=r"Got completion from peer (?P<addr>[\w.:%\[\]-]+?)<\d+>[^\n]{0,20}(?:error|status=)\s*12\b|Got completion [^\n]{0,60}"
-            r"(?:error|status=)\s*12\b|vendor err(?:or)? 129",
+            regex=r"Got completion from peer (?P<addr>[\w.:%\[\]-]{1,60})<\d+>[^\n]{0,20}(?:error|status=)\s*12\b|"
+            r"Got completion [^\n]{0,60}(?:error|status=)\s*12\b|vendor err(?:or)? 129",
             sentence="InfiniBand gave up on a peer after its retries (completion status 12){on}: {words}",
             remedy="the NICs cannot reach each other: on RoCE set NCCL_IB_GID_INDEX to the RoCE v2 entry of show_gids; "
             "check the cables",

@@ -23,6 +23,7 @@ _SHOWS_A_FAILURE = re.compile(
     | PBS:\ job\ killed | \bTERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN|MEMLIMIT)\b | \bEvicted\b
     | \bBAD\ TERMINATION\b | \bKILLED\ BY\ SIGNAL\b | \bhave\ failed\ or\ timed\ out\b
     | \bdeath\ signal\b | \bgot\ signal:\ \d | \bexited\ on\ signal\b | terminated\ with\ (?:signal|exit\ code|code)
+    | ^Process\ \d+\ exit\ with\ status\ code\ [1-9]
     | \b[Ee]xit(?:ed)?[\ -]?(?:code|with(?:\ (?:exit\ )?code)?|status)?[\ :=(]*-?[1-9]\d{0,4}\b
     | \breturn\ code\ ?=?\ ?-?[1-9] | \bnon-zero\ (?:exit|status) | \bexited\ with\ non-zero\b
     | \bConnection\ (?:refused|reset|closed|timed\ out|aborted) | \bBroken\ pipe\b | \bNo\ route\ to\ host\b | connection\ abort\b

@@ -84,6 +84,7 @@ _MPI_CODE = re.compile(r"^\s*Exit code:\s+(\d+)")
 _HYDRA_RANK = re.compile(r"^=\s+RANK (\d+) PID \d+ RUNNING AT ")
 _HYDRA_END = re.compile(r"^=\s+(?:KILLED BY SIGNAL: (\d+)|EXIT (?:CODE|STATUS): (\d+))")
 _SRUN = re.compile(r"^srun: error: \S+: tasks? ([\d,\-]+): (?:Exited with exit code (\d+)|(\w.*))")
+_HOROVOD = re.compile(r"^Process (\d+) exit with status code (\d+)")
 _SHELL_KILLED = re.compile(
     r"(?:line \d+: +|^\[\d+\]\+? +|^)(?:\d+ )?(Killed|Terminated|Segmentation fault|Aborted|Bus error)(?: +\(core "
     r"dumped\))?(?:  +\S|$)"
@@ -94,8 +95,8 @@ _NODES = re.compile(
 )
 _HOSTS_OF_DEEPSPEED = re.compile(r"WORLD INFO DICT: \{'[^']+': \[[\d, ]*\], ")
 _CANCELLED = re.compile(
-    r"(?:slurmstepd|srun)\b.{0,400}(?:CANCELLED|TIME LIMIT|PREEMPT)|Received \S+ death signal|PBS: job killed|"
-    r"TERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN)\b|reaching LSF run time limit",
+    r"(?:slurmstepd|srun)\b.{0,400}(?:CANCELLED|TIME LIMIT|PREEMPT)|Received \S+ death signal|"
+    r"PBS: job killed|TERM_(?:RUNLIMIT|OWNER|PREEMPT|ADMIN)\b|reaching LSF run time limit",
     re.IGNORECASE,
 )
 _GOT_SIGNAL = re.compile(r"Received (?:Signals\.)?(\w+) death signal|SignalException: Process \d+ got signal: (\d+)")
@@ -144,6 +145,9 @@ def _ends(text: str) -> Iterator[Event]:
         code = int(found[2]) if found[2] else _WORDS_OF_SIGNALS.get(found[3].split(" (")[0], 1)
         for task in _tasks(found[1]):
             yield RankEnded(rank=task, code=code, launcher="Slurm")
+    elif found := _HOROVOD.match(text):
+        code = int(found[2])
+        yield RankEnded(rank=int(found[1]), code=128 - code if code > 128 else code, launcher="Horovod")
     elif found := _SHELL_KILLED.search(text):
         yield SomebodyEnded(code=_WORDS_OF_SIGNALS[found[1]])
     elif found := _CONTAINER_CODE.search(text):

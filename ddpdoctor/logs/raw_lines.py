@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
+from ddpdoctor.logs.wrapped_lines import unwrapped
+
 SMALL_BYTES = 4 << 20  # a file up to this size is read line by line
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 14  # of a longer line its beginning, and the surroundings of each word of a failure
@@ -64,7 +66,7 @@ def raw_lines(path: Path, *, backwards: bool = False) -> Iterator[RawLine]:
     """
     with path.open("rb") as stream:
         if not _is_larger(stream):
-            lines = [*_lines_of(stream.read(), 1)]
+            lines = [*_lines_of(stream.read())]
             yield from reversed(lines) if backwards else lines
         else:
             yield from _notable(stream)
@@ -104,10 +106,10 @@ def is_newest_first(sample: list[bytes]) -> bool:
     return (falls > 2 * rises and falls >= 2) or (up > down and up >= 1 and not rises > falls)
 
 
-def _lines_of(data: bytes, number: int) -> Iterator[RawLine]:
-    for line in data.split(b"\n"):
-        yield from _parts_of(line, number)
-        number += 1
+def _lines_of(data: bytes) -> Iterator[RawLine]:
+    lines = [line.removesuffix("\r") for line in data.decode("utf-8", "surrogateescape").split("\n")]
+    for index, line in unwrapped(lines):
+        yield from _parts_of(line.encode("utf-8", "surrogateescape"), index + 1)
 
 
 def _parts_of(line: bytes, number: int) -> Iterator[RawLine]:

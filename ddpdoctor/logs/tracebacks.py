@@ -15,7 +15,9 @@ MAX_ERRORS = 5000
 _HEAD = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:> )?File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?$')
 _CUT_FRAME = re.compile(r'^\s*(?:> )?File "[^"]{2,}(?:", lin?e?|", line \d*)?$')
-_BOXED_FRAME = re.compile(r"^\s*│\s*(?P<file>[^\s:│]+):(?P<line>\d+) in (?P<function>[^│]+?)\s*│?\s*$")
+_BOXED = re.compile(r"^\s*│ ?(?P<inner>[^│❱]*?) ?│?\s*$")  # neither the code of a frame nor the table of its variables
+_BOXED_FRAME = re.compile(r"^(?P<file>(?:[A-Za-z]:)?[^:]+?):(?P<line>\d+) in (?P<function>\S.*)$")
+_BOXED_PATH = re.compile(r"^(?:[A-Za-z]:)?[^\s:]*[/\\][^:]*$")
 _CELL = re.compile(
     r"^(?:File (?P<file>\S+?):(?P<line>\d+)(?:, in (?P<function>[^(]+).*)?|Cell In ?\[\d+\], line (?P<cell>\d+).*)$"
 )
@@ -74,6 +76,7 @@ class Tracebacks:
     _outer: _Open | None = None
     _ignored: bool = False
     _half: str = ""
+    _boxed_path: str = ""
 
     @property
     def begun(self) -> bool:
@@ -149,8 +152,22 @@ class Tracebacks:
         current.message.append(text)
         return True
 
+    def _boxed_frame(self, text: str) -> re.Match[str] | None:
+        """The frame that a line in a box of rich shows; a path that is broken over several lines is put together."""
+        boxed = _BOXED.match(text)
+        if boxed is None:
+            return None
+        inner = boxed["inner"]
+        whole = self._boxed_path + inner.strip()
+        if found := _BOXED_FRAME.match(whole):
+            self._boxed_path = ""
+            return found
+        is_path = _BOXED_PATH.match(whole) is not None
+        self._boxed_path = whole + (" " if inner.endswith(" ") else "") if is_path else ""
+        return None
+
     def _frame_or_error(self, current: _Open, text: str) -> bool:
-        found = _FRAME.match(text) or _BOXED_FRAME.match(text)
+        found = _FRAME.match(text) or self._boxed_frame(text)
         if found is None and (cell := _CELL.match(text)):
             place = Frame(
                 file=cell["file"] or "<ipython-cell>",

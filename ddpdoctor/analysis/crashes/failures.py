@@ -69,6 +69,14 @@ class Failure:
         return self.error is not None and self.error.type == "SystemExit"
 
     @property
+    def ended_badly(self) -> bool:
+        """Whether it ended with a code above 0, as its launcher or its own `sys.exit(N)` shows."""
+        code = self.exit.exit_code
+        if code is None and self.left and self.error is not None and self.error.message.isdecimal():
+            code = int(self.error.message)
+        return (code or 0) > 0
+
+    @property
     def in_shared_memory(self) -> bool:
         """Whether it is an error of files of which the stack shows that they are in /dev/shm."""
         stacks = (error.stack for error in chain(self.error))
@@ -152,9 +160,7 @@ class Failures:
         return tuple(
             failure
             for failure in self.all
-            if (failure.error is None or failure.left)
-            and (failure.exit.exit_code or 0) > 0
-            and not failure.exit.ended_by_launcher
+            if (failure.error is None or failure.left) and failure.ended_badly and not failure.exit.ended_by_launcher
         )
 
     @property

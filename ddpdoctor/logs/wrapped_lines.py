@@ -1,0 +1,84 @@
+"""Lines that a terminal, a chat or a mail broke at its width, put together again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+MIN_WIDTH = 72  # narrower windows are rare, and rulers and tables are often shorter
+USUAL_WIDTHS = {
+    80,
+    100,
+    120,
+    132,
+    160,
+    180,
+    200,
+    211,
+    237,
+    238,
+    239,
+    240,
+}  # of terminals; here one broken line is enough
+MIN_BROKEN = 2  # lines of exactly the width, where the width is another one
+MIN_BROKEN_BY_WORDS = 1
+SHARE = 0.8  # of the lines that begin like no line of a log: so many follow a full line where a terminal broke them
+MAX_PARTS = 60  # of one line
+_BEGINS = re.compile(
+    r"""
+    \s*$ | \s{2,} | \t
+    | [\[{│╭╰|>*#=+\-_~^$@] | \((?:\S{1,80}\ )?(?:rank=|pid=|raylet|autoscaler)
+    | (?:\w[\w.-]*[:|] ?)?\[?\d{4}[-/]\d\d[-/]\d\d | \[?[EWIF]\ ?\d{2,4}[\ \]] | \d\d:\d\d:\d\d
+    | Traceback\ \(most | File\ " | frame\ \#\d | During\ handling | The\ above\ exception | Exception\ raised
+    | (?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b
+    | (?:ERROR|WARNING|INFO|DEBUG|CRITICAL|FATAL)\b | (?:srun|slurmstepd|mpirun|usage|wandb|terminate\ called)\b
+    | (?:Failures|Root\ Cause|Killing\ subprocess|Epoch|epoch|step|Step|iter|loss|Last\ error|Killed|Aborted)\b
+    | [\w.-]+:\d+:\d+\ \[ | \d+:\ | nccl\w+Error:
+    """,
+    re.VERBOSE,
+)
+_RULER = re.compile(r"^(\W)\1*$")
+_NUMBER = re.compile(r"\d+")
+
+
+def unwrapped(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Each whole line with the index of its first part; the lines themselves where nothing broke them."""
+    width = max(map(len, lines), default=0)
+    glue = _glue(lines, width) if width >= MIN_WIDTH else None
+    index = 0
+    while index < len(lines):
+        first, parts = index, [lines[index]]
+        while glue is not None and index + 1 < len(lines) and len(parts) < MAX_PARTS:
+            if not _is_full(lines[index], lines[index + 1], width, glue) or _begins(lines[index], lines[index + 1]):
+                break
+            index += 1
+            parts.append(lines[index])
+        index += 1
+        yield first, (glue or "").join(parts)
+
+
+def _glue(lines: Sequence[str], width: int) -> str | None:
+    """What stood where the lines were broken: nothing, or a blank between words; None where they were not broken."""
+    pairs = [(line, after) for line, after in pairwise(lines) if line and not _begins(line, after)]
+    broken = sum(len(line) == width for line, _ in pairs)
+    if broken >= (1 if width in USUAL_WIDTHS else MIN_BROKEN) and broken >= SHARE * len(pairs):
+        return ""
+    by_words = sum(_is_full(line, after, width, " ") for line, after in pairs)
+    return " " if by_words >= MIN_BROKEN_BY_WORDS and by_words >= SHARE * len(pairs) else None
+
+
+def _is_full(line: str, after: str, width: int, glue: str) -> bool:
+    """Whether nothing of what follows had room in this line."""
+    if _RULER.match(line):
+        return False
+    return len(line) == width if not glue else len(line) + 1 + len(after.split(" ", 1)[0]) > width
+
+
+def _begins(line: str, after: str) -> bool:
+    """Whether the second line begins like a line of its own, and not like the rest of the first one."""
+    return _BEGINS.match(after) is not None or _form(line) == _form(after)
+
+
+def _form(line: str) -> str:
+    return _NUMBER.sub("#", line[:12])
