@@ -102,7 +102,8 @@ _CANCELLED = re.compile(
 _GOT_SIGNAL = re.compile(r"Received (?:Signals\.)?(\w+) death signal|SignalException: Process \d+ got signal: (\d+)")
 _OOM = re.compile(
     r"oom[-_ ]kill|Out of memory: Killed|Memory cgroup out of memory|OUT_OF_MEMORY|: Out Of Memory|OOMKilled|"
-    r"TERM_MEMLIMIT\b|killed due to (?:memory pressure|the node running low on memory)|Task was killed due to the node running low"
+    r"killed due to (?:memory pressure|the node running low on memory)|Task was killed due to the node running low|"
+    r"TERM_MEMLIMIT\b"
 )
 _KILLED_PID = re.compile(r"[Kk]illed process (\d+)")
 _WORDS_OF_SIGNALS = {
