@@ -14,10 +14,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: smoke test slow matrix bench lint clean
 
-# what ddpdoctor needs
+# what ddpdoctor needs to run ranks: torch is an extra, as a training environment brings its own
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable '.[torch]'
 	touch $@
 
 # what working on ddpdoctor needs besides

@@ -119,7 +119,10 @@ def facts_of(file: Path) -> bytes:
 def listen(store: Store, own: int, options: argparse.Namespace) -> None:
     """Rank 0: wait for everybody or the deadline, compare clocks, write it all down, let the others go."""
     end = time.monotonic() + options.deadline
-    arrivals = dict(arriving(store, options.world_size, end))
+    arrivals = {}
+    for number, who in arriving(store, options.world_size, end):
+        arrivals[number] = who
+        note_present(options.out, arrivals)
     arrivals.update(dict(latecomers(store, len(arrivals))))
     clocks: dict[str, int] = {arrivals[own]["clock"]: own} if own in arrivals else {}
     with options.out.open("w", encoding="utf-8") as file:
@@ -131,6 +134,13 @@ def listen(store: Store, own: int, options: argparse.Namespace) -> None:
     for number in arrivals:
         store.set(f"turn/{number}", "leave")
     wait_for(store, "left", len(arrivals) - 1, seconds=LEAVE_SECONDS)
+
+
+def note_present(out: Path, arrivals: dict[int, dict[str, Any]]) -> None:
+    """Tell the process beside us which ranks have come; it says for whom it waits."""
+    unfinished = out.with_name("present.unfinished")
+    unfinished.write_text(json.dumps(sorted({who["rank"] for who in arrivals.values()})), encoding="utf-8")
+    unfinished.replace(out.with_name("present.json"))
 
 
 def arriving(store: Store, world_size: int, end: float) -> Iterator[tuple[int, dict[str, Any]]]:

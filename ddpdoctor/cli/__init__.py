@@ -7,11 +7,11 @@ import importlib
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO, cast
-
-import typer
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, NoReturn, Optional, TextIO, cast
 
 from ddpdoctor import __version__
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import invocation
 from ddpdoctor.errors import DdpdoctorError, UsageError
 
@@ -34,13 +34,7 @@ COMMANDS = (
     "verify_sync",
     "watch",
 )
-INTERRUPTED = 130
 FAILED = 4
-
-# typer re-exports click's exceptions only from their leaves
-_ClickException: type[Exception] = next(
-    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
-)
 
 
 def _show_version(wanted: bool) -> None:
@@ -49,10 +43,33 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+class Shell(Enum):
+    """Whose completion can be shown."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def _show_completion(shell: str | None) -> None:
+    if shell is not None:
+        typer.echo(typer.completion_script("ddpdoctor", shell))
+        raise typer.Exit
+
+
 def _root(
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    _show: Annotated[
+        Optional[Shell],  # noqa: UP045 - a default of None on Python 3.10
+        typer.Option(
+            "--show-completion",
+            callback=_show_completion,
+            is_eager=True,
+            help="Show the completion script: ddpdoctor --show-completion bash >> ~/.bash_completion.",
+        ),
+    ] = None,
 ) -> None:
     """Name the rank, the line, the cause and the cure of a sick PyTorch DistributedDataParallel job."""
 
@@ -68,14 +85,14 @@ def run(arguments: list[str]) -> int:
     invocation.begin(arguments)
     try:
         result = _app(arguments[:1])(args=arguments, prog_name="ddpdoctor", standalone_mode=False)
-    except _ClickException as error:
-        error.show()  # type: ignore[attr-defined]
+    except typer.ClickException as error:
+        error.show()
         return 2
     except DdpdoctorError as error:
         _complain(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        result = INTERRUPTED
+        result = typer.INTERRUPTED
     except Exception as error:
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush does not complain again
@@ -91,20 +108,14 @@ def run(arguments: list[str]) -> int:
         typer.echo(f"ddpdoctor failed: {type(error).__name__}: {error}", err=True)
         typer.echo("this is a bug in ddpdoctor, not in your job; DDPDOCTOR_DEBUG=1 shows the traceback", err=True)
         return FAILED
-    if result == INTERRUPTED:  # typer makes Ctrl-C this exit code
+    if result == typer.INTERRUPTED:
         typer.echo("ddpdoctor: interrupted", err=True)
     return result if isinstance(result, int) else 0
 
 
-def _app(first: list[str]) -> typer.Typer:
+def _app(first: list[str]) -> typer.App:
     """The commands; where the first word names one, that one alone: to import them all takes longer than some of them run."""
-    app = typer.Typer(
-        name="ddpdoctor",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
+    app = typer.App("ddpdoctor", {"help_option_names": ["-h", "--help"], "max_content_width": typer.WIDTH})
     app.callback()(_root)
     for name in [name for name in COMMANDS if [name.replace("_", "-")] == first] or COMMANDS:
         importlib.import_module(f"{__name__}.{name}").register(app)

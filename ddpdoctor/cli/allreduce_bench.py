@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
@@ -60,7 +58,7 @@ class Operator(Enum):
     AVG = "avg"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("allreduce-bench", short_help="Time a collective and check every value of its result.")(allreduce_bench)
 
@@ -69,8 +67,8 @@ def register(app: typer.Typer) -> None:
 @ends_alike
 def allreduce_bench(
     nproc: Annotated[
-        Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
-        typer.Option("--nproc", "-n", help="Start this many ranks here; omit under a launcher."),
+        Optional[int],  # noqa: UP045 - a default of None on Python 3.10
+        typer.Option("--nproc", "-n", help="Start this many ranks here.  [default: one per GPU, or 2]"),
     ] = None,
     collective: Annotated[
         Collective, typer.Option("--collective", help="Collective to measure.")
@@ -132,10 +130,22 @@ def allreduce_bench(
         warmup=warmup,
         budget_seconds=time_budget,
     )
+    nproc = ranks_here(nproc)
     check_ranks(nproc, collective)
     check_plot(plot)
     earlier = load_bench(compare) if compare is not None else None
-    with progress() as on_event:
+    from ddpdoctor.cli.progress import progress
+    from ddpdoctor.launch.ranks import current_launch
+
+    launch = current_launch()
+    with progress("starting the ranks", shown=launch is None or launch.rank == 0) as told:
+
+        def on_event(event: Mapping[str, Any]) -> None:
+            if event["event"] == "start":
+                told.stage(f"{collective.value}: measuring for at most {time_budget:.0f} s")
+            elif event["event"] == "trying":
+                told.update(f"{collective.value} of {screen.short(event['size_bytes'])}")
+
         evidence, speaks = run_bench(plan, nproc=nproc, on_event=on_event)
     if not speaks:
         for reason in evidence.undecided:
@@ -212,19 +222,3 @@ def draw(bench: CollectiveBench, earlier: EarlierBench | None, path: Path) -> No
 
     benches = [("this run", bench), *([(earlier.source, earlier.bench)] if earlier is not None else [])]
     write_atomically(path, bench_plot.render(benches, file_format=path.suffix[1:]))
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """What is being measured, on stderr where that is a terminal; yields what wants the events."""
-    from rich.console import Console
-
-    from ddpdoctor.render.bench import short
-
-    with Console(stderr=True, quiet=not sys.stderr.isatty()).status("starting the ranks") as status:
-
-        def on_event(event: Mapping[str, Any]) -> None:
-            if event["event"] == "trying":
-                status.update(f"measuring {short(event['size_bytes'])}")
-
-        yield on_event

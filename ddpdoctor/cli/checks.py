@@ -6,7 +6,7 @@ import json
 from enum import Enum
 from typing import Annotated
 
-import typer
+from ddpdoctor.cli import command_line as typer
 
 
 class ListFormat(Enum):
@@ -16,7 +16,7 @@ class ListFormat(Enum):
     JSON = "json"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("checks")(checks)
 

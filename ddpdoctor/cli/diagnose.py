@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import ReportOptions, reports
 
+SHOWN_PATHS = 3
 
-def register(app: typer.Typer) -> None:
+
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("diagnose", short_help="Say why a job died, from its dumps, logs and saved cases.")(diagnose)
 
@@ -28,7 +29,12 @@ def diagnose(
 
     Dumps are read without running anything that is in them. Files that cannot be read are named and left out.
     """
+    from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.workflows.diagnose import gather
 
-    conclude(gather(paths), options, reads_only=True)
+    with progress(
+        "reading " + ", ".join(map(str, paths[:SHOWN_PATHS])) + (", ..." if len(paths) > SHOWN_PATHS else "")
+    ):
+        evidence = gather(paths)
+    conclude(evidence, options, reads_only=True)

@@ -11,8 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.errors import UndecidedError, UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class ExplainFormat(Enum):
     JSON = "json"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     settings = {"ignore_unknown_options": True}  # `explain exit code -9`
     short = "Show what a finding, an error or a symptom means."
@@ -40,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     given: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
         typer.Argument(metavar="CODE|TEXT|FILE|-", help="A code or name, a text or symptom, a log, or - for stdin."),
     ] = None,
     format_: Annotated[

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import ReportOptions, reports
 
 if TYPE_CHECKING:
     from ddpdoctor.host.running_jobs import Found, RunningJob
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("hang", short_help="Name the rank that blocks a running job, and its line.")(hang)
 
@@ -21,7 +20,7 @@ def register(app: typer.Typer) -> None:
 @reports
 def hang(
     pids: Annotated[
-        Optional[list[int]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        Optional[list[int]],  # noqa: UP045 - a default of None on Python 3.10
         typer.Argument(
             metavar="[PID...]", help="Process of a rank or of the launcher; needed if several jobs run on this host."
         ),

@@ -7,8 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Optional
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.errors import UsageError
 
 
@@ -20,15 +19,15 @@ class Launcher(Enum):
     K8S = "k8s"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("init", short_help="Write a correct launch script.")(init)
 
 
 def init(
-    launcher: Annotated[Launcher, typer.Argument(help="Launcher of the job.", show_default=False)],
+    launcher: Annotated[Launcher, typer.Argument(help="Launcher of the job.")],
     command: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
         typer.Argument(metavar="-- COMMAND...", help="The training script and its options.  [default: train.py]"),
     ] = None,
     nodes: Annotated[int, typer.Option("--nodes", min=1, max=100_000, help="Number of nodes.")] = 2,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("lint")(lint)
 

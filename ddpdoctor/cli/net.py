@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ddpdoctor.model import Measure
 
 NodesOption = Annotated[
-    Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+    Optional[int],  # noqa: UP045 - a default of None on Python 3.10
     typer.Option("--nnodes", min=1, help="Without a launcher: number of nodes that run this."),
 ]
 NodeRankOption = Annotated[
@@ -46,7 +45,7 @@ NodesOutOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("net", short_help="Find the broken name, port, interface, node or link.")(net)
 
@@ -66,6 +65,7 @@ def net(
     """Find the broken name, port, interface, node or link: run it on every node as the job would be run."""
     from ddpdoctor.analysis.network.network_layers import layers, nccl_layers
     from ddpdoctor.case import write_atomically
+    from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.evidence.links import Groups, Links, MasterProbe
     from ddpdoctor.evidence.nccl import NcclTries
@@ -76,7 +76,8 @@ def net(
     place = _place(nnodes, node_rank, master_addr, master_port)
     if not place.works:
         raise typer.Exit(0)
-    evidence = run_node(place, deadline_seconds=deadline)
+    with progress(_stage(place, deadline), shown=place.node == 0):
+        evidence = run_node(place, deadline_seconds=deadline)
     links = evidence.one(Links)
     probes = [entry.value for entry in evidence.per_rank(MasterProbe) or ()]
     nccl = evidence.one(NcclTries)
@@ -94,6 +95,13 @@ def net(
         [partial(write_atomically, nodes_out, nodes_file(links))] if nodes_out is not None and links is not None else []
     )
     conclude(evidence, options, measured=_measured(found, links, nccl), afterwards=files)
+
+
+def _stage(place: NodePlace, deadline: float) -> str:
+    if place.nodes == 1:
+        return f"testing this host (at most {deadline:.0f} s)"
+    where = f"{place.master_addr}:{place.master_port}"
+    return f"node {place.node} of {place.nodes}: meeting the others at {where} and measuring links (at most {deadline:.0f} s)"
 
 
 def _measured(found: Sequence[Layer], links: Links | None, nccl: NcclTries | None) -> dict[str, Measure]:

@@ -10,8 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.invocation import Invocation, current
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Severity
@@ -37,7 +36,7 @@ class FailOn(Enum):
 
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the report.")]
 OutputOption = Annotated[
-    Optional[Path],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+    Optional[Path],  # noqa: UP045 - a default of None on Python 3.10
     typer.Option("--output", "-o", metavar="FILE", help="Write the report to FILE; text still goes to the terminal."),
 ]
 SelectOption = Annotated[

@@ -6,19 +6,18 @@ import os
 from dataclasses import replace
 from typing import Annotated, Optional
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import ReportOptions, reports
 
 CODES = ("DDP202", "DDP219")
 
 PortArgument = Annotated[
-    Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
-    typer.Argument(min=1, max=65535, show_default=False, help="The port. [default: MASTER_PORT, else 29500]"),
+    Optional[int],  # noqa: UP045 - a default of None on Python 3.10
+    typer.Argument(min=1, max=65535, help="The port. [default: MASTER_PORT, else 29500]"),
 ]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("port", short_help="Show who uses a port, and which one is free.")(port)
 

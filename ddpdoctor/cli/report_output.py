@@ -11,10 +11,10 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
-import typer
 from typing_extensions import assert_never
 
 from ddpdoctor import __version__, case
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import Format, ReportOptions
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence

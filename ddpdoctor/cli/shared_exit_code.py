@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.errors import DdpdoctorError
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence
@@ -26,7 +24,7 @@ BENCH_SECONDS = 4.0
 DEADLINE_SECONDS = 120.0  # for one stage; all of them together take under 60 s on two idle cores
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command("smoke", short_help="Check in a minute whether this machine can run DDP.")(smoke)
 
@@ -43,6 +41,7 @@ def smoke(
 
     Where GITHUB_STEP_SUMMARY is set, a summary in markdown is appended to the file that it names.
     """
+    from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import judge, keep, show, with_command
     from ddpdoctor.launch.ranks import checked_nproc, current_launch
 
@@ -52,7 +51,11 @@ def smoke(
             hint="run `ddpdoctor smoke --nproc N` without a launcher, or `ddpdoctor train` under it",
         )
     checked_nproc(nproc)
-    stages = {name: _timed(name, stage, nproc) for name, stage in STAGES.items()}
+    stages = {}
+    with progress(next(iter(STAGES))) as told:
+        for number, (name, stage) in enumerate(STAGES.items(), start=1):
+            told.stage(f"{name} ({number} of {len(STAGES)})")
+            stages[name] = _timed(name, stage, nproc)
     evidence = with_command(join([stage.evidence for stage in stages.values()], one_job=False), options)
     report = replace(
         judge(evidence, options),
@@ -80,15 +83,11 @@ class Stage:
 
 def _timed(name: str, stage: Callable[[int], Stage], nproc: int) -> Stage:
     """The stage, run; one that could not be judged leaves the report undecided instead of ending it."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{name} ...\x1b[K")
     start = time.monotonic()
     try:
         done = stage(nproc)
     except DdpdoctorError as error:
         done = Stage(evidence=Evidence(undecided=(f"{name}: {error.message}",)), outcome="could not be judged")
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
     return replace(done, seconds=time.monotonic() - start)
 
 

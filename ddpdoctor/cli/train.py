@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
-import typer
 from typing_extensions import assert_never
 
+from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training import Gate, ParityRun, ScalingRun, TrainingRun
 
+if TYPE_CHECKING:
+    from ddpdoctor.cli.progress import Progress
 
-def register(app: typer.Typer) -> None:
+
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command(
         "train",
@@ -33,8 +35,8 @@ def register(app: typer.Typer) -> None:
 def train(
     context: typer.Context,
     nproc: Annotated[
-        Optional[int],  # noqa: UP045 - typer on Python 3.10 reads Optional only
-        typer.Option("--nproc", "-n", help="Start this many ranks here; omit under a launcher."),
+        Optional[int],  # noqa: UP045 - a default of None on Python 3.10
+        typer.Option("--nproc", "-n", help="Start this many ranks here.  [default: one per GPU, or 2]"),
     ] = None,
     inject: Annotated[
         Optional[str],  # noqa: UP045
@@ -65,8 +67,11 @@ def train(
     asked = [name for name, value in (("--inject", inject), ("--parity", parity), ("--scaling", scaling)) if value]
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} cannot be combined", hint="give one of them")
+    if scaling is None:
+        nproc = ranks_here(nproc)
     if inject is not None:
         raise typer.Exit(run_sick(inject, culprit, nproc, context.args))
+    from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.launch.ranks import current_launch
     from ddpdoctor.workflows.reference_job import run_parity, run_training
@@ -74,7 +79,8 @@ def train(
 
     speaks, seconds = True, deadline or math.inf
     launch = current_launch()
-    with progress(shown=sys.stderr.isatty() and (launch is None or launch.rank == 0)) as on_event:
+    with progress("starting the ranks", shown=launch is None or launch.rank == 0) as told:
+        on_event = _Shown(told).event
         if scaling is not None:
             evidence = run_scaling(context.args, ranks=ranks_of(scaling), deadline_seconds=seconds, on_event=on_event)
         else:
@@ -168,24 +174,19 @@ def in_numbers(evidence: Evidence) -> dict[str, Any]:
     return {names[type(run)]: asdict(run) for run in evidence.job}
 
 
-@contextmanager
-def progress(*, shown: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A bar on stderr, if it is to be shown; yields what wants the job's events."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+class _Shown:
+    """Shows the job's events; each epoch is a stage."""
 
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), disable=not shown, transient=True,
-    )  # fmt: skip
-    with bar:
-        task = bar.add_task("starting the ranks", total=None)
+    def __init__(self, told: Progress) -> None:
+        self._told = told
+        self._epoch: object = None
 
-        def on_event(event: Mapping[str, Any]) -> None:
-            if event["event"] == "step":
-                words = (
-                    f"epoch {event['epoch']}, loss {event['loss']:.3f}, {event['samples_per_second']:,.0f} samples/s"
-                )
-                bar.update(task, description=words, completed=event["step"], total=event["steps"])
-
-        yield on_event
+    def event(self, event: Mapping[str, Any]) -> None:
+        """One event of the job."""
+        if event["event"] != "step":
+            return
+        if event["epoch"] != self._epoch:
+            self._epoch = event["epoch"]
+            self._told.stage(f"epoch {event['epoch']}")
+        words = f"epoch {event['epoch']}, loss {event['loss']:.3f}, {event['samples_per_second']:,.0f} samples/s"
+        self._told.update(words, done=event["step"], total=event["steps"])

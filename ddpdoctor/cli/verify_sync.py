@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
-import typer
-
 from ddpdoctor.checkpoints.detect import is_checkpoint
+from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.errors import UsageError
@@ -25,7 +25,7 @@ DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the impo
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command(
         "verify-sync",
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 @ends_alike
 def verify_sync(
     target: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        Optional[list[str]],  # noqa: UP045 - a default of None on Python 3.10
         typer.Argument(
             metavar="[SCRIPT [ARGS]... | CHECKPOINT...]",
             help="A training script and its options, which come last; or checkpoints of its ranks.",
@@ -46,7 +46,7 @@ def verify_sync(
     ] = None,
     nproc: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--nproc", "-n", help="Start this many ranks here; omit under a launcher."),
+        typer.Option("--nproc", "-n", help="Start this many ranks here.  [default: one per GPU, or 2]"),
     ] = None,
     every: Annotated[
         int,
@@ -85,13 +85,15 @@ def verify_sync(
         )
     if target:
         _refuse_script_before_checkpoints(target, nproc)
+        _refuse_what_is_no_script(target)
+        nproc = ranks_here(nproc)
         if replay and nproc is None:
             raise UsageError(
                 "--replay starts the script a second time, which only the launcher could do here",
                 hint="give --nproc N to have the ranks started here, or run the launcher again with --every 1",
             )
         raise typer.Exit(_track(target, options, nproc=nproc, every=every, stall_after=stall_after, replay=replay))
-    _compare(options, nproc, deadline)
+    _compare(options, ranks_here(nproc), deadline)
 
 
 def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: float) -> NoReturn:
@@ -137,6 +139,12 @@ def _refuse_script_before_checkpoints(target: list[str], nproc: int | None) -> N
         )
 
 
+def _refuse_what_is_no_script(target: list[str]) -> None:
+    """Said before ranks are announced that will not start."""
+    if not Path(target[0]).is_file():
+        raise UsageError(f"{target[0]} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
+
+
 def _track(
     target: list[str], options: ReportOptions, *, nproc: int | None, every: int, stall_after: float, replay: bool
 ) -> int:
@@ -178,11 +186,16 @@ def _track(
 
 
 def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None:
+    from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.evidence.replicas import Replicas
+    from ddpdoctor.launch.ranks import current_launch
     from ddpdoctor.workflows.reference_sync import compare_reference
 
-    evidence, speaks = compare_reference(nproc=nproc, deadline_seconds=deadline)
+    launch = current_launch()
+    stage = f"comparing the replicas of the reference job (at most {deadline:.0f} s)"
+    with progress(stage, shown=launch is None or launch.rank == 0):
+        evidence, speaks = compare_reference(nproc=nproc, deadline_seconds=deadline)
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)
     replicas = evidence.one(Replicas)

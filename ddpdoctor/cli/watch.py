@@ -14,8 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
-import typer
-
+from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.host import Environment
@@ -37,7 +36,7 @@ class DistributedDebug(Enum):
     DETAIL = "detail"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command(
         "watch",
@@ -50,7 +49,7 @@ def register(app: typer.Typer) -> None:
 def watch(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="Command that starts the job.")],
     stall_after: Annotated[
-        Optional[float],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        Optional[float],  # noqa: UP045 - a default of None on Python 3.10
         typer.Option(
             "--stall-after",
             metavar="SECONDS",

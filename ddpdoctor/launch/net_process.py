@@ -14,7 +14,7 @@ import msgspec
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
-from ddpdoctor.launch.ranks import our_file
+from ddpdoctor.launch.ranks import our_file, require_torch
 from ddpdoctor.launch.rendezvous import meeting_point
 
 GRACE_SECONDS = 40.0  # for torch's import, which takes half a minute from a cold network file system, and for leaving
@@ -60,7 +60,12 @@ def free_port() -> int:
 
 
 def run_node(place: NodePlace, *, deadline_seconds: float) -> Evidence:
-    """What this node found; on node 0 what all nodes found, each with its own facts."""
+    """What this node found; on node 0 what all nodes found, each with its own facts.
+
+    Raises:
+        UsageError: there is no torch.
+    """
+    require_torch()
     command = [
         sys.executable, str(our_file("probes", "net_node.py")),
         "--node", str(place.node), "--nodes", str(place.nodes),

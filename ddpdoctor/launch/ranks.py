@@ -7,6 +7,7 @@ it: ranks that a launcher started have the variable on rank 0 alone, and gather 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.rendezvous import rank_variables
 
 RESULTS = "DDPDOCTOR_RESULTS"
+RANKS_WITHOUT_GPUS = 2
 MAX_LOCAL_RANKS = 256  # more processes of 200 MB and a thread pool each are a mistake, not a test
 
 
@@ -44,6 +46,28 @@ def our_file(folder: str, name: str) -> Path:
         if place.exists():
             return place
     raise FileNotFoundError(f"{folder}/{name} is missing from this installation of ddpdoctor")
+
+
+def require_torch() -> None:
+    """Refuse to start what needs PyTorch where there is none.
+
+    Raises:
+        UsageError: torch is not installed in this Python.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError(
+            f"this needs PyTorch, which is not installed for {sys.executable}",
+            hint="run it with the Python of your training environment, or `pip install 'ddpdoctor[torch]'`",
+        )
+
+
+def default_nproc() -> int:
+    """How many ranks to start where nobody says: one per visible GPU of this host, or 2 where it has none."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = len([path for path in Path("/dev").glob("nvidia*") if path.name.removeprefix("nvidia").isdigit()])
+    if chosen is not None:
+        gpus = min(gpus, len([name for name in chosen.split(",") if name.strip() not in {"", "-1"}]))
+    return gpus or RANKS_WITHOUT_GPUS
 
 
 def current_launch() -> Launch | None:
@@ -93,10 +117,11 @@ def ranks_command(
     `logs` is a directory of the caller's, who removes it: torchrun makes one for every run, and would leave it in /tmp.
 
     Raises:
-        UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
+        UsageError: there is no torch; `nproc` is out of range, needed and absent, or given where a launcher already decided it.
         UndecidedError: the launcher does not say where its ranks could meet.
     """
     launch = current_launch()
+    require_torch()
     if launch is not None:
         if nproc is not None:
             raise UsageError(

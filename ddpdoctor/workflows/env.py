@@ -8,34 +8,57 @@ import socket
 import sys
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ddpdoctor.errors import UndecidedError
+from ddpdoctor.errors import UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.evidence.host import Clock
 from ddpdoctor.evidence.launch import Arrival, Launch, RankSet
 from ddpdoctor.host import collect_all
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.launch.guarded_process import ProgramEnd
-from ddpdoctor.launch.ranks import our_file
+from ddpdoctor.launch.ranks import our_file, require_torch
 from ddpdoctor.launch.rendezvous import Meeting, meeting_point
 from ddpdoctor.model import group_ranks
 
 # before the deadline counts, torch is imported and facts are read; after it, clocks are compared
 BESIDE_SECONDS = 240.0
+OUTSIDE_SECONDS = 5.0  # for a rank outside the world to tell rank 0; its own facts take as long
+WAIT_SECONDS = 1.0  # between two notes about ranks that have not come
 
 
-def collect(access: HostAccess, *, deadline_seconds: float) -> Evidence | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What a rank waits for, and for how long at most."""
+
+    launch: Launch
+    """The rank that waits."""
+    meeting: Meeting
+    """Where the ranks meet."""
+    absent: tuple[int, ...] | None
+    """The ranks that have not come, as rank 0 knows it; None where they are not known."""
+    seconds: float
+    """Time passed since this rank began to wait."""
+
+
+def collect(
+    access: HostAccess, *, deadline_seconds: float, on_wait: Callable[[Waiting], None] | None = None
+) -> Evidence | None:
     """The evidence of this host, or of all ranks where a launcher started us: then None on ranks that do not speak.
 
     A rank that does not come within the deadline is named among `undecided`. So is the reason why rank 0 met nobody; its
     evidence is then that of its own host, which may hold the cause. So does a rank that nobody else could tell of: one
-    outside the world, or one that a person at a terminal started.
+    outside the world, which its own RANK decides and which tells rank 0 if that answers at once, or one that a person at a
+    terminal started.
+
+    `on_wait` is called once a second while this rank waits for others.
 
     Raises:
         UndecidedError: any other rank could not meet the others; the message says where it tried.
@@ -43,13 +66,21 @@ def collect(access: HostAccess, *, deadline_seconds: float) -> Evidence | None:
     launch = access.launch
     if launch is None or launch.world_size == 1:
         return _alone(collect_all.collect(access), launch)
-    tells_alone = launch.by_hand or not 0 <= launch.rank < launch.world_size
+    outside = not 0 <= launch.rank < launch.world_size
+    if outside:
+        deadline_seconds = min(deadline_seconds, OUTSIDE_SECONDS)
+    tells_alone = launch.by_hand or outside
+    try:
+        require_torch()
+    except UsageError as without:
+        unmet = f"the ranks meet over PyTorch's store: {without.message}"
+        return replace(_alone(collect_all.collect(access), launch), undecided=(unmet,))
     try:
         meeting = meeting_point(access.environ, launch)
     except UndecidedError as nowhere:
         if not tells_alone:
             raise
-        return replace(_alone(collect_all.collect(access), launch), undecided=(nowhere.message,))
+        return replace(_alone(collect_all.collect(access), launch), undecided=() if outside else (nowhere.message,))
     with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as name, ThreadPoolExecutor(max_workers=1) as pool:
         folder = Path(name)
         guarded = threading.Event()
@@ -59,7 +90,7 @@ def collect(access: HostAccess, *, deadline_seconds: float) -> Evidence | None:
             guarded.wait()  # before the collectors start their programs: a SIGKILL now leaves no folder behind
             gathered = collect_all.collect(access)
             _publish(gathered, folder)
-            ended = meets.result()
+            ended = _waited(meets, launch, meeting, folder, on_wait)
         except BaseException:
             access.stop.set()
             raise
@@ -67,7 +98,7 @@ def collect(access: HostAccess, *, deadline_seconds: float) -> Evidence | None:
             reason = _not_met(ended, launch, meeting, deadline_seconds)
             if launch.rank != 0 and not tells_alone:
                 raise reason
-            return replace(_alone(gathered, launch), undecided=(reason.message,))
+            return replace(_alone(gathered, launch), undecided=() if outside else (reason.message,))
         lines = _lines(folder / "gathered.jsonl")
     return _evidence(lines, launch, deadline_seconds) if lines else None
 
@@ -84,6 +115,30 @@ def _alone(gathered: collect_all.HostFacts, launch: Launch | None) -> Evidence:
         notes=gathered.notes,
         launched=launch is not None,
     )
+
+
+def _waited(
+    meets: Future[ProgramEnd],
+    launch: Launch,
+    meeting: Meeting,
+    folder: Path,
+    on_wait: Callable[[Waiting], None] | None,
+) -> ProgramEnd:
+    """The end of the meeting; until then `on_wait` hears once a second who has not come."""
+    began = time.monotonic()
+    while not wait([meets], timeout=WAIT_SECONDS).done:
+        if on_wait is not None:
+            passed = time.monotonic() - began
+            on_wait(Waiting(launch=launch, meeting=meeting, absent=_absent(folder, launch), seconds=passed))
+    return meets.result()
+
+
+def _absent(folder: Path, launch: Launch) -> tuple[int, ...] | None:
+    try:
+        present = json.loads((folder / "present.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return tuple(sorted({*range(launch.world_size)} - {*present}))
 
 
 def _meet(
@@ -121,7 +176,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 
 def _not_met(ended: ProgramEnd, launch: Launch, meeting: Meeting, deadline_seconds: float) -> UndecidedError:
-    reasons = [line.strip() for line in ended.stderr.splitlines() if re.match(r"\s*(?!frame #|\[W)\S", line)]
+    reasons = [line.strip() for line in ended.stderr.splitlines() if re.match(r"\s*(?!frame #|\[W|<omitting)\S", line)]
     said = reasons[-1] if reasons else "no reason given"
     where = f"{meeting.host}:{meeting.port}"
     return UndecidedError(

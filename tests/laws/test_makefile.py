@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 def test_smoke_installs_what_ddpdoctor_needs_and_no_development_tools(tmp_path: Path) -> None:
     (installs,) = (line for line in commands("smoke", tmp_path) if " pip install " in line)
-    assert installs.endswith("--constraint constraints.txt --editable .")
+    assert installs.endswith("--constraint constraints.txt --editable '.[torch]'")
 
 
 def test_the_suite_adds_the_development_tools_once(tmp_path: Path) -> None:
