@@ -110,7 +110,6 @@ def test_damaged_values_are_found_on_their_rank(tmp_path: Path) -> None:
     [
         (["--nproc", "0"], "--nproc 0 is not a number of ranks between 1 and 256"),
         (["--nproc", "10000"], "--nproc 10000 is not a number of ranks between 1 and 256"),
-        ([], "no launcher started this process, and no --nproc"),
         (["--nproc", "2", "--collective", "gossip"], "'gossip' is not one of 'all_reduce'"),
         (["--nproc", "2", "--sizes", "1K.."], "--sizes 1K..: '' is not a size"),
         (["--nproc", "2", "--sizes", "64M..1K"], "--sizes 64M..1K runs from 64M down to 1K"),

@@ -129,8 +129,10 @@ def test_a_replay_finds_the_step_that_a_window_hides_the_line_that_wrote_and_the
         assert (differs["index"], differs["extent"]) == ([3, 5], "1 of 1,280 elements")
 
 
-def test_a_replay_under_a_launcher_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_replay_under_a_launcher_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").touch()
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "0")):
+        monkeypatch.setenv(name, value)
     exit_code, _, stderr = verify("--replay", str(tmp_path / "train.py"))
     assert exit_code == 2
     assert "give --nproc N" in stderr
