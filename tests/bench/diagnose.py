@@ -2,9 +2,9 @@
 
     python -m tests.bench.diagnose [RANKS ...]
 
-Writes synthetic NCCL dumps (2,000 entries a rank, 12 frames each, one rank in another collective at the end), and prints for each
-number of ranks the seconds of both, their ratio, and the peak memory of all processes of `diagnose`, in a run of its own.
-The default is 128 and 512; 2048 needs 1 GB of disk, 4096 two.
+Writes synthetic NCCL dumps (2,000 entries a rank, 12 frames each, in twelve process groups; one rank leaves out the last call), and
+prints for each number of ranks the seconds of both, their ratio, and the peak memory of all processes of `diagnose`, in a run of its
+own. The default is 128 and 512; 2048 needs 1 GB of disk, 4096 two.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 import psutil
 
 ENTRIES, FRAMES, STACKS = 2_000, 12, 30
+GROUPS = 12  # the default group, and eleven of 2, 4, 8, 16, ... members
+LAST_GROUP = (ENTRIES - 1) % GROUPS
 START_NS, STEP_NS = 1_795_233_867_118_125_849, 10**7
 UNPICKLE = (
     "import pickle, sys, pathlib\nfor file in sorted(pathlib.Path(sys.argv[1]).iterdir()): pickle.load(file.open('rb'))"
@@ -39,21 +41,41 @@ def write_dumps(folder: Path, ranks: int) -> None:
         for number in range(STACKS)
     ]
     entries = [_entry(number, stacks[number % STACKS]) for number in range(ENTRIES)]
-    document = {
-        "version": "2.10",
-        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str([*range(ranks)])}},
-        "pg_status": {"0": {"last_enqueued_collective": ENTRIES, "last_completed_collective": ENTRIES - 1}},
-        "entries": entries,
-    }
+    document = {"version": "2.10", "entries": entries}
     for rank in range(ranks):
+        groups = _groups(rank, ranks)
+        document["pg_config"] = {
+            name: {"name": name, "desc": description, "ranks": str([*members])} for name, description, members in groups
+        }
+        document["pg_status"] = {
+            str(number): {
+                "last_enqueued_collective": len(range(number, ENTRIES, GROUPS)),
+                "last_completed_collective": len(range(number, ENTRIES, GROUPS)) - (number == LAST_GROUP),
+            }
+            for number in range(GROUPS)
+        }
         for number, entry in enumerate(entries):
+            name, description, _ = groups[number % GROUPS]
+            entry["process_group"] = (name, description)
             created = START_NS + number * STEP_NS + rank
             entry["time_created_ns"] = created
             if entry["retired"]:
                 entry["time_discovered_started_ns"] = created + 2_000_000
                 entry["time_discovered_completed_ns"] = created + 3_000_000
-        entries[-1]["profiling_name"] = "nccl:broadcast" if rank == ranks // 2 else "nccl:all_reduce"
-        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(document, protocol=2))
+        written = {**document, "entries": entries[:-1]} if rank == ranks // 2 else document
+        (folder / f"nccl_trace_rank_{rank}").write_bytes(pickle.dumps(written, protocol=2))
+
+
+def _groups(rank: int, ranks: int) -> list[tuple[str, str, range]]:
+    """The name, the description and the members of every group of a rank: neighbours, or ranks at equal distances."""
+    found = [("0", "default_pg", range(ranks))]
+    for number in range(1, GROUPS):
+        size = min(2 ** (1 + number % 6), ranks)
+        distance = ranks // size if number % 2 else 1
+        first = rank % distance if number % 2 else rank - rank % size
+        members = range(first, min(first + size * distance, ranks), distance)
+        found.append((str(number * ranks + first + 1), f"GROUP_{number}", members))
+    return found
 
 
 def _entry(number: int, frames: list[dict[str, object]]) -> dict[str, object]:
@@ -61,13 +83,13 @@ def _entry(number: int, frames: list[dict[str, object]]) -> dict[str, object]:
     return {
         "frames": [*frames],
         "record_id": number,
-        "pg_id": 0,
+        "pg_id": number % GROUPS,
         "process_group": ("0", "default_pg"),
         "thread_name": "python",
         "thread_id": "140545539951488",
-        "collective_seq_id": number + 1,
+        "collective_seq_id": number // GROUPS + 1,
         "p2p_seq_id": 0,
-        "op_id": number + 1,
+        "op_id": number // GROUPS + 1,
         "profiling_name": "nccl:all_reduce",
         "time_created_ns": 0,
         "input_sizes": [[1000 + 37 * (number % STACKS)]],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -91,6 +91,7 @@ class ProgramComparison:
 
     records: Mapping[int, FlightRecord]
     _programs: dict[int, _Program] = field(default_factory=dict)
+    _calls: dict[tuple[int, int, int, tuple[Kind, ...]], _Calls] = field(default_factory=dict)
     _pipelines: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -237,8 +238,17 @@ class ProgramComparison:
 
     def _program(self, rank: int) -> _Program:
         if rank not in self._programs:
-            self._programs[rank] = _read(rank, self.records[rank], self._pipelines)
+            record = self.records[rank]
+            self._programs[rank] = _read(rank, record, self._calls_in(record), self._pipelines)
         return self._programs[rank]
+
+    def _calls_in(self, record: FlightRecord) -> _Calls:
+        """Ranks that made the same calls share the columns of their records, and the answer."""
+        kinds = tuple(Kind(_label(record.groups[call.group]), call.point_to_point) for call in record.calls)
+        key = (id(record.call), id(record.seq), id(record.state), kinds)
+        if key not in self._calls:
+            self._calls[key] = _calls_of(record, kinds)
+        return self._calls[key]
 
 
 def _ahead(mine: _Program, other: _Program) -> dict[Kind, int]:
@@ -265,8 +275,16 @@ def _a_few_of_each(called: Mapping[int, V]) -> list[int]:
     return [rank for ranks in sides.values() for rank in ranks[:ASKED_OF_A_SIDE]]
 
 
-def _read(rank: int, record: FlightRecord, pipelines: Collection[str]) -> _Program:
-    kinds = [Kind(_label(record.groups[call.group]), call.point_to_point) for call in record.calls]
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """The numbers of each kind with their places in a record, and its last place that tells."""
+
+    places: Mapping[Kind, list[int]]
+    numbers: Mapping[Kind, list[int]]
+    end: int
+
+
+def _calls_of(record: FlightRecord, kinds: Sequence[Kind]) -> _Calls:
     places: dict[Kind, list[int]] = defaultdict(list)
     numbers: dict[Kind, list[int]] = defaultdict(list)
     end = -1
@@ -276,6 +294,10 @@ def _read(rank: int, record: FlightRecord, pipelines: Collection[str]) -> _Progr
         if not numbers[kind] or numbers[kind][-1] < number:
             places[kind].append(place)
             numbers[kind].append(number)
+    return _Calls(places=places, numbers=numbers, end=end)
+
+
+def _read(rank: int, record: FlightRecord, calls: _Calls, pipelines: Collection[str]) -> _Program:
     part = set()
     last = {}
     for group in record.groups:
@@ -285,7 +307,7 @@ def _read(rank: int, record: FlightRecord, pipelines: Collection[str]) -> _Progr
         part.add((name if group.description or group.number is not None else "", len(members), place_in_group))
         if group.last_enqueued is not None:
             last[Kind(name, point_to_point=name in pipelines)] = group.last_enqueued
-    return _Program(places=places, numbers=numbers, last=last, end=end, part=frozenset(part))
+    return _Program(places=calls.places, numbers=calls.numbers, last=last, end=calls.end, part=frozenset(part))
 
 
 def _placing_entries(record: FlightRecord) -> Iterable[int]:
