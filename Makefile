@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 # compiled once: every test starts programs of this tree
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: smoke test slow matrix bench lint clean
+.PHONY: smoke test slow matrix bench gpu lint clean
 
 # what ddpdoctor needs to run ranks: torch is an extra, as a training environment brings its own
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -39,6 +39,10 @@ matrix: $(VENV)/development
 
 bench: $(VENV)/development
 	$(BIN)/python -m tests.bench
+
+# what needs a GPU, with the Python whose torch sees one (GPU_PYTHON names another); without a GPU every part is skipped
+gpu:
+	$(or $(wildcard $(BIN)/python),$(PYTHON)) -m tests.gpu $(PARTS)
 
 lint: $(VENV)/development
 	$(BIN)/ruff check .

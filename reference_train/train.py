@@ -96,7 +96,10 @@ def join(backend: str | None = None, *, timeout: timedelta | None = None) -> tor
     device = torch.device("cpu")
     if backend == "nccl":
         # Each rank its own GPU, chosen before anything else touches CUDA: otherwise all of them land on GPU 0.
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        index = int(os.environ["LOCAL_RANK"])
+        if os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE") == "1":  # NCCL then lets ranks share a GPU
+            index %= torch.cuda.device_count()
+        device = torch.device("cuda", index)
         if device.index >= torch.cuda.device_count():
             sys.exit(
                 f"LOCAL_RANK {device.index} has no GPU: {torch.cuda.device_count()} are visible; or use --backend gloo"

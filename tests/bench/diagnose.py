@@ -2,9 +2,9 @@
 
     python -m tests.bench.diagnose [RANKS ...]
 
-Writes synthetic NCCL dumps (2,000 entries a rank, 12 frames each, in twelve process groups; one rank leaves out the last call), and
-prints for each number of ranks the seconds of both, their ratio, and the peak memory of all processes of `diagnose`, in a run of its
-own. The default is 128 and 512; 2048 needs 1 GB of disk, 4096 two.
+Writes synthetic NCCL dumps (2,000 entries a rank, 12 frames each, in twelve process groups; one rank leaves out its last
+call), and prints for each number of ranks the seconds of both, their ratio, and the peak memory of all processes of `diagnose`,
+in a run of its own. The default is 128 and 512; 2048 needs 1 GB of disk, 4096 two.
 """
 
 from __future__ import annotations
