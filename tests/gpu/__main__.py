@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.gpu import machine as machines
 from tests.gpu.machine import ROOT, Machine, NoGpu
 from tests.gpu.parts import Part, parts
-from tests.gpu.runner import run
+from tests.gpu.runner import keep, run
 
 EVIDENCE = ROOT / "gpu-evidence"
 
@@ -42,6 +42,8 @@ def main(
         if wrong is not None:
             found = NoGpu(wrong)
     ended = run(found, chosen, options.evidence, minutes=options.minutes, again=options.again)
+    if options.keep is not None:
+        print(f"kept for the tests: {', '.join(keep(options.evidence, options.keep)) or 'nothing'}")
     counts = {how: sum(one.how == how for one in ended.values()) for how in ("done", "failed", "skipped")}
     print(
         f"{counts['done']} done, {counts['failed']} failed, {counts['skipped']} skipped; evidence: {options.evidence}"
@@ -57,6 +59,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--evidence", type=Path, default=EVIDENCE, metavar="DIR", help="where the results and the state go"
     )
     parser.add_argument("--again", action="store_true", help="run parts that were done before, too")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="copy the facts and the dumps there, for tests/gpu/kept"
+    )
     parser.add_argument("--list", action="store_true", help="only list the parts")
     return parser.parse_args(arguments)
 

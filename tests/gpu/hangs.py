@@ -24,6 +24,7 @@ from tests.gpu.runner import sharing_of
 JOBS = {"DDP319": Path(__file__).parent / "jobs" / "ddp319_device_stopped.py"}
 ACCEPTED = {"DDP319": {"DDP319", "DDP314", "DDP423"}}  # what a card shows of it is what these runs are to find out
 NOBODY = {"DDP314"}
+HOST_STOPS, BY_DUMPS = {"DDP307", "DDP310"}, {"DDP307", "DDP408"}
 STALL_SECONDS, TIMEOUT_SECONDS = 15, 40
 WATCH_SECONDS, DUMP_SECONDS = 90, 75
 CULPRIT = 1
@@ -43,14 +44,18 @@ def main(arguments: Sequence[str]) -> int:
     return int(any(verdict != "right" for verdict in verdicts.values()))
 
 
-def wrong(code: str, report: Mapping[str, Any]) -> str:
-    """What is wrong with a report; empty where its headline has the code and names the culprit alone."""
+def wrong(code: str, report: Mapping[str, Any], *, by_dumps: bool = False) -> str:
+    """What is wrong with a report; empty where its headline has the code and names the culprit alone.
+
+    Dumps tell of a host that stands still only that it did not come, or left no dump.
+    """
     found = report.get("findings", [])
     if not found:
         return "it found nothing"
     first = found[0]
     expected = [] if code in NOBODY else [CULPRIT]
-    if first["code"] not in ACCEPTED.get(code, {code}):
+    accepted = ACCEPTED.get(code, {code}) | (BY_DUMPS if by_dumps and code in HOST_STOPS else set())
+    if first["code"] not in accepted:
         return f"the headline is {first['code']}: {first['message']}"
     if first["ranks"] != expected and code not in ACCEPTED:
         return f"it blames {first['ranks']}: {first['message']}"
@@ -111,7 +116,7 @@ def _alone(code: str, ranks: int, folder: Path) -> dict[str, str]:
     if any(dumps.iterdir()):
         _run([*judged, str(dumps)], folder / "diagnose.log", 60)
     told = {name: _read(folder / f"{name}.json") for name in ("hang", "diagnose")}
-    return {name: wrong(code, report) or "right" for name, report in told.items()}
+    return {name: wrong(code, report, by_dumps=name == "diagnose") or "right" for name, report in told.items()}
 
 
 def _read(report: Path) -> Mapping[str, Any]:

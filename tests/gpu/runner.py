@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -71,6 +72,21 @@ def read_state(evidence: Path) -> dict[str, Ended]:
         return {name: Ended(**ended) for name, ended in told.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
+
+
+def keep(evidence: Path, target: Path) -> list[str]:
+    """Copy what tests can use, the facts and the dumps of each fault with their verdicts; returns the names of the parts."""
+    kept = []
+    for name in sorted(path.parent.name for path in evidence.glob("*/facts.json")):
+        shutil.copytree(evidence / name, target / name, dirs_exist_ok=True)
+        kept.append(name)
+    for verdicts in sorted(evidence.glob("*/verdicts.json")):
+        dumps = verdicts.parent / "dumps"
+        if any(dumps.glob("*")):
+            shutil.copytree(dumps, target / verdicts.parent.name / "dumps", dirs_exist_ok=True)
+            shutil.copy(verdicts, target / verdicts.parent.name)
+            kept.append(verdicts.parent.name)
+    return kept
 
 
 def _write_state(evidence: Path, state: Mapping[str, Ended]) -> None:

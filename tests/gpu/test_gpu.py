@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from ddpdoctor.engine import diagnose
+from ddpdoctor.workflows.diagnose import gather
 from tests.gpu.__main__ import main
 from tests.gpu.hangs import wrong
 from tests.gpu.machine import Machine, NoGpu, find
 from tests.gpu.parts import Part, Step, parts
 from tests.gpu.runner import read_state, sharing_of
 
+KEPT = Path(__file__).parent / "kept"  # what `make gpu PARTS="--keep tests/gpu/kept"` left of a run on a card
 HERE = Machine(python=sys.executable, gpus=("NVIDIA H200",), torch="2.13.0", nccl="2.29.3")
 NOTE = "import pathlib, sys; pathlib.Path(sys.argv[1], 'ran').open('a').write('x'); print('measured 4 GB/s')"
 FAILS_ONCE = f"{NOTE}; sys.exit(0 if pathlib.Path(sys.argv[1], 'ran').read_text() == 'xx' else 3)"
@@ -92,6 +95,29 @@ def test_a_part_is_skipped_where_its_data_is_not_there(tmp_path: Path, monkeypat
     monkeypatch.delenv("CIFAR10_DIR", raising=False)
     assert run(tmp_path, [part("cifar10", needs="CIFAR10_DIR")]) == 0
     assert read_state(tmp_path)["cifar10"].why == "CIFAR10_DIR is not set"
+
+
+def test_what_tests_can_use_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, files in {
+        "facts": ("facts.json",),
+        "ddp307-2": ("verdicts.json", "dumps/rank_0"),
+        "ddp310-2": ("verdicts.json",),
+    }.items():
+        for file in files:
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / file).write_text("{}")
+    assert run(tmp_path, [], "--keep", str(tmp_path / "kept")) == 0
+    assert "kept for the tests: facts, ddp307-2\n" in capsys.readouterr().out
+    assert (tmp_path / "kept" / "ddp307-2" / "dumps" / "rank_0").exists()
+
+
+@pytest.mark.parametrize("dumps", sorted(KEPT.glob("*/dumps")), ids=lambda path: path.parent.name)
+def test_dumps_of_a_gpu_are_judged_right(dumps: Path) -> None:
+    report = diagnose(gather([dumps]))
+    document = {
+        "findings": [{"code": one.code, "ranks": [*one.ranks], "message": one.message} for one in report.findings]
+    }
+    assert not wrong(dumps.parent.name.partition("-")[0].upper(), document, by_dumps=True)
 
 
 def test_a_damaged_state_is_an_empty_one(tmp_path: Path) -> None:
