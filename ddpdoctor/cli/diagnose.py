@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli.options import ReportOptions, reports
+from ddpdoctor.errors import UsageError
+from ddpdoctor.evidence import Evidence
 
 SHOWN_PATHS = 3
 
@@ -22,6 +25,14 @@ def diagnose(
         list[Path],
         typer.Argument(metavar="PATH...", help="Recorder dumps, job logs, saved cases: files or directories."),
     ],
+    trace: Annotated[
+        Optional[Path],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="Write the collectives of all ranks as a trace for Perfetto (.json, .json.gz).",
+        ),
+    ] = None,
     *,
     options: ReportOptions,
 ) -> None:
@@ -37,4 +48,37 @@ def diagnose(
         "reading " + ", ".join(map(str, paths[:SHOWN_PATHS])) + (", ..." if len(paths) > SHOWN_PATHS else "")
     ):
         evidence = gather(paths)
-    conclude(evidence, options, reads_only=True)
+    if trace is not None:
+        check_trace(trace, evidence)
+    files = [partial(write_trace, evidence, trace)] if trace is not None else []
+    conclude(evidence, options, reads_only=True, afterwards=files)
+
+
+def check_trace(path: Path, evidence: Evidence) -> None:
+    """Refuse a trace that cannot be written.
+
+    Raises:
+        UsageError: `path` is a directory, or the evidence holds no call of any rank.
+    """
+    from ddpdoctor.evidence.recorder import FlightRecord
+
+    if path.is_dir():
+        raise UsageError(f"--trace {path} is a directory", hint=f"name a file: `--trace {path / 'trace.json'}`")
+    if not any(len(entry.value) for entry in evidence.per_rank(FlightRecord) or ()):
+        raise UsageError(
+            "--trace needs flight-recorder dumps, and none of the files holds one",
+            hint="give the dumps of the ranks, or a case that `ddpdoctor watch --case` saved",
+        )
+
+
+def write_trace(evidence: Evidence, path: Path) -> None:
+    """Write the collectives of all ranks to `path`, compressed where it ends in .gz."""
+    from ddpdoctor.case import write_atomically
+    from ddpdoctor.render import chrome_trace
+
+    data = b"".join(map(str.encode, chrome_trace.chunks(evidence)))
+    if path.suffix == ".gz":
+        import gzip
+
+        data = gzip.compress(data, compresslevel=1, mtime=0)
+    write_atomically(path, data)

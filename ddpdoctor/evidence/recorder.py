@@ -93,6 +93,9 @@ class FlightRecord:
     """How far entry `i` got."""
     created_ns: tuple[int, ...] = ()
     """When entry `i` was made, in nanoseconds since the epoch."""
+    completed_ns: tuple[int, ...] = ()
+    """When entry `i` was seen to be complete, in nanoseconds since the epoch, 0 where it was not; empty where the recorder
+    does not say of any (gloo)."""
 
     def __len__(self) -> int:
         return len(self.seq)

@@ -51,6 +51,7 @@ def record_from(records: Sequence[Collective], texts: Texts) -> FlightRecord | N
         stack=tuple(stack for _, _, stack in columns),
         state=tuple(State.DONE if record.returned_ns else State.SCHEDULED for record, _, _ in columns),
         created_ns=tuple(record.began_ns for record, _, _ in columns),
+        completed_ns=tuple(record.returned_ns for record, _, _ in columns),
     )
 
 

@@ -76,7 +76,16 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
         stack=_shared(tuple(map(stack_of.__getitem__, kinds))),
         state=_with_batches(_states(entries, calls, call), known, parsed, call, seq),
         created_ns=_integers(map(itemgetter("time_created_ns"), entries)),
+        completed_ns=_completed(entries),
     )
+
+
+def _completed(entries: list[dict[str, Any]]) -> tuple[int, ...]:
+    """When each entry was seen to be complete, 0 for those that were not; nothing where no entry tells."""
+    if not entries or "time_discovered_completed_ns" not in entries[0]:
+        return ()
+    column = tuple(entry.get("time_discovered_completed_ns") or 0 for entry in entries)
+    return _integers(column) if any(column) else ()
 
 
 def _kinds(entries: list[dict[str, Any]]) -> tuple[list[int], list[int]]:

@@ -3,8 +3,8 @@
     python -m tests.bench.diagnose [RANKS ...]
 
 Writes synthetic NCCL dumps (2,000 entries a rank, 12 frames each, in twelve process groups; one rank leaves out its last
-call), and prints for each number of ranks the seconds of both, their ratio, and the peak memory of all processes of `diagnose`,
-in a run of its own. The default is 128 and 512; 2048 needs 1 GB of disk, 4096 two.
+call), and prints for each number of ranks the seconds of both, their ratio, the seconds with `--trace`, and the peak memory of
+all processes of `diagnose`, in a run of its own. The default is 128 and 512; 2048 needs 1 GB of disk, 4096 two.
 """
 
 from __future__ import annotations
@@ -138,8 +138,11 @@ def main() -> None:
             alone = min(seconds(sys.executable, "-c", UNPICKLE, folder) for _ in range(2))
             diagnose = (str(scripts / "ddpdoctor"), "diagnose", folder)
             ours = min(seconds(*diagnose) for _ in range(2))
+            traced = min(seconds(*diagnose, "--trace", f"{folder}.json") for _ in range(2))
+            Path(f"{folder}.json").unlink()
             peak = peak_bytes(*diagnose) >> 20
-            line = f"{ranks:5} ranks: unpickling {alone:6.2f} s, diagnose {ours:6.2f} s ({ours / alone:.2f}x), peak {peak} MB"
+            line = f"{ranks:5} ranks: unpickling {alone:6.2f} s, diagnose {ours:6.2f} s ({ours / alone:.2f}x), "
+            line += f"with --trace {traced:.2f} s ({traced / ours:.2f}x, limit 1.5), peak {peak} MB"
             if ranks <= TORCHFRTRACE_UP_TO:
                 theirs = seconds(sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", folder)
                 line += f", torchfrtrace {theirs:.1f} s ({theirs / ours:.1f}x ours)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -38,6 +39,23 @@ def test_html_is_written_to_a_file_and_to_stdout(tmp_path: Path, capsys: pytest.
         assert written.endswith("</html>\n")
         assert "rank 0 called broadcast #9 where ranks 1-2 called all_reduce #9" in written
         assert "ddpdoctor diagnose" in written
+
+
+def test_a_trace_is_written_beside_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, packed = tmp_path / "trace.json", tmp_path / "trace.json.gz"
+    for path in (plain, packed):
+        assert run(["diagnose", str(DATA / "recorder" / "gloo"), "--trace", str(path)]) == 1
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    names = {event["name"] for event in json.loads(plain.read_bytes())["traceEvents"]}
+    assert {"all_reduce", "broadcast", "thread_name"} <= names
+
+
+def test_a_trace_needs_recorders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.log").write_text("Traceback (most recent call last):\nValueError: bad\n")
+    assert run(["diagnose", str(tmp_path), "--trace", str(tmp_path / "trace.json")]) == 2
+    assert "--trace needs flight-recorder dumps, and none of the files holds one" in capsys.readouterr().err
+    assert run(["diagnose", str(DATA / "recorder" / "gloo"), "--trace", str(tmp_path)]) == 2
+    assert f"--trace {tmp_path} is a directory" in capsys.readouterr().err
 
 
 def test_a_secret_on_the_command_line_is_not_in_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ ALIKE_ON_EVERY_RANK = {
 }
 WITH_A_LIST_OF_OUTPUTS = {"all_gather", "all_gather_v"}
 WITH_A_LIST_OF_INPUTS = {"reduce_scatter", "reduce_scatter_v"}
+NEEDS_ALL = {"barrier", "all_reduce", "allreduce_coalesced", "_all_gather_base", "_reduce_scatter_base", "all_to_all"}
 
 
 class MismatchKind(Enum):
@@ -53,6 +54,12 @@ def mismatch_kind(calls: Mapping[int, tuple[Call, ...]], positions: Mapping[int,
     if len({held for issued in known.values() if (held := dtypes(issued))}) > 1:
         return MismatchKind.DTYPE
     return None
+
+
+def needs_all(calls: Sequence[Call]) -> bool:
+    """Whether no rank can complete this call before all others have made it, because it needs the data of each."""
+    names = {SAME_NAMES.get(call.op, call.op) for call in calls}
+    return bool(names) and names <= NEEDS_ALL | WITH_A_LIST_OF_OUTPUTS | WITH_A_LIST_OF_INPUTS
 
 
 def shape(calls: Sequence[Call]) -> tuple[tuple[tuple[int, ...], ...], ...]:

@@ -73,6 +73,7 @@ class CallIndex:
 
     records: Mapping[int, FlightRecord]
     calls: tuple[tuple[Call, ...], ...]
+    sites: tuple[tuple[Frame, ...], ...]
     lines: OtherLines
 
     def issued(self, sequence: CallSequence, group: str, seq: int) -> IssuedCall | None:
@@ -177,6 +178,7 @@ def derive(
     call_index = CallIndex(
         records={entry.rank: entry.value for entry in records},
         calls=tuple(table.calls),
+        sites=tuple(table.sites),
         lines=other_lines(calls, stacks),
     )
     return Timeline(

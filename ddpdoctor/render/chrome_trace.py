@@ -1,0 +1,268 @@
+"""The collectives of all ranks as a trace in the Trace Event Format, which Perfetto and chrome://tracing open.
+
+A process of the trace is a rank, a thread is one of its process groups. The calls of a group run one after the other: a slice
+begins when the call was made and the one before it had ended. Its inner slice `waits for rank N` ends when the last member has
+made the call. Times are on the clock of the first rank.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from ddpdoctor.analysis.collectives.clock_offsets import ClockOffsets
+from ddpdoctor.analysis.collectives.matching import needs_all, operation
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
+from ddpdoctor.case import redact_text
+from ddpdoctor.engine import deriver
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.frames import Frame, is_users
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.recorder import Call, State
+from ddpdoctor.evidence.step_times import Pace
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Times = NDArray[np.int64]
+
+STEPS = 0  # the thread of a rank that shows its iterations; those of its groups follow
+SHORTEST_WAIT_NS = 10_000  # a shorter one is not worth a slice
+SHORTEST_SLICE_NS = 1_000
+LONGEST_WAIT_NS = 86_400 * 10**9  # from the last call to a dump; a later one is the time of a copy
+UNKNOWN_END_NS = 1_000_000  # how long the last open call is drawn where the dump has no time
+
+
+def chunks(evidence: Evidence) -> Iterator[str]:
+    """The document in pieces, for a file; nothing where the evidence holds no flight recorder."""
+    derive = deriver(evidence)
+    timeline, clocks = derive(Timeline), derive(ClockOffsets)
+    if timeline is None or clocks is None:
+        return
+    hosts = {facts.rank: facts.host for facts in evidence.ranks}
+    offsets = clocks.by_rank()
+    base = min(
+        record.created_ns[0] + offsets.get(rank, 0)
+        for rank, record in timeline.call_index.records.items()
+        if record.created_ns
+    )
+    yield '{"displayTimeUnit":"ms","otherData":'
+    yield json.dumps(_about(clocks))
+    yield ',"traceEvents":[\n'
+    yield ",\n".join(_names(timeline, hosts))
+    for number, group in enumerate(timeline.groups, start=1):
+        picture = _Group(timeline, group, offsets, base)
+        for row in range(len(picture.ranks)):
+            yield from _joined(picture.events(row, tid=number, collective=number << 40))
+    for rank in timeline.call_index.records:
+        yield from _joined(_sends(timeline, rank, len(timeline.groups) + 1, offsets.get(rank, 0) - base))
+    paces = {entry.rank: entry.value for entry in evidence.per_rank(Pace) or ()}
+    calls = {entry.rank: entry.value for entry in evidence.per_rank(CollectiveCalls) or ()}
+    for rank, pace in paces.items():
+        yield from _joined(_iterations(rank, pace, calls.get(rank), offsets.get(rank, 0) - base))
+    yield "\n]}\n"
+
+
+def _joined(events: Iterator[str]) -> Iterator[str]:
+    text = ",\n".join(events)
+    if text:
+        yield ",\n"
+        yield text
+
+
+def _about(clocks: ClockOffsets) -> Mapping[str, object]:
+    """What a reader of the file should know of its times."""
+    return {
+        "written by": "ddpdoctor",
+        "clock offsets, ns": {
+            ",".join(map(str, clock.ranks)): {"added": clock.offset, "at least": clock.low, "at most": clock.high}
+            for clock in clocks.each
+        },
+    }
+
+
+def _names(timeline: Timeline, hosts: Mapping[int, str]) -> Iterator[str]:
+    for rank, record in timeline.call_index.records.items():
+        host = f" ({hosts[rank]})" if hosts.get(rank) else ""
+        yield _meta("process_name", rank, 0, name=f"rank {rank}{host}")
+        yield _meta("process_sort_index", rank, 0, sort_index=rank)
+        yield _meta("thread_name", rank, STEPS, name="iterations")
+        if any(call.point_to_point for call in record.calls):
+            yield _meta("thread_name", rank, len(timeline.groups) + 1, name="sends and receives")
+    for number, group in enumerate(timeline.groups, start=1):
+        for rank in group.recorded:
+            yield _meta("thread_name", rank, number, name=f"{group.name or 'default group'} ({group.backend})")
+
+
+def _meta(kind: str, pid: int, tid: int, **args: object) -> str:
+    return redact_text(json.dumps({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}))
+
+
+class _Group:
+    """The calls of one process group as a table: a row per rank, a column per sequence number, times from `base` on."""
+
+    def __init__(self, timeline: Timeline, group: GroupTimeline, offsets: Mapping[int, int], base: int) -> None:
+        import numpy as np
+
+        sequences = group.group_sequences.sequences
+        self._timeline, self._group, self._sequences = timeline, group, sequences
+        self.ranks = [each.rank for each in sequences]
+        self._first = min(each.first for each in sequences)
+        shape = (len(sequences), max(each.last for each in sequences) + 1 - self._first)
+        absent = np.iinfo(np.int64).min
+        created, ended = np.full(shape, absent), np.full(shape, absent)
+        self._there = np.zeros(shape, dtype=bool)
+        self._done = np.ones(shape, dtype=bool)
+        meets = np.array([needs_all(calls) for calls in timeline.call_index.calls])
+        meet = np.zeros(shape, dtype=bool)
+        for row, each in enumerate(sequences):
+            record, offset = timeline.call_index.records[each.rank], offsets.get(each.rank, 0) - base
+            entries = np.asarray(each.entries)
+            known = np.flatnonzero(entries >= 0)
+            at, entries = known + (each.first - self._first), entries[known]
+            self._there[row, at] = True
+            meet[row, at] = meets[np.asarray(each.calls)[known]]
+            created[row, at] = np.asarray(record.created_ns, dtype=np.int64)[entries] + offset
+            self._done[row, at] = np.asarray(record.state)[entries] == State.DONE
+            if record.completed_ns:
+                completed = np.asarray(record.completed_ns, dtype=np.int64)[entries]
+                ended[row, at] = np.where(completed > 0, completed + offset, absent)
+        arrived = created.max(axis=0)  # when the last member made the call
+        self._last = created.argmax(axis=0)
+        horizon = _horizon(timeline, offsets, base, int(arrived.max()))
+        ended = np.where(ended > absent, ended, np.where(meet, np.maximum(arrived, created), created))
+        ended = np.where(self._done, ended, horizon)
+        self._start, self._end = _one_after_the_other(created, ended, self._there)
+        missing = (~self._there).sum(axis=0) + len(set(group.members) - set(self.ranks))
+        until = np.where(missing > 0, np.where(self._done, arrived, horizon), arrived)
+        self._waits = np.where(meet, np.minimum(until, self._end) - self._start, 0)
+        hidden = np.where(self._there, self._start, np.iinfo(np.int64).max)
+        order = hidden.argsort(axis=0, kind="stable")
+        members = self._there.sum(axis=0)
+        self._is_first = np.zeros(shape, dtype=bool)
+        self._is_first[order[0], np.arange(shape[1])] = True
+        self._is_last = np.zeros(shape, dtype=bool)
+        self._is_last[order[members - 1, np.arange(shape[1])], np.arange(shape[1])] = True
+        self._members = members
+        self._late = [*map(int, missing)]
+        self._tails: dict[tuple[int, int], str] = {}
+
+    def events(self, row: int, *, tid: int, collective: int) -> Iterator[str]:
+        """The slices of one rank; `collective` is the number from which the flows of this group count."""
+        each, pid = self._sequences[row], self.ranks[row]
+        start, end, waits = self._start[row].tolist(), self._end[row].tolist(), self._waits[row].tolist()
+        there, done, last = self._there[row].tolist(), self._done[row].tolist(), self._last.tolist()
+        begins, ends = self._is_first[row].tolist(), self._is_last[row].tolist()
+        members, ranks, late = self._members.tolist(), self.ranks, self._late
+        shift = self._first - each.first
+        head = f'{{"ph":"X","pid":{pid},"tid":{tid},"ts":'
+        for column, is_there in enumerate(there):
+            if not is_there:
+                continue
+            seq, at = self._first + column, start[column]
+            flow = ""
+            if members[column] > 1:
+                out = "" if ends[column] else ',"flow_out":true'
+                into = "" if begins[column] else ',"flow_in":true'
+                flow = f',"bind_id":"{collective + seq:#x}"{into}{out}'
+            open_ = "" if done[column] else ',"complete":false'
+            place = column + shift
+            tail = self._tail(each.calls[place], each.sites[place])
+            yield f'{head}{at / 1000},"dur":{(end[column] - at) / 1000}{flow},{tail},"seq":{seq}{open_}}}}}'
+            if waits[column] >= SHORTEST_WAIT_NS:
+                whom = f"rank {ranks[last[column]]}" if not late[column] else _never(late[column])
+                yield (
+                    f'{head}{at / 1000},"dur":{waits[column] / 1000},"name":"waits for {whom}","cat":"wait",'
+                    f'"args":{{"seq":{seq}}}}}'
+                )
+
+    def _tail(self, call: int, site: int) -> str:
+        """The name and the first arguments of the slices of one call at one line, which thousands of them share."""
+        if (call, site) not in self._tails:
+            calls = self._timeline.call_index.calls[call]
+            self._tails[call, site] = _named(operation(calls) if calls else "unknown", calls, self._site(site))
+        return self._tails[call, site]
+
+    def _site(self, site: int) -> Frame | None:
+        stack = self._timeline.call_index.sites[site]
+        return stack[-1] if stack else None
+
+
+def _never(ranks: int) -> str:
+    return "1 rank that never calls" if ranks == 1 else f"{ranks} ranks that never call"
+
+
+def _one_after_the_other(created: Times, ended: Times, there: NDArray[np.bool_]) -> tuple[Times, Times]:
+    """When each call of each rank began to run and ended, where a group's calls run in the order in which they were made."""
+    import numpy as np
+
+    start, end = created.copy(), ended.copy()
+    free = np.full(len(created), np.iinfo(np.int64).min)
+    for column in range(created.shape[1]):
+        start[:, column] = np.maximum(start[:, column], free)
+        end[:, column] = np.maximum(end[:, column], start[:, column] + SHORTEST_SLICE_NS)
+        free = np.where(there[:, column], end[:, column], free)
+    return start, end
+
+
+def _horizon(timeline: Timeline, offsets: Mapping[int, int], base: int, last_call: int) -> int:
+    """Until when calls that are not complete are drawn: the time of the latest dump, where that can be."""
+    taken = [
+        int(record.taken_at * 1e9) + offsets.get(rank, 0) - base
+        for rank, record in timeline.call_index.records.items()
+        if record.taken_at is not None
+    ]
+    return max(last_call + UNKNOWN_END_NS, *(at for at in taken if at < last_call + LONGEST_WAIT_NS), 0)
+
+
+def _named(name: str, calls: Sequence[Call], place: Frame | None) -> str:
+    """`"name":...,"cat":...,"args":{...` without the last brace, so that the caller adds what differs."""
+    arguments: dict[str, object] = {}
+    if sizes := [size for call in calls for size in call.input_sizes or call.output_sizes]:
+        arguments["shape"] = ", ".join("x".join(map(str, size)) or "scalar" for size in sizes[:8])
+        arguments["dtype"] = ", ".join(sorted({dtype for call in calls for dtype in call.input_dtypes}))
+    if place is not None:
+        arguments["line"] = f"{PurePath(place.file).name}:{place.line} in {place.function}"
+    texts = redact_text(json.dumps(arguments)[:-1])
+    return f'"name":{redact_text(json.dumps(name))},"cat":"collective","args":{texts}' + (
+        "" if arguments else '"of":"unknown"'
+    )
+
+
+def _sends(timeline: Timeline, rank: int, tid: int, shift: int) -> Iterator[str]:
+    """The sends and receives of one rank, one after the other."""
+    record = timeline.call_index.records[rank]
+    free = 0
+    for position, number in enumerate(record.call):
+        call = record.calls[number]
+        if not call.point_to_point:
+            continue
+        stack = record.stack_of(position)
+        tail = _named(_peer(call), (call,), next((frame for frame in stack if is_users(frame.file)), None))
+        start = max(free, record.created_ns[position] + shift)
+        completed = (
+            record.completed_ns[position] + shift if record.completed_ns and record.completed_ns[position] else 0
+        )
+        free = max(start + SHORTEST_SLICE_NS, completed)
+        head = f'{{"ph":"X","pid":{rank},"tid":{tid},"ts":{start / 1000},"dur":{(free - start) / 1000},{tail}'
+        open_ = "" if record.state[position] is State.DONE else ',"complete":false'
+        yield f'{head},"seq":{record.seq[position]}{open_}}}}}'
+
+
+def _peer(call: Call) -> str:
+    return f"{call.op} {call.source} to {call.target}" if call.source is not None else call.op
+
+
+def _iterations(rank: int, pace: Pace, calls: CollectiveCalls | None, shift: int) -> Iterator[str]:
+    """A marker where each forward begins, and a slice while the rank waits for a batch."""
+    head = f'"pid":{rank},"tid":{STEPS},"ts":'
+    last = calls.forwards[-1].number if calls is not None and calls.forwards else len(pace.forward_ns)
+    for number, began in enumerate(pace.forward_ns, start=last - len(pace.forward_ns) + 1):
+        yield f'{{"ph":"i","s":"t",{head}{(began + shift) / 1000},"name":"forward {number}","cat":"step"}}'
+    for asked, drawn in zip(pace.asked_ns, pace.drawn_ns, strict=True):
+        if drawn - asked >= SHORTEST_WAIT_NS:
+            times = f'{(asked + shift) / 1000},"dur":{(drawn - asked) / 1000}'
+            yield f'{{"ph":"X",{head}{times},"name":"waits for its batch","cat":"data"}}'
