@@ -2,7 +2,7 @@
 
 A process of the trace is a rank, a thread is one of its process groups. The calls of a group run one after the other: a slice
 begins when the call was made and the one before it had ended. Its inner slice `waits for rank N` ends when the last member has
-made the call. Times are on the clock of the first rank.
+made the call. Times are whole microseconds on the clock of the first rank.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from ddpdoctor.analysis.collectives.call_sequences import CallSequence
 from ddpdoctor.analysis.collectives.clock_offsets import ClockOffsets
 from ddpdoctor.analysis.collectives.matching import needs_all, operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
@@ -56,7 +57,7 @@ def chunks(evidence: Evidence) -> Iterator[str]:
     for number, group in enumerate(timeline.groups, start=1):
         picture = _Group(timeline, group, offsets, base)
         for row in range(len(picture.ranks)):
-            yield from _joined(picture.events(row, tid=number, collective=number << 40))
+            yield from _joined(picture.events(row, tid=number))
     for rank in timeline.call_index.records:
         yield from _joined(_sends(timeline, rank, len(timeline.groups) + 1, offsets.get(rank, 0) - base))
     paces = {entry.rank: entry.value for entry in evidence.per_rank(Pace) or ()}
@@ -149,35 +150,59 @@ class _Group:
         self._members = members
         self._late = [*map(int, missing)]
         self._tails: dict[tuple[int, int], str] = {}
+        self._inner_texts: dict[tuple[int, int, int], dict[int, str]] = {}
 
-    def events(self, row: int, *, tid: int, collective: int) -> Iterator[str]:
-        """The slices of one rank; `collective` is the number from which the flows of this group count."""
-        each, pid = self._sequences[row], self.ranks[row]
-        start, end, waits = self._start[row].tolist(), self._end[row].tolist(), self._waits[row].tolist()
-        there, done, last = self._there[row].tolist(), self._done[row].tolist(), self._last.tolist()
-        begins, ends = self._is_first[row].tolist(), self._is_last[row].tolist()
-        members, ranks, late = self._members.tolist(), self.ranks, self._late
-        shift = self._first - each.first
-        head = f'{{"ph":"X","pid":{pid},"tid":{tid},"ts":'
-        for column, is_there in enumerate(there):
-            if not is_there:
-                continue
-            seq, at = self._first + column, start[column]
-            flow = ""
-            if members[column] > 1:
-                out = "" if ends[column] else ',"flow_out":true'
-                into = "" if begins[column] else ',"flow_in":true'
-                flow = f',"bind_id":"{collective + seq:#x}"{into}{out}'
-            open_ = "" if done[column] else ',"complete":false'
-            place = column + shift
-            tail = self._tail(each.calls[place], each.sites[place])
-            yield f'{head}{at / 1000},"dur":{(end[column] - at) / 1000}{flow},{tail},"seq":{seq}{open_}}}}}'
-            if waits[column] >= SHORTEST_WAIT_NS:
-                whom = f"rank {ranks[last[column]]}" if not late[column] else _never(late[column])
-                yield (
-                    f'{head}{at / 1000},"dur":{waits[column] / 1000},"name":"waits for {whom}","cat":"wait",'
-                    f'"args":{{"seq":{seq}}}}}'
-                )
+    def events(self, row: int, *, tid: int) -> Iterator[str]:
+        """The slices of one rank."""
+        import numpy as np
+
+        each = self._sequences[row]
+        columns = np.flatnonzero(self._there[row])
+        start, end, wait = self._start[row, columns], self._end[row, columns], self._waits[row, columns]
+        first_us, length_us = start // 1000, end // 1000 - start // 1000
+        head = f'{{"ph":"X","pid":{each.rank},"tid":{tid},"ts":'
+        inner = self._inner(each, tid)
+        parts = [inner[column] for column in columns.tolist()]
+        special = self._is_first[row] | self._is_last[row] | ~self._done[row]
+        for place in np.flatnonzero(special[columns]).tolist():
+            parts[place] = self._text(each, row, int(columns[place]), tid)
+        yield from [
+            f'{head}{at},"dur":{length}{part}'
+            for at, length, part in zip(first_us.tolist(), length_us.tolist(), parts, strict=True)
+        ]
+        for place in np.flatnonzero(wait >= SHORTEST_WAIT_NS).tolist():
+            column = int(columns[place])
+            whom = _never(self._late[column]) if self._late[column] else f"rank {self.ranks[self._last[column]]}"
+            until = int(start[place] + wait[place]) // 1000
+            yield (
+                f'{head}{first_us[place]},"dur":{until - first_us[place]},"name":"waits for {whom}","cat":"wait",'
+                f'"args":{{"seq":{self._first + column}}}}}'
+            )
+
+    def _inner(self, each: CallSequence, tid: int) -> Mapping[int, str]:
+        """By column what follows the times of a call that is complete and neither the first nor the last of its flow.
+
+        Ranks that did the same share it.
+        """
+        key = id(each.calls), id(each.sites), each.first
+        if key not in self._inner_texts:
+            self._inner_texts[key] = {
+                column: self._text(each, None, column, tid)
+                for column in range(each.first - self._first, each.last + 1 - self._first)
+            }
+        return self._inner_texts[key]
+
+    def _text(self, each: CallSequence, row: int | None, column: int, tid: int) -> str:
+        """The flow, the name and the arguments of one call; without a row, of one in the middle of its flow."""
+        seq = self._first + column
+        flow = ""
+        if self._members[column] > 1:
+            into = "" if row is not None and self._is_first[row, column] else ',"flow_in":true'
+            out = "" if row is not None and self._is_last[row, column] else ',"flow_out":true'
+            flow = f',"bind_id":"{(tid << 40) + seq:#x}"{into}{out}'
+        open_ = "" if row is None or self._done[row, column] else ',"complete":false'
+        place = seq - each.first
+        return f'{flow},{self._tail(each.calls[place], each.sites[place])},"seq":{seq}{open_}}}}}'
 
     def _tail(self, call: int, site: int) -> str:
         """The name and the first arguments of the slices of one call at one line, which thousands of them share."""
@@ -235,6 +260,8 @@ def _named(name: str, calls: Sequence[Call], place: Frame | None) -> str:
 def _sends(timeline: Timeline, rank: int, tid: int, shift: int) -> Iterator[str]:
     """The sends and receives of one rank, one after the other."""
     record = timeline.call_index.records[rank]
+    if not any(call.point_to_point for call in record.calls):
+        return
     free = 0
     for position, number in enumerate(record.call):
         call = record.calls[number]
@@ -247,7 +274,7 @@ def _sends(timeline: Timeline, rank: int, tid: int, shift: int) -> Iterator[str]
             record.completed_ns[position] + shift if record.completed_ns and record.completed_ns[position] else 0
         )
         free = max(start + SHORTEST_SLICE_NS, completed)
-        head = f'{{"ph":"X","pid":{rank},"tid":{tid},"ts":{start / 1000},"dur":{(free - start) / 1000},{tail}'
+        head = f'{{"ph":"X","pid":{rank},"tid":{tid},"ts":{start // 1000},"dur":{free // 1000 - start // 1000},{tail}'
         open_ = "" if record.state[position] is State.DONE else ',"complete":false'
         yield f'{head},"seq":{record.seq[position]}{open_}}}}}'
 
@@ -261,8 +288,8 @@ def _iterations(rank: int, pace: Pace, calls: CollectiveCalls | None, shift: int
     head = f'"pid":{rank},"tid":{STEPS},"ts":'
     last = calls.forwards[-1].number if calls is not None and calls.forwards else len(pace.forward_ns)
     for number, began in enumerate(pace.forward_ns, start=last - len(pace.forward_ns) + 1):
-        yield f'{{"ph":"i","s":"t",{head}{(began + shift) / 1000},"name":"forward {number}","cat":"step"}}'
+        yield f'{{"ph":"i","s":"t",{head}{(began + shift) // 1000},"name":"forward {number}","cat":"step"}}'
     for asked, drawn in zip(pace.asked_ns, pace.drawn_ns, strict=True):
         if drawn - asked >= SHORTEST_WAIT_NS:
-            times = f'{(asked + shift) / 1000},"dur":{(drawn - asked) / 1000}'
+            times = f'{(asked + shift) // 1000},"dur":{(drawn - asked) // 1000}'
             yield f'{{"ph":"X",{head}{times},"name":"waits for its batch","cat":"data"}}'
