@@ -5,7 +5,7 @@ from __future__ import annotations
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench, RankTiming, SizeTiming
 from ddpdoctor.evidence.links import Link, Links, Node
-from ddpdoctor.evidence.ranks import JobSize, RankError, RankExit
+from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import CodePlace, Condition
 from ddpdoctor.evidence.training import Epoch, TrainingRun
@@ -39,7 +39,7 @@ def hang(ranks: int = 4, odd: int = 2, calls: int = 40) -> Evidence:
     """A job in which rank `odd` makes a broadcast that the others never make."""
     made = [STEP] * (calls - 1)
     each = [record([*made, waits(EXTRA if number == odd else STEP)], world=ranks) for number in range(ranks)]
-    ends = (RankExit(exit_code=1, error=RankError(type="ValueError", message="<script>alert(1)</script>")),)
+    ends = (RankExit(exit_code=-15, ended_by_launcher=True, tail=("<script>alert(1)</script>",)),)
     facts = {number: (*rank(), *(ends if number == odd else ())) for number in range(ranks)}
     return flights(*each, code=CODE, facts=facts, job=(RUN, JobSize(ranks=ranks)))
 
