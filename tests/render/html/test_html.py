@@ -25,7 +25,7 @@ def text(evidence: Evidence) -> str:
 
 def test_a_hang_names_the_rank_its_line_and_what_was_run() -> None:
     said = text(hang())
-    assert "rank 2 called broadcast #40 where ranks 0-1,3 called all_reduce #40" in said
+    assert "rank 2 called broadcast #40" in said
     assert "The ranks diverged at #40: ranks 0-1,3 called all_reduce; rank 2 called broadcast." in said
     assert "▶ rank 2" in said
     assert "▶ rank 1" not in said
