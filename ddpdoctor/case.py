@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from functools import lru_cache
 from operator import is_
 from pathlib import Path
 from typing import Any
@@ -24,34 +22,13 @@ import msgspec
 from ddpdoctor import __version__
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
+from ddpdoctor.secrets import REDACTED, names_a_secret, redact_text
 
 SCHEMA = "ddpdoctor.case/1"
+_HARMLESS = (int, float, type(None))
 CASE_FILE = "case.json"
 CASES_OF_NODES = "node-with-rank-*.json"  # beside it, where several nodes share a directory
 MAX_CASE_BYTES = 2 << 30  # a 4,096-rank case without raw dumps is about 400 MB; beyond this it is not one of ours
-
-_SENSITIVE = r"[A-Za-z0-9_\-]*(?:token|secret|passwd|password|api[_-]?key|access[_-]?key|credential)[A-Za-z0-9_\-]*"
-_SECRETS = (
-    re.compile(rf"(?i)(?P<keep>{_SENSITIVE}[\"']?\s*[=:]\s*[\"']?)(?P<secret>[^\s\"',;&]+)"),
-    re.compile(rf"(?i)(?P<keep>--{_SENSITIVE}\s+)(?P<secret>[^\s-][^\s]*)"),
-    re.compile(r"(?i)(?P<keep>\b(?:bearer|basic)\s+)(?P<secret>[A-Za-z0-9+/._~-]{8,}=*)"),
-    re.compile(r"(?P<keep>://[^/\s:@]+:)(?P<secret>[^@\s/]+)(?=@)"),
-    re.compile(
-        r"(?P<keep>\b)(?P<secret>(?:hf_|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abp]-|sk-|wandb_v1_)[A-Za-z0-9_-]{16,})"
-    ),
-    re.compile(r"(?P<keep>\b)(?P<secret>AKIA[0-9A-Z]{16})\b"),
-)
-REDACTED = "<redacted>"
-_SECRET_NAME = re.compile(f"(?i)^{_SENSITIVE}$")
-_HARMLESS = (int, float, type(None))
-
-
-@lru_cache(maxsize=1 << 16)  # the same few file names and dtypes stand in the records of thousands of ranks
-def redact_text(text: str) -> str:
-    """`text` with everything that looks like a password, token or key replaced by `<redacted>`."""
-    for pattern in _SECRETS:
-        text = pattern.sub(rf"\g<keep>{REDACTED}", text)
-    return text
 
 
 def redact(evidence: Evidence) -> Evidence:
@@ -158,7 +135,7 @@ def _from_builtins(document: Mapping[str, Any], *, source: str) -> Evidence:
             RankFacts(rank=rank.rank, host=rank.host, facts=_facts(rank.facts, unknown)) for rank in shell.ranks
         )
         job = _facts(shell.job, unknown)
-    except msgspec.ValidationError as error:
+    except ValueError as error:  # of msgspec, or of evidence that does not fit together
         raise UsageError(f"{source} is not a valid case: {error}") from None
     notes = list(shell.notes)
     if unknown:
@@ -212,7 +189,7 @@ def _clean(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401 - evidence 
 def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
     if isinstance(value, Mapping):
         return {
-            key: REDACTED if isinstance(item, str) and _names_a_secret(str(key)) else _clean(item, seen)
+            key: REDACTED if isinstance(item, str) and names_a_secret(str(key)) else _clean(item, seen)
             for key, item in value.items()
         }
     if isinstance(value, tuple | list):
@@ -223,13 +200,8 @@ def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
     if is_dataclass(value) and not isinstance(value, type):
         before = {field.name: getattr(value, field.name) for field in fields(value)}
         after = {
-            name: REDACTED if isinstance(item, str) and _names_a_secret(name) else _clean(item, seen)
+            name: REDACTED if isinstance(item, str) and names_a_secret(name) else _clean(item, seen)
             for name, item in before.items()
         }
         return value if all(map(is_, after.values(), before.values())) else replace(value, **after)
     return value
-
-
-@lru_cache(maxsize=1 << 12)
-def _names_a_secret(key: str) -> bool:
-    return _SECRET_NAME.match(key) is not None

@@ -22,7 +22,19 @@ from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.messages.known_errors import known_errors
-from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Rule, Severity, SkipCheck, Skipped, group_ranks
+from ddpdoctor.model import (
+    Crashed,
+    Finding,
+    Outcome,
+    Ran,
+    Report,
+    Rule,
+    Severity,
+    SkipCheck,
+    Skipped,
+    absent_ranks,
+    group_ranges,
+)
 
 T = TypeVar("T")
 
@@ -130,9 +142,9 @@ def _lost(evidence: Evidence, failures: Failures | None) -> Iterator[str]:
     if failures is None:
         return
     size = evidence.one(JobSize)
-    unknown = {*range(size.ranks)} - {facts.rank for facts in evidence.ranks} if size is not None else set()
+    unknown = absent_ranks(size.ranks, (facts.rank for facts in evidence.ranks)) if size is not None else []
     if size is not None and unknown and failures.lost:
-        others = group_ranks([*unknown])
+        others = group_ranges(unknown)
         yield (
             f"{who(failures.lost)} lost a peer, and there is no evidence of {others} of {size.ranks}: add the log or the "
             f"`watch` case of {others}; if there is none, check that their node is up"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class DdpdoctorError(Exception):
     """What went wrong, with the value, and what to do instead.
@@ -11,10 +13,14 @@ class DdpdoctorError(Exception):
 
     exit_code = 4
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, details: Iterable[str] = (), hint: str = "") -> None:
         super().__init__(message)
         self.message = message
+        """One sentence."""
+        self.details = tuple(details)
+        """Further lines, such as the files that it is about."""
         self.hint = hint
+        """What to do instead."""
 
 
 class UsageError(DdpdoctorError):

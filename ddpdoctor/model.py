@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -295,5 +295,20 @@ def group_ranks(ranks: Sequence[int]) -> str:
             spans[-1][1] = number
         else:
             spans.append([number, number])
-    text = ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)
-    return f"rank{'s' if len(numbers) > 1 else ''} {text}"
+    return group_ranges([range(low, high + 1) for low, high in spans])
+
+
+def group_ranges(ranges: Sequence[range]) -> str:
+    """Ranges of ranks as people write them: `ranks 0-2,5`."""
+    text = ",".join(f"{each[0]}" if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in ranges)
+    return f"rank{'s' if sum(map(len, ranges)) > 1 else ''} {text}"
+
+
+def absent_ranks(size: int, present: Iterable[int]) -> list[range]:
+    """The ranks below `size` that are not in `present`, as ranges: `size` may be any number, and costs nothing."""
+    found, after = [], 0
+    for rank in [*sorted({rank for rank in present if 0 <= rank < size}), size]:
+        if rank > after:
+            found.append(range(after, rank))
+        after = rank + 1
+    return found

@@ -43,7 +43,7 @@ def test_a_case_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
         ("https://user:hunter2@proxy:8080/x", "https://user:<redacted>@proxy:8080/x"),
         ("Authorization: Bearer abcdef0123456789", "Authorization: Bearer <redacted>"),
         ("AWS AKIAABCDEFGHIJKLMNOP", "AWS <redacted>"),
-        ('{"password": "a b"}', '{"password": "<redacted> b"}'),
+        ('{"password": "a b"}', '{"password": "<redacted>"}'),
     ],
 )
 def test_secrets_do_not_leave(text: str, kept: str) -> None:

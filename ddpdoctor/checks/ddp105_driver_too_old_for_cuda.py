@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.launch.version_numbers import version_numbers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.torch_build import TorchBuild
@@ -45,8 +46,8 @@ def check(torches: PerRank[TorchBuild], gpus: PerRank[Gpus]) -> Iterator[Finding
         cuda, driver = host.value.cuda, drivers.get(host.host)
         if cuda is None or driver is None:
             continue
-        needed = MINIMUM_DRIVER.get(int(cuda.partition(".")[0]))
-        if needed is not None and int(driver.partition(".")[0]) < needed:
+        needed = next((MINIMUM_DRIVER.get(major) for major in version_numbers(cuda)), None)
+        if needed is not None and () < version_numbers(driver) < (needed,):
             yield RULE.finding(
                 f"the driver on {host.host} is {driver}; CUDA {cuda} of torch {host.value.version} needs {needed} or newer",
                 hosts=(host.host,),

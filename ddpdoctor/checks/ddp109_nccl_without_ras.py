@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ddpdoctor.analysis.launch.version_numbers import version_numbers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.torch_build import TorchBuild
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
@@ -29,7 +30,7 @@ def check(torches: PerRank[TorchBuild]) -> Iterator[Finding]:
         raise SkipCheck("torch loads no NCCL on this host")
     for host in torches.hosts():
         loaded = host.value.nccl_loaded
-        if loaded is not None and tuple(map(int, loaded.split(".")[:2])) < RAS_SINCE:
+        if loaded is not None and () < version_numbers(loaded, 2) < RAS_SINCE:
             yield RULE.finding(
                 f"NCCL {loaded} on {host.host} is older than 2.24 and has no RAS service",
                 hosts=(host.host,),

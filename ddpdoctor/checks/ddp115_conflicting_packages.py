@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from ddpdoctor.analysis.launch.version_numbers import version_numbers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import PythonInstall
 from ddpdoctor.model import Finding, Rule, Severity
@@ -43,7 +44,7 @@ def _pairs(packages: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         if "nvidia-ml-py3" in packages:
             yield "nvidia-ml-py3", "nvidia-ml-py", "the module pynvml"
         old = packages.get("pynvml", "")
-        if old and int(old.partition(".")[0]) < FILES_SINCE:
+        if old and () < version_numbers(old) < (FILES_SINCE,):
             yield "pynvml", "nvidia-ml-py", "the module pynvml"
     wheels = [name for name in ("nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13") if name in packages]
     for older, newer in pairwise(wheels):

@@ -1,8 +1,9 @@
 """Hosts with several networks share none, so that a library may choose one that its peers cannot reach."""
 
 from collections.abc import Iterator
-from ipaddress import IPv4Network, IPv6Network, ip_interface
+from ipaddress import IPv4Network, IPv6Network
 
+from ddpdoctor.analysis.network.addresses import interface_of
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.network import Network
 from ddpdoctor.messages.skipped import ONE_HOST
@@ -35,7 +36,7 @@ def _subnets(network: Network) -> set[IPv4Network | IPv6Network]:
     found = set()
     for interface in network.interfaces:
         if interface.up and not interface.loopback and not interface.virtual:
-            for address in map(ip_interface, interface.addresses):
-                if not address.is_link_local and address.network.num_addresses > 1:
+            for address in map(interface_of, interface.addresses):
+                if address is not None and not address.is_link_local and address.network.num_addresses > 1:
                     found.add(address.network)
     return found

@@ -1,8 +1,8 @@
 """Several hosts have one address, and a library may give it to its peers as its own."""
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 
+from ddpdoctor.analysis.network.addresses import address_of
 from ddpdoctor.analysis.network.socket_interface import GLOO, NCCL, gloo_choice, nccl_choice, nccl_default
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
@@ -69,8 +69,8 @@ def _addresses(interface: Interface) -> tuple[str, ...]:
 
 
 def _counts(address: str) -> bool:
-    parsed = ip_address(address.partition("%")[0])
-    return not parsed.is_loopback and not parsed.is_link_local
+    parsed = address_of(address)
+    return parsed is not None and not parsed.is_loopback and not parsed.is_link_local
 
 
 def _interface_name(network: Network, address: str) -> str:

@@ -26,7 +26,7 @@ def check(memory: PerRank[Memory]) -> Iterator[Finding]:
         host, seen = each.host, each.value
         if seen.limit_bytes and seen.limit_used_bytes and seen.limit_used_bytes > NEARLY * seen.limit_bytes:
             yield _full(f"the container on {host}", host, seen.limit_used_bytes, seen.limit_bytes)
-        elif seen.used_bytes > NEARLY * seen.total_bytes:
+        elif seen.used_bytes > NEARLY * seen.total_bytes > 0:
             yield _full(host, host, seen.used_bytes, seen.total_bytes)
         elif seen.swap_used_bytes > SWAPS * seen.total_bytes:
             yield RULE.finding(

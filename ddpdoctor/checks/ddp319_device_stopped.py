@@ -49,5 +49,5 @@ def _describe(one: Behind) -> str:
     peers = [*one.peers_completed]
     return (
         f"rank {one.rank} enqueued {one.operation.name} and did not complete it, while {group_ranks(peers)} completed "
-        f"#{max(one.peers_completed.values())}"
+        f"#{max(one.peers_completed.values(), default=0)}"
     )

@@ -51,7 +51,7 @@ RULE = Rule(
             "show_gids",
         ),
         ErrorPattern(
-            regex=r"(?P<call>ibv_(?:reg_(?:dmabuf_)?mr\w*|create_\w+)) failed",
+            regex=r"(?P<call>ibv_(?:reg_(?:dmabuf_)?mr\w{0,60}|create_\w{1,60})) failed",
             sentence="InfiniBand could not register memory or make a queue{on}: {call} failed",
             remedy="raise the limit on locked memory: `ulimit -l unlimited`, in a container `--ulimit memlock=-1`",
         ),
@@ -61,7 +61,7 @@ RULE = Rule(
             remedy="choose GPUs that can (`nvidia-smi topo -p2p r`), or set NCCL_P2P_DISABLE=1, which goes around it, slowly",
         ),
         ErrorPattern(
-            regex=r"NVLink SHARP|\bNVLS\b.*(?:CUDA error|[Ff]ail)",
+            regex=r"NVLink SHARP|\bNVLS\b.{0,400}(?:CUDA error|[Ff]ail)",
             sentence="NCCL could not set up NVLink SHARP (NVLS) memory{on}",
             remedy="look at the fabric manager (`systemctl status nvidia-fabricmanager`) and at memory that other "
             "processes hold; "

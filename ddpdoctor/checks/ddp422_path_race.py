@@ -10,7 +10,7 @@ from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.messages.known_errors import known_errors
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
-_CACHES = r"(?!.*(?:torchinductor|\.triton|triton_cache|inductor_cache))"
+_CACHES = r"(?!.{0,400}(?:torchinductor|\.triton|triton_cache|inductor_cache))"
 RULE = Rule(
     code="DDP422",
     name="path-race",

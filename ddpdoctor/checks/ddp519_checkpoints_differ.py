@@ -59,7 +59,7 @@ def _structure(checkpoints: Checkpoints, differences: Sequence[StructureDifferen
 
 def _values(checkpoints: Checkpoints, role: Role, differences: Sequence[ValueDifference]) -> Finding:
     first = differences[0]
-    said = value_sentence(differences, f"of {checkpoints.compared[role]} {CALLED[role]}")
+    said = value_sentence(differences, f"of {checkpoints.compared.get(role, 0)} {CALLED[role]}")
     statistics = role == "buffer"
     return RULE.finding(
         said, ranks=vote_on(first.sides).minority, details=_files(checkpoints, first.sides),

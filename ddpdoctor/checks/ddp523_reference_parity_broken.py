@@ -33,7 +33,7 @@ def check(run: ParityRun) -> Iterator[Finding]:
 
 
 def _says(gate: Gate) -> str:
-    if gate.allowed == 0:
+    if gate.allowed == 0 and gate.measured is not None:
         return f"{gate.name}: {gate.measured:.0f} ranks differ"
     away = "not a finite number" if gate.measured is None else f"{gate.measured:.1e}"
     return f"{gate.name}: {away} (allowed: {gate.allowed:.0e})"

@@ -6,17 +6,16 @@ import errno
 import importlib
 import io
 import os
+import signal
 import sys
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, NoReturn, Optional, TextIO, cast
+from typing import Annotated, NoReturn, Optional
 
 from ddpdoctor import __version__
 from ddpdoctor.cli import command_line as typer
-from ddpdoctor.cli import invocation
+from ddpdoctor.cli import invocation, output
 from ddpdoctor.errors import DdpdoctorError, UsageError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+from ddpdoctor.quoting import quoted
 
 COMMANDS = (
     "init",
@@ -39,7 +38,7 @@ FAILED = 4
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"ddpdoctor {__version__}")
+        output.show(f"ddpdoctor {__version__}\n")
         raise typer.Exit
 
 
@@ -53,7 +52,7 @@ class Shell(Enum):
 
 def _show_completion(shell: str | None) -> None:
     if shell is not None:
-        typer.echo(typer.completion_script("ddpdoctor", shell))
+        output.show(f"{typer.completion_script('ddpdoctor', shell)}\n")
         raise typer.Exit
 
 
@@ -76,8 +75,18 @@ def _root(
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code; a user never sees a traceback for what they did."""
-    sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
-    sys.exit(run(sys.argv[1:]))
+    output.prepare()
+    at_rest = signal.getsignal(signal.SIGINT)
+    try:
+        if at_rest is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # between two statements of ours
+        output.say("interrupted")
+        code = typer.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, at_rest)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -86,30 +95,31 @@ def run(arguments: list[str]) -> int:
     try:
         result = _app(arguments[:1])(args=arguments, prog_name="ddpdoctor", standalone_mode=False)
     except typer.ClickException as error:
-        error.show()
+        text = io.StringIO()
+        error.show(file=text)
+        output.show(text.getvalue(), err=True)
         return 2
     except DdpdoctorError as error:
-        _complain(error)
+        output.complain(error.message, error.details, error.hint)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         result = typer.INTERRUPTED
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter's last flush does not complain again
-            _complain(DdpdoctorError(f"cannot write the output: {error.strerror}", hint="free disk space there"))
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+            output.discard_output()
+            hint = "write it to a file" if error.errno == errno.EIO else "free disk space there"
+            output.complain(f"cannot write the output: {error.strerror}", hint=hint)
             return FAILED
         if isinstance(error, PermissionError) and error.filename is not None:
-            _complain(
-                UsageError(f"{error.filename}: {error.strerror}", hint="run it as a user with permission to read it")
-            )
+            output.complain(f"{error.filename}: {error.strerror}", hint="run it as a user with permission to read it")
             return UsageError.exit_code
         if os.environ.get("DDPDOCTOR_DEBUG"):
             raise
-        typer.echo(f"ddpdoctor failed: {type(error).__name__}: {error}", err=True)
-        typer.echo("this is a bug in ddpdoctor, not in your job; DDPDOCTOR_DEBUG=1 shows the traceback", err=True)
+        output.show(f"ddpdoctor failed: {quoted(f'{type(error).__name__}: {error}')}\n", err=True)
+        output.show("this is a bug in ddpdoctor, not in your job; DDPDOCTOR_DEBUG=1 shows the traceback\n", err=True)
         return FAILED
     if result == typer.INTERRUPTED:
-        typer.echo("ddpdoctor: interrupted", err=True)
+        output.say("interrupted")
     return result if isinstance(result, int) else 0
 
 
@@ -120,29 +130,3 @@ def _app(first: list[str]) -> typer.App:
     for name in [name for name in COMMANDS if [name.replace("_", "-")] == first] or COMMANDS:
         importlib.import_module(f"{__name__}.{name}").register(app)
     return app
-
-
-class _Patient(io.FileIO):
-    """A stream whose reader may leave early (`| head`): that costs neither the exit code of a verdict nor the case."""
-
-    def write(self, data: Buffer, /) -> int:
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            return memoryview(data).nbytes
-
-
-def _patient(stream: TextIO | None) -> TextIO:
-    """`stream`, which stays quiet when nobody reads it any more; None where it was closed from the start."""
-    if stream is None:
-        return cast(TextIO, None)
-    buffer = io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False))
-    return io.TextIOWrapper(
-        buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=bool(stream.line_buffering)
-    )
-
-
-def _complain(error: DdpdoctorError) -> None:
-    typer.echo(f"ddpdoctor: {error.message}", err=True)
-    if error.hint:
-        typer.echo(f"  {error.hint}", err=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
@@ -117,7 +118,7 @@ def allreduce_bench(
     from ddpdoctor.cli.sizes import parse_sizes
     from ddpdoctor.evidence.bench import CollectiveBench
     from ddpdoctor.evidence.links import Links
-    from ddpdoctor.render import bench as screen
+    from ddpdoctor.render import bench as words
     from ddpdoctor.render import link_matrix
     from ddpdoctor.workflows.benchmark import BenchPlan, load_bench, run_bench, save_bench
 
@@ -144,25 +145,25 @@ def allreduce_bench(
             if event["event"] == "start":
                 told.stage(f"{collective.value}: measuring for at most {time_budget:.0f} s")
             elif event["event"] == "trying":
-                told.update(f"{collective.value} of {screen.short(event['size_bytes'])}")
+                told.update(f"{collective.value} of {words.short(event['size_bytes'])}")
 
         evidence, speaks = run_bench(plan, nproc=nproc, on_event=on_event)
     if not speaks:
         for reason in evidence.undecided:
-            typer.echo(f"ddpdoctor: {reason}", err=True)
+            output.say(reason)
         raise typer.Exit(3 if evidence.undecided else 0)
     bench = evidence.one(CollectiveBench)
     if bench is None:
         conclude(evidence, options)
     links = evidence.one(Links)
     if options.format is Format.TEXT:
-        typer.echo(screen.render(bench))
+        output.show(f"{words.render(bench)}\n")
         if links is not None:
-            typer.echo(f"{link_matrix.heat_map(links)}\n")
+            output.show(f"{link_matrix.heat_map(links)}\n\n")
     if earlier is not None:
         evidence = replace(evidence, job=(*evidence.job, earlier))
-    facts = (("benchmark", screen.title(bench)), ("values", screen.values_line(bench)), *screen.facts(bench))
-    measured = {"bench": screen.measured(bench)} | ({} if links is None else {"links": link_matrix.measured(links)})
+    facts = (("benchmark", words.title(bench)), ("values", words.values_line(bench)), *words.facts(bench))
+    measured = {"bench": words.measured(bench)} | ({} if links is None else {"links": link_matrix.measured(links)})
     files = [
         *([partial(save_bench, bench, save)] if save is not None else []),
         *([partial(draw, bench, earlier, plot)] if plot is not None else []),

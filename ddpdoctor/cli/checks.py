@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Annotated
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 
 
 class ListFormat(Enum):
@@ -29,7 +30,7 @@ def checks(
 
     rules = all_rules()
     if format_ is ListFormat.JSON:
-        typer.echo(
+        output.show(
             json.dumps(
                 [
                     {
@@ -44,8 +45,9 @@ def checks(
                 ],
                 indent=2,
             )
+            + "\n"
         )
         return
     widest = max((len(rule.name) for rule in rules), default=0)
     for rule in rules:
-        typer.echo(f"{rule.code}  {rule.severity.value:<4}  {rule.name:<{widest}}  {rule.summary}")
+        output.show(f"{rule.code}  {rule.severity.value:<4}  {rule.name:<{widest}}  {rule.summary}\n")

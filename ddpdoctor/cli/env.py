@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
 from ddpdoctor.model import group_ranks
@@ -56,10 +57,8 @@ def env(
     facts = facts_of(redact(evidence))
     if options.format is Format.TEXT:
         shown = facts if options.verbose else short_facts_of(facts)
-        widest = max(len(name) for name, _ in shown)
-        for name, value in shown:
-            typer.echo(f"{name:<{widest}}  {value}")
-        typer.echo()
+        output.table(shown)
+        output.show("\n")
     conclude(evidence, options, facts=facts, measured={"facts": dict(facts)})
 
 
@@ -92,4 +91,4 @@ class _Waits:
             return
         self._said = True
         if launch.rank == 0 or launch.by_hand:
-            typer.echo(f"ddpdoctor: {words} for at most {self._deadline:.0f} s", err=True)
+            output.say(f"{words} for at most {self._deadline:.0f} s")

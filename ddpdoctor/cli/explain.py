@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.errors import UndecidedError, UsageError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def explain(
         from ddpdoctor.engine import all_rules
         from ddpdoctor.render.explanation import index_page
 
-        typer.echo(index_page(all_rules()), nl=False)
+        output.show(index_page(all_rules()))
         return
     words = given or []
     if not words:
@@ -102,14 +103,9 @@ def _show_page(word: str, format_: ExplainFormat) -> None:
     if format_ is ExplainFormat.JSON:
         from ddpdoctor.render.explanation import page_as_json
 
-        typer.echo(page_as_json(rule, page), nl=False)
-    elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        Console().print(Markdown(page))
+        output.show(page_as_json(rule, page))
     else:
-        typer.echo(page, nl=False)
+        output.markdown(page)
 
 
 def _matches(words: Sequence[str]) -> tuple[Match, ...]:
@@ -147,7 +143,7 @@ def _show_matches(asked: str, matches: Sequence[Match], format_: ExplainFormat) 
     from ddpdoctor.render.explanation import as_json, as_text
 
     if format_ is ExplainFormat.JSON:
-        typer.echo(as_json(asked, matches), nl=False)
+        output.show(as_json(asked, matches))
         if not matches:
             raise typer.Exit(UndecidedError.exit_code)
     elif not matches:
@@ -157,4 +153,4 @@ def _show_matches(asked: str, matches: Sequence[Match], format_: ExplainFormat) 
             "in a few words; `ddpdoctor explain --index` lists what is known",
         )
     else:
-        typer.echo(as_text(matches), nl=False)
+        output.show(as_text(matches))

@@ -61,8 +61,10 @@ def _chosen(found: Found, pids: list[int]) -> RunningJob:
         )
     jobs = [*chosen.values()] if pids else [*found.jobs]
     if len(jobs) > 1:
-        listed = "".join(f"\n  `ddpdoctor hang {job.pids[0]}`: {job.summary}" for job in jobs)
-        raise UsageError(f"{len(jobs)} jobs run on this host; give the process id of one:{listed}")
+        raise UsageError(
+            f"{len(jobs)} jobs run on this host; give the process id of one:",
+            details=(f"`ddpdoctor hang {job.pids[0]}`: {job.summary}" for job in jobs),
+        )
     if not jobs:
         if found.forbidden:
             first, *others = found.forbidden

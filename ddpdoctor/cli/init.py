@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output as screen
 from ddpdoctor.errors import UsageError
 
 
@@ -88,7 +89,7 @@ def init(
     )
     script = SCRIPTS[launcher.value](job)
     if output is None:
-        typer.echo(script, nl=False)
+        screen.show(script)
         return
     write_atomically(output, script)
     if launcher is not Launcher.K8S:

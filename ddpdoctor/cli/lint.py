@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 
 
@@ -35,9 +36,9 @@ def lint(
         shown = with_excerpts(shown, linted.report)
     color, width = terminal()
     if plain or options.output is not None:
-        typer.echo(lines.render(linted.report, color=color, width=width), nl=False)
+        output.show(lines.render(linted.report, color=color, width=width), colored=True)
     else:
-        typer.echo(formatted(linted.report, options, evidence=shown), nl=False)
+        output.show(formatted(linted.report, options, evidence=shown))
     if options.output is not None:
         written = lines.render(linted.report) if plain else formatted(linted.report, options, evidence=shown)
         case.write_atomically(options.output, written)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 
 
 def ranks_here(nproc: int | None) -> int | None:
@@ -12,5 +12,5 @@ def ranks_here(nproc: int | None) -> int | None:
     if nproc is not None or current_launch() is not None:
         return nproc
     ranks = default_nproc()
-    typer.echo(f"ddpdoctor: no launcher and no --nproc: starting {ranks} ranks on this host", err=True)
+    output.say(f"no launcher and no --nproc: starting {ranks} ranks on this host")
     return ranks

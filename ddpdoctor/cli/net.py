@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
 
@@ -88,9 +89,9 @@ def net(
     if place.node > 0 and not evidence.undecided and all(probe.outcome == "joined" for probe in probes):
         raise typer.Exit(0)  # node 0 speaks for everybody
     if found and options.format is Format.TEXT:
-        typer.echo(table(found))
+        output.show(f"{table(found)}\n")
     if links is not None and len(links.nodes) > 1 and options.format is Format.TEXT:
-        typer.echo(heat_map(links))
+        output.show(f"{heat_map(links)}\n")
     files = (
         [partial(write_atomically, nodes_out, nodes_file(links))] if nodes_out is not None and links is not None else []
     )

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
+from ddpdoctor.quoting import quoted
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -30,14 +31,14 @@ class Progress:
         if self._bar is not None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(text, total=None)
+            self._task = self._bar.add_task(quoted(text), total=None)
         elif self._lines:
-            typer.echo(f"ddpdoctor: {text}", err=True)
+            output.say(text)
 
     def update(self, text: str, *, done: float | None = None, total: float | None = None) -> None:
         """Say how far this stage is: in words, and as a share where `total` is known."""
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=text, completed=done, total=total)
+            self._bar.update(self._task, description=quoted(text), completed=done, total=total)
 
 
 @contextlib.contextmanager

@@ -15,12 +15,14 @@ from typing_extensions import assert_never
 
 from ddpdoctor import __version__, case
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Measure, Report
+from ddpdoctor.secrets import redact_text
 
 
 def conclude(
@@ -90,12 +92,12 @@ def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: S
     The terminal comes first: a disk that is full must not cost the verdict.
     """
     if options.output is not None:
-        typer.echo(text(report, options), nl=False)
+        output.show(text(report, options), colored=True)
         case.write_atomically(options.output, formatted(report, options, evidence=evidence, facts=facts))
     elif options.format is Format.TEXT:
-        typer.echo(text(report, options), nl=False)
+        output.show(text(report, options), colored=True)
     else:
-        typer.echo(formatted(report, options, evidence=evidence, facts=facts), nl=False)
+        output.show(formatted(report, options, evidence=evidence, facts=facts))
     return report.exit_code(options.fail_on)
 
 
@@ -133,9 +135,7 @@ def formatted(
         case Format.HTML:
             from ddpdoctor.render import html
 
-            origin = html.Origin(
-                command=case.redact_text(options.invocation.command), version=__version__, at=time.time()
-            )
+            origin = html.Origin(command=redact_text(options.invocation.command), version=__version__, at=time.time())
             return html.render(report, case.redact(evidence), title=options.title, facts=facts, origin=origin)
         case _:
             assert_never(options.format)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence
@@ -63,8 +64,7 @@ def smoke(
     )
     facts = [(name, f"{stage.outcome} ({stage.seconds:.1f} s)") for name, stage in stages.items()]
     if options.format is Format.TEXT:
-        for name, fact in facts:
-            typer.echo(f"{name:<12} {fact}")
+        output.table(facts)
     _summarise(report, facts)
     code = show(report, options, evidence=evidence, facts=facts)
     keep(evidence, options)
@@ -154,4 +154,4 @@ def _summarise(report: Report, facts: Sequence[tuple[str, str]]) -> None:
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(markdown.render(report, title="ddpdoctor smoke", facts=facts))
     except OSError as error:
-        typer.echo(f"ddpdoctor: GITHUB_STEP_SUMMARY={path} cannot be written: {error.strerror}", err=True)
+        output.say(f"GITHUB_STEP_SUMMARY={path} cannot be written: {error.strerror}")

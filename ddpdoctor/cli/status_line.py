@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from ddpdoctor.cli import output
+from ddpdoctor.quoting import quoted
 
 if TYPE_CHECKING:
     from ddpdoctor.ranks.agent_files import RankProcess
@@ -114,7 +116,7 @@ class StatusLine:
             # one row is freed by a line feed; then the region leaves it out, and the cursor returns to where it was
             prepare = f"\n{SAVE}\x1b[1;{size.lines - 1}r{RESTORE}\x1b[1A"
             self._size = size
-        content = f" ddpdoctor  {text}"[: size.columns - 1].ljust(size.columns - 1)
+        content = f" ddpdoctor  {quoted(text)}"[: size.columns - 1].ljust(size.columns - 1)
         self._write(f"{prepare}{SAVE}\x1b[{size.lines};1H{CLEAR_LINE}\x1b[7m{content}\x1b[0m{RESTORE}")
 
     def close(self) -> None:
@@ -124,14 +126,12 @@ class StatusLine:
             self._size = None
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(text)
-            sys.stderr.flush()
+        output.raw(text)
 
 
 def _usable() -> bool:
     """Whether stderr is a terminal that knows scrolling regions, and this process is in its foreground."""
-    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+    if not output.is_terminal(err=True) or os.environ.get("TERM", "dumb") == "dumb":
         return False
     try:
         return os.tcgetpgrp(2) == os.getpgrp()

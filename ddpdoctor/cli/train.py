@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 from typing_extensions import assert_never
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
@@ -91,9 +92,7 @@ def train(
     table = evidence.one(ScalingRun)
     facts = [fact for run in ((table,) if table else evidence.job) for fact in in_words(run)]
     if options.format is Format.TEXT:
-        widest = max((len(name) for name, _ in facts), default=0)
-        for name, value in facts:
-            typer.echo(f"{name:<{widest}}  {value}")
+        output.table(facts)
     conclude(evidence, options, facts=facts, measured=in_numbers(evidence))
 
 

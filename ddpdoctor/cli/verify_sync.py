@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
 from ddpdoctor.checkpoints.detect import is_checkpoint
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.local_ranks import ranks_here
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
@@ -121,8 +122,7 @@ def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: f
     assert found is not None
     facts = (("compared", f"{found.tensors} tensors, {found.bytes:,} bytes, in {len(found.files)} checkpoints"),)
     if options.format is Format.TEXT:
-        for name, value in facts:
-            typer.echo(f"{name:<12} {value}")
+        output.table(facts)
     conclude(evidence, options, facts=facts)
 
 
@@ -201,8 +201,7 @@ def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None
     replicas = evidence.one(Replicas)
     facts = comparison_facts(replicas) if replicas is not None else ()
     if options.format is Format.TEXT:
-        for name, value in facts:
-            typer.echo(f"{name:<12} {value}")
+        output.table(facts)
     conclude(evidence, options, facts=facts)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.host import Environment
@@ -229,7 +230,7 @@ class _Speaker:
     def say(self, text: str) -> None:
         """One line about the job."""
         if self._nodes.reports:
-            typer.echo(f"ddpdoctor: {text}", err=True)
+            output.say(text)
 
     def judged(self, evidence: Evidence, *, about: Sequence[str] = ()) -> Report:
         """The verdict on `evidence`, written to `--output` and its evidence to `--case`.
@@ -257,7 +258,7 @@ class _Speaker:
         if not self._nodes.reports:
             if report.findings and not self._deferred:
                 self._deferred = True
-                typer.echo("ddpdoctor: a problem was found; the node of rank 0 reports it for all nodes", err=True)
+                output.say("a problem was found; the node of rank 0 reports it for all nodes")
             return
         said = _gist(report)
         if said != self._said:
@@ -287,7 +288,7 @@ class _Speaker:
         ended = "; ended by --kill-on-hang" if ended_by_us else ""
         above = heading("watch", f"{self._command}: {self._watched()}{ended}")
         rendered = text.render(report, screen=screen(sys.stderr), verbose=self._options.verbose, heading=above)
-        typer.echo(f"\n{rendered}", nl=False, err=True, color=True)  # the job may be in the middle of a line
+        output.show(f"\n{rendered}", err=True, colored=True)  # the job may be in the middle of a line
 
     def _watched(self) -> str:
         """`8 ranks, 812 steps, 24 calls of torch.distributed per rank, 42 s`."""

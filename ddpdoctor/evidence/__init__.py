@@ -1,7 +1,7 @@
 """What can be known about a host, a rank or a job: frozen dataclasses, and the container that holds them.
 
 A module of this package that adds a kind of evidence lists it in its `KINDS`, with the noun that messages use for it: "no
-{noun}: reason". Nothing here imports anything of ours.
+{noun}: reason". Nothing here imports anything of ours but what is in it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
+
+from ddpdoctor.evidence.bounds import need_rank
 
 T = TypeVar("T")
 
@@ -100,6 +102,9 @@ class RankFacts:
     """The name of its host."""
     facts: tuple[Any, ...]
     """At most one of each kind."""
+
+    def __post_init__(self) -> None:
+        need_rank(self.rank, "the rank")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddpdoctor.evidence.bounds import need, need_places
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRank:
@@ -97,6 +99,15 @@ class CollectiveBench:
     """Results that are wrong; empty where all values were exact."""
     left_out: tuple[str, ...] = ()
     """Which sizes were not measured and why, one sentence each."""
+
+    def __post_init__(self) -> None:
+        need(bool(self.ranks), "a benchmark has no rank")
+        need_places((each.rank for each in self.wrong), self.ranks, "wrong")
+        need(len({len(rank.work_seconds) for rank in self.ranks}) == 1, "the ranks did their own work unequally often")
+        for size in self.sizes:
+            need(len(size.ranks) == len(self.ranks), "a size was not timed on every rank")
+            need(bool(size.seconds) and size.iterations > 0, "a size was not timed")
+            need(size.mean_seconds > 0 and min(size.seconds) > 0, "a size took no time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

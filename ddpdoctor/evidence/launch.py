@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ddpdoctor.evidence.bounds import MOST_RANKS, need_ranks
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
@@ -65,11 +67,14 @@ class Launch:
     def from_environ(cls, environ: Mapping[str, str]) -> Launch | None:
         """The launch that `environ` describes, or None where no launcher started this process.
 
-        torch's own variables (RANK, WORLD_SIZE) win over Slurm's and MPI's: `init_process_group` reads them.
+        A rank or world size beyond `MOST_RANKS` describes none. torch's own variables (RANK, WORLD_SIZE) win over Slurm's and
+        MPI's: `init_process_group` reads them.
         """
         claims = tuple(claim for claim in (_claim(environ, *names) for names in _LAUNCHERS) if claim is not None)
         complete = next((claim for claim in claims if claim.rank is not None and claim.world_size is not None), None)
         if complete is None or complete.rank is None or complete.world_size is None:
+            return None
+        if max(abs(complete.rank), abs(complete.world_size)) > MOST_RANKS:
             return None
         tasks_by, tasks = _tasks(environ)
         return cls(
@@ -115,6 +120,9 @@ class RankSet:
     """How long it waited for them."""
     arrivals: tuple[Arrival, ...]
     """Who came, in order of arrival."""
+
+    def __post_init__(self) -> None:
+        need_ranks(self.world_size, "world_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +170,8 @@ KINDS = {
     EnvOverwrites: "lines that set environment variables",
 }
 
+MOST_DIGITS = 19
+
 # launcher, the variable that proves it, then rank, world size, local rank, local world size, node rank; "" where none tells
 _LAUNCHERS = (
     ("torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
@@ -206,7 +216,8 @@ def _tasks(environ: Mapping[str, str]) -> tuple[str | None, int | None]:
 
 
 def _number(text: str | None) -> int | None:
+    """The number in `text`, None where it is none or absurdly long."""
     try:
-        return int(text) if text is not None else None
+        return int(text) if text is not None and len(text) <= MOST_DIGITS else None
     except ValueError:
         return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ddpdoctor.evidence.bounds import need
+
 Limit: TypeAlias = "int | Literal['unlimited'] | None"
 """A soft limit; None where it could not be read."""
 
@@ -39,6 +41,9 @@ class Cpu:
     def threads(self) -> int:
         """The threads that torch starts for computation: what OMP_NUM_THREADS says, else one a processor."""
         return self.omp_threads or len(self.affinity)
+
+    def __post_init__(self) -> None:
+        need(self.quota_cores is None or 0 < self.quota_cores < float("inf"), f"the quota is {self.quota_cores} cores")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

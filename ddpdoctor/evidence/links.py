@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from ddpdoctor.evidence.bounds import need_ranks
+
 MasterOutcome: TypeAlias = Literal[
     "joined", "unresolved", "refused", "filtered", "unreachable", "foreign", "held", "silent"
 ]
@@ -88,6 +90,9 @@ class Links:
     """False where the deadline came before the last round."""
     seconds: float = 0.0
     """How long all rounds took."""
+
+    def __post_init__(self) -> None:
+        need_ranks(self.expected, "the number of expected nodes")
 
     @property
     def missing(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddpdoctor.evidence.bounds import need_ranks
 from ddpdoctor.evidence.frames import Frame
 
 
@@ -188,6 +189,9 @@ class JobSize:
 
     ranks: int
     """The number of ranks, those included that nobody could look at."""
+
+    def __post_init__(self) -> None:
+        need_ranks(self.ranks, "the number of ranks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

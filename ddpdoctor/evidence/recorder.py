@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from ddpdoctor.evidence.bounds import need, need_places
 from ddpdoctor.evidence.frames import Frame
 
 
@@ -96,6 +97,15 @@ class FlightRecord:
     completed_ns: tuple[int, ...] = ()
     """When entry `i` was seen to be complete, in nanoseconds since the epoch, 0 where it was not; empty where the recorder
     does not say of any (gloo)."""
+
+    def __post_init__(self) -> None:
+        columns = (self.call, self.seq, self.stack, self.state, self.created_ns)
+        need(len({len(column) for column in columns}) == 1, "the columns of a flight record are not equally long")
+        need_places(self.call, self.calls, "call")
+        need_places(self.stack, self.stacks, "stack")
+        need_places((call.group for call in self.calls), self.groups, "calls")
+        for stack in self.stacks:
+            need_places(stack, self.frames, "stacks")
 
     def __len__(self) -> int:
         return len(self.seq)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ddpdoctor.evidence.bounds import need
 from ddpdoctor.evidence.frames import Frame
 
 Role = Literal["parameter", "buffer", "optimizer state"]
@@ -50,6 +51,9 @@ class StructureDifference:
     sides: tuple[Side, ...]
     """The ranks by what they have, the largest group first."""
 
+    def __post_init__(self) -> None:
+        need(len(self.sides) > 1, f"{self.name} differs between less than two sides")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueDifference:
@@ -67,6 +71,9 @@ class ValueDifference:
     """How much of the tensor differs, as text."""
     kind: Kind = "value"
     """Whether arithmetic can tell the difference."""
+
+    def __post_init__(self) -> None:
+        need(len(self.sides) > 1, f"{self.name} differs between less than two sides")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ddpdoctor.evidence.bounds import need, need_ranks
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
@@ -61,6 +63,9 @@ class TrainingRun:
     gpu_memory_bytes: int | None = None
     """The most GPU memory that a rank had allocated."""
 
+    def __post_init__(self) -> None:
+        need_ranks(self.world_size, "world_size")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
@@ -97,6 +102,9 @@ class ParityRun:
     """The mistake whose gradient is the one that was found, or a description of that gradient; None where all gates
     pass."""
 
+    def __post_init__(self) -> None:
+        need_ranks(self.world_size, "world_size")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPoint:
@@ -128,6 +136,12 @@ class ScalingRun:
     """One rank first."""
     cores_of_others: float
     """How many of the cores other programs used meanwhile, on average."""
+
+    def __post_init__(self) -> None:
+        need(bool(self.points), "a scaling run has no point")
+        need(self.cores > 0, f"a scaling run used {self.cores} cores")
+        for point in self.points:
+            need_ranks(point.ranks, "ranks of a point")
 
 
 KINDS = {

@@ -14,7 +14,7 @@ from ddpdoctor.evidence.nccl import NcclLog, NcclOutcome, NcclTransport, NcclTry
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.net_process import free_port
-from ddpdoctor.launch.ranks import our_file
+from ddpdoctor.launch.ranks import local_launcher, our_file
 from ddpdoctor.logs.nccl_log import failed_diagnostics, read_log
 from ddpdoctor.ranks import nccl_ras
 
@@ -36,8 +36,7 @@ def gpus_for_nccl(devices: Path = Path("/dev")) -> tuple[int, str]:
     """How many GPUs this host's torch sees, and why NCCL cannot be tried where that is nothing to try."""
     if not any(devices.glob("nvidia[0-9]*")):
         return 0, "no GPU"
-    asks = "import torch, torch.distributed as d; print(torch.cuda.device_count() if d.is_nccl_available() else -1)"
-    said = run([sys.executable, "-c", asks], deadline_seconds=COUNT_SECONDS)
+    said = run([sys.executable, str(our_file("probes", "count_gpus.py"))], deadline_seconds=COUNT_SECONDS)
     if said.code != 0 or said.timed_out:
         return 0, f"torch could not count the GPUs within {COUNT_SECONDS:g} s"
     gpus = int(said.stdout)
@@ -48,10 +47,7 @@ def gpus_for_nccl(devices: Path = Path("/dev")) -> tuple[int, str]:
 
 def on_every_gpu(gpus: int, logs: str) -> list[str]:
     """The command that starts the program on each GPU of this host, whatever launcher started us."""
-    return [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(gpus), "--log-dir", logs,
-        str(our_file("probes", "nccl_sum.py")),
-    ]  # fmt: skip
+    return [*local_launcher(gpus, logs), str(our_file("probes", "nccl_sum.py"))]
 
 
 def try_transports(

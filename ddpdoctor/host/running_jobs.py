@@ -13,6 +13,7 @@ import psutil
 from ddpdoctor.agent import DIRECTORY
 from ddpdoctor.evidence.launch import Joining, Launch
 from ddpdoctor.host import processes
+from ddpdoctor.host.owned_files import user_of
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
@@ -157,11 +158,12 @@ def _launched(environs: Mapping[int, Mapping[str, str]], parents: Mapping[int, i
 
 
 def _launched_jobs(launched: Mapping[int, Launch], environs: Mapping[int, Mapping[str, str]]) -> Iterator[RunningJob]:
-    by_job: dict[tuple[object, ...], list[int]] = {}
+    by_job: dict[tuple[str | None, str | None, int | None, int, int | None], list[int]] = {}
     for pid, launch in launched.items():
-        by_job.setdefault((launch.run_id, launch.master_addr, launch.master_port, launch.world_size), []).append(pid)
-    for (run_id, addr, port, world_size), pids in by_job.items():
-        found, unread = _agents(environs[pid].get(DIRECTORY, "") for pid in pids)
+        key = (launch.run_id, launch.master_addr, launch.master_port, launch.world_size, user_of(pid))
+        by_job.setdefault(key, []).append(pid)
+    for (run_id, addr, port, world_size, user), pids in by_job.items():
+        found, unread = _agents((environs[pid].get(DIRECTORY, "") for pid in pids), user)
         agents = {agent.rank: agent for agent in found}
         targets = sorted(
             (
@@ -176,7 +178,7 @@ def _launched_jobs(launched: Mapping[int, Launch], environs: Mapping[int, Mappin
         )
         yield RunningJob(
             name=f"{run_id or 'job'} at {addr}:{port}",
-            world_size=int(str(world_size)),
+            world_size=world_size,
             targets=tuple(targets),
             command=processes.command(targets[0].pid),
             environ=environs[targets[0].pid],
@@ -194,7 +196,7 @@ def _spawned_jobs(
             siblings.setdefault(parents[pid], []).append(pid)
     for parent, pids in siblings.items():
         if len(pids) > 1:
-            found, unread = _agents([environs[pids[0]].get(DIRECTORY, "")])
+            found, unread = _agents([environs[pids[0]].get(DIRECTORY, "")], user_of(pids[0]))
             agents = {agent.pid: agent for agent in found}
             oldest_first = sorted(pids, key=lambda pid: (processes.started_at(pid) or 0, pid))
             yield RunningJob(
@@ -211,13 +213,13 @@ def _spawned_jobs(
             )
 
 
-def _agents(directories: Iterable[str]) -> tuple[list[RankProcess], str]:
-    """The ranks with an agent that writes to one of `directories`, and why the files of some cannot be read."""
+def _agents(directories: Iterable[str], user: int | None) -> tuple[list[RankProcess], str]:
+    """The ranks with an agent that writes to one of `directories` as `user`, and why the files of some cannot be read."""
     found: list[RankProcess] = []
     unread = ""
     for directory in sorted({*directories} - {""}):
         try:
-            found += find_ranks(Path(directory))
+            found += find_ranks(Path(directory), user)
         except OtherVersionError as other:  # noqa: PERF203 - one directory a job
             unread = f"{other.message}: {other.hint}"
     return found, unread

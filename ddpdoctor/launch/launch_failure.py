@@ -7,9 +7,11 @@ import signal
 
 from ddpdoctor.launch.guarded_process import ProgramEnd
 
-_ROOT_CAUSE = re.compile(r"Root Cause.*?rank\s*:\s*(\d+).*?exitcode\s*:\s*(-?\d+)", re.DOTALL)
+_ROOT_CAUSE = re.compile(
+    r"Root Cause.{0,400}?rank\s{0,20}:\s{0,20}(\d{1,9}).{0,400}?exitcode\s{0,20}:\s{0,20}(-?\d{1,9})", re.DOTALL
+)
 _ERROR = re.compile(r"^(?:\[rank\d+\]: )?[\w.]*(?:Error|Exception)\b: .*$", re.MULTILINE)
-_PORT_TAKEN = re.compile(r"failed to listen on any local network address\. port: (\d+).*EADDRINUSE")
+_PORT_TAKEN = re.compile(r"failed to listen on any local network address\. port: (\d{1,5})\b.{0,400}EADDRINUSE")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 

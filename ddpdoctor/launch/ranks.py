@@ -131,11 +131,14 @@ def ranks_command(
             )
         return [sys.executable, str(program), *arguments], rank_variables(os.environ, launch)
     nproc = checked_nproc(nproc)
-    launcher = [
-        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc), "--log-dir", logs,
-    ]  # fmt: skip
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // nproc)))
-    return [*launcher, str(program), *arguments], {"OMP_NUM_THREADS": threads}
+    return [*local_launcher(nproc, logs), str(program), *arguments], {"OMP_NUM_THREADS": threads}
+
+
+def local_launcher(nproc: int, logs: str) -> list[str]:
+    """The command that starts a program on `nproc` ranks of this host: torchrun, which writes into the directory `logs`."""
+    started_by = [sys.executable, str(our_file("probes", "start_ranks.py"))]
+    return [*started_by, "--standalone", "--nproc-per-node", str(nproc), "--log-dir", logs]
 
 
 def checked_nproc(nproc: int | None) -> int:

@@ -87,7 +87,7 @@ def rank_variables(environ: Mapping[str, str], launch: Launch) -> dict[str, str]
 
 def first_node(nodelist: str) -> str:
     """The first name in Slurm's notation: `gpu01` for `gpu[01-04,07]`, `a` for `a,b`."""
-    bracket = re.match(r"([^,\[]*)\[(\w+)[^\]]*\]([^,]*)", nodelist)
+    bracket = re.match(r"^([^,\[]*)\[(\w+)\b[^\]]*\]([^,]*)", nodelist)
     return "".join(bracket.groups()) if bracket else nodelist.partition(",")[0]
 
 

@@ -9,14 +9,14 @@ _SHOWS_A_FAILURE = re.compile(
     r"""
     \[[EF]\ ?\d{0,4}\ ?[\d:.]*\ ?\w+\.(?:cpp|hpp|cc|cu):\d+\]       # an error line of torch's C++ code
     | \bNCCL\ WARN\b | NET/IB\ :\ Got
-    | \[c10d\].*\b(?:has\ failed|has\ timed\ out|cannot\ be\ (?:initialized|retrieved)|recvValue\ failed|sendBytes\ failed)
+    | \[c10d\].{0,400}\b(?:has\ failed|has\ timed\ out|cannot\ be\ (?:initialized|retrieved)|recvValue\ failed|sendBytes\ failed)
     | \bFailed\ to\ check\ the\ "should\ dump"
-    | ^(?:\S+\ ){0,5}[|\-\[\s(]*(?:ERROR|CRITICAL|FATAL)\b(?!\s*[:=]?\s*0\b)
+    | ^(?:\S+\ ){0,5}[|\-\[\s(]*(?:ERROR|CRITICAL|FATAL)\b(?!\s{0,8}[:=]?\s{0,8}0\b)
     | ^(?:[\w./-]+:\ ){0,2}(?:fatal\ )?[Ee]rror:\s
     | \b[A-Z]\w*(?:Error|Exception)\b(?:\(\w+\))?(?::|$|\ \()
     | \bnccl(?:UnhandledCuda|System|Internal|Remote)Error | \bncclInvalid(?:Usage|Argument) | \bCuda\ failure\b
     | \b(?:CUDA|HIP|NCCL|cuDNN|CUBLAS)\ (?:unknown\ )?error\b | \bNCCL\ Error\b | \bout\ of\ memory\b | \bTriton\ Error\b
-    | \bterminate\ called\b | \bwhat\(\): | \benforce\ fail\b | Assertion\ `.*`\ failed
+    | \bterminate\ called\b | \bwhat\(\): | \benforce\ fail\b | Assertion\ `.{0,400}`\ failed
     | \bFatal\ Python\ error | [Ss]egmentation\ fault | \bcore\ dumped\b | \bBus\ error\b | \bbus\ error\b | \bstack\ smashing\b
     | \bkilled\ by\ signal\b | \b\d+\ Killed\b | ^Killed\b | \b[Kk]illed\ process\b | \boom[-_\ ]kill | \bOOMKilled\b
     | \bkilled\ due\ to\ memory | ^Terminated\b | \bDUE\ TO\ (?:TIME\ LIMIT|PREEMPTION) | \bCANCELLED\ AT\b
@@ -42,14 +42,14 @@ _SHOWS_A_FAILURE = re.compile(
 )
 _MEANS_NOTHING = re.compile(
     r"""
-    errno:\ 97\b(?!.*\[E)                                          # no IPv6 on this host: IPv4 is tried next
+    errno:\ 97\b(?!.{0,400}\[E)                                      # no IPv6 on this host: IPv4 is tried next
     | \(gai\ error:\ -9\b
     | hostname\ of\ the\ client\ socket\ cannot\ be\ retrieved      # slow, but it goes on
     | Failed\ to\ open\ libibverbs | NET/Plugin | NCCL\ WARN\ MSCCL | Missing\ "?iommu=pt | NUMA\ auto\ balancing
     | NCCL\ WARN\ NCCL\ build\ date | cudaDriverVersion
-    | \b\w*Warning: | ^\s*warnings\.warn | \bWARNING\b.*(?:ModuleNotFound|Import)Error
+    | \b\w*Warning: | ^\s*warnings\.warn | \bWARNING\b.{0,400}(?:ModuleNotFound|Import)Error
     | [Ff]ailed\ to\ load\ image\ Python\ extension
-    | \berror_file\s*:\ <N/A> | no\ error\ file\ defined | \berrors?\s*[=:]\s*(?:0|None|null)\b | --[\w-]*error[\w-]*
+    | \berror_file\s*:\ <N/A> | no\ error\ file\ defined | \berrors?\s*[=:]\s*(?:0|None|null)\b | (?<![\w-])--[\w-]{0,60}error
     | exits\ successfully | \b0\ errors?\b | exit(?:ed)?\ (?:code|with|status)\ 0\b
     | sigkill_handler\]\ Killing | closing\ signal\ SIG
     """,

@@ -6,9 +6,11 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.frames import is_launchers
 from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
@@ -33,6 +35,8 @@ MAX_FORMS = 1000
 MAX_FAILURE_LINES = 400
 MAX_PER_FORM = 3
 LINES_OF_A_START = 100  # between the first and the last announcement of a rank at one start
+MAX_RANKS_IN_RANGES = 1 << 16  # of all lines like `srun: error: node7: tasks 0-99999: Killed`
+MAX_RANKS_OF_A_NODE = 1024
 WORK_AFTER_A_SIGN = 2  # lines of one form, by which a job that had not begun yet shows that it goes on
 LAUNCHERS_OWN = {
     "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SignalException",
@@ -148,8 +152,11 @@ class _Log:
     lines: int = 0
     """How many lines were read."""
 
+    ranks_in_ranges: int = 0
+    """How many ranks were taken out of ranges."""
+
     def of(self, rank: int | None) -> _Rank:
-        return self.ranks.setdefault(rank, _Rank())
+        return self.ranks.setdefault(_possible(rank), _Rank())
 
 
 def read_logs(paths: Sequence[Path]) -> Evidence:
@@ -195,7 +202,7 @@ def _take(log: _Log, line: LogLine) -> None:
         log.spawned = int(found[1])
         log.of(line.rank).tracebacks.close()
         return
-    speaker = log.spawned if line.rank is None and log.spawned is not None else line.rank
+    speaker = _possible(log.spawned if line.rank is None and log.spawned is not None else line.rank)
     who = log.of(speaker)
     sign = line.suspect and shows_a_failure(text)
     before = len(who.tracebacks.errors)
@@ -213,7 +220,12 @@ def _take(log: _Log, line: LogLine) -> None:
     if not in_traceback and text.strip():
         who.tail.append(text[:MAX_LINE_CHARACTERS])
     if log.world_size is None and (told := _WORLD.search(text)):
-        log.world_size = int(told[1])
+        log.world_size = _possible(int(told[1]))
+
+
+def _possible(rank: int | None) -> int | None:
+    """The number, where a rank or a number of ranks can be so large."""
+    return rank if rank is not None and rank <= MOST_RANKS else None
 
 
 def _announce(log: _Log, rank: int, size: int) -> None:
@@ -287,6 +299,12 @@ def _take_event(log: _Log, event: launchers.Event, text: str) -> None:
             log.launcher = log.launcher or launcher
             if launcher != "Slurm" or log.launcher == "Slurm":  # a task may be a torchrun, and no rank
                 log.of(rank).code, log.of(rank).pid = code, pid
+        case launchers.RanksEnded(ranks=ranges, code=code, launcher=launcher):
+            log.launcher = log.launcher or launcher
+            if log.launcher == launcher:
+                for rank in islice(chain(*ranges), max(0, MAX_RANKS_IN_RANGES - log.ranks_in_ranges)):
+                    log.ranks_in_ranges += 1
+                    log.of(rank).code, log.of(rank).pid = code, None
 
 
 def _take_over_the_table(log: _Log) -> None:
@@ -323,6 +341,8 @@ def _absent_from_the_table(log: _Log) -> None:
     if not log.table.whole or len(hosts) != 1 or log.closing:
         return
     size = max([*_numbered(log), (log.world_size or 0) - 1]) + 1
+    if size > MAX_RANKS_OF_A_NODE:
+        return
     for number in range(size):
         if number not in listed:
             log.of(number).code, log.of(number).host = 0, next(iter(hosts))

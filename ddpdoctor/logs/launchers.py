@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
-
-MAX_TASKS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +17,15 @@ class RankEnded:
     code: int
     launcher: str
     pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanksEnded:
+    """A launcher names many ranks at once: ranges that nobody should spell out without a limit."""
+
+    ranks: tuple[range, ...]
+    code: int
+    launcher: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +72,9 @@ class SeveralNodes:
     """The job has several nodes, so that a local rank is no rank."""
 
 
-Event: TypeAlias = RankEnded | LocalRankEnded | SomebodyEnded | Closing | OutOfMemory | EndedFromOutside | SeveralNodes
+Event: TypeAlias = (
+    RankEnded | RanksEnded | LocalRankEnded | SomebodyEnded | Closing | OutOfMemory | EndedFromOutside | SeveralNodes
+)
 
 _CLOSING = re.compile(
     r"Sending process (\d+) closing signal SIG\w+|Unable to shutdown process (\d+) via|Killing subprocess (\d+)"
@@ -144,8 +153,7 @@ def _ends(text: str) -> Iterator[Event]:
         yield RankEnded(rank=int(found[1]), code=-int(found[3]), pid=int(found[2]), launcher="mpirun")
     elif found := _SRUN.match(text):
         code = int(found[2]) if found[2] else _WORDS_OF_SIGNALS.get(found[3].split(" (")[0], 1)
-        for task in _tasks(found[1]):
-            yield RankEnded(rank=task, code=code, launcher="Slurm")
+        yield RanksEnded(ranks=tuple(_tasks(found[1])), code=code, launcher="Slurm")
     elif found := _HOROVOD.match(text):
         code = int(found[2])
         yield RankEnded(rank=int(found[1]), code=128 - code if code > 128 else code, launcher="Horovod")
@@ -175,14 +183,14 @@ def _of_python(text: str) -> bool:
 
 
 def _signal(text: str) -> int | None:
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     number = signal.Signals.__members__.get(text)
     return int(number) if number is not None else None
 
 
-def _tasks(text: str) -> Iterable[int]:
+def _tasks(text: str) -> Iterator[range]:
     for part in text.split(","):
         low, _, high = part.partition("-")
-        if low.isdigit():
-            yield from range(int(low), min(int(high) if high.isdigit() else int(low), int(low) + MAX_TASKS) + 1)
+        if low.isdecimal():
+            yield range(int(low), int(high if high.isdecimal() else low) + 1)

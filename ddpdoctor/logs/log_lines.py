@@ -9,6 +9,9 @@ from pathlib import Path
 
 from ddpdoctor.logs.raw_lines import RawLine, is_newest_first, raw_lines, sample_of
 
+PLAIN_CHARACTERS = 4000  # Python refuses to read a number of more digits than 4300
+LARGEST = "9" * 18
+_LONG_NUMBER = re.compile(r"\d{19,}")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _TIME = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP])? ?"
@@ -89,6 +92,8 @@ def rank_of_log(path: Path) -> int | None:
 
 def _lines(raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[LogLine]:
     text = raw.data.decode("utf-8", "replace")
+    if len(text) > PLAIN_CHARACTERS:
+        text = _LONG_NUMBER.sub(LARGEST, text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.count("[rank") > 1:

@@ -10,13 +10,13 @@ from ddpdoctor.evidence.nccl import NcclLog
 MOST_WARNINGS = 6
 
 # [time] host:pid:thread [device] file:line NCCL LEVEL words; the time and the file are not always there
-_LINE = re.compile(r"\S+:\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL (INFO|WARN) (.*)")
+_LINE = re.compile(r"\S{1,200}:\d{1,10}:\d{1,10} \[\d{1,10}\] (?:\S{1,200}:\d{1,10} )?NCCL (INFO|WARN) (.*)")
 _VERSION = re.compile(r"NCCL version (\d\S*)")
 _RANK = re.compile(r"\bcomm 0x\w+ rank (\d+) n[rR]anks \d+")
 _NETWORK = re.compile(r"Using network (\S+)")
 _BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?(\S+?):")
 _NETWORK_PORTS = re.compile(r"NET/\w+ ?: Using (.*)")
-_PORT = re.compile(r"\[\d+\](\S+?):")
+_PORT = re.compile(r"\[\d{1,10}\](\S{1,200}?):")
 _CHANNEL = re.compile(r"Channel \d+(?:/\d+)? : \d+\[\w+\] -> \d+\[\w+\] (?:\[\w+\] )?via (\S+)")
 _DIAGNOSTIC = re.compile(r"NCCL DIAG \[INFO\]\s+(p2p: only \d+/\d+ .*)")
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from ddpdoctor.logs.tracebacks import Tracebacks
 
 _FIELD = re.compile(r"^\s*(time|host|rank|exitcode|error_file|traceback)\s*: (.*)$")
-_RANK = re.compile(r"(\d+) \(local_rank: (\d+)\)")
-_CODE = re.compile(r"(-?\d+)\s*\(pid: (\d+)\)")
+_RANK = re.compile(r"^(\d+) \(local_rank: (\d+)\)")
+_CODE = re.compile(r"^(-?\d+)\s*\(pid: (\d+)\)")
 _NUMBER = re.compile(r"^\[\d+\]:\s*$")
 
 

@@ -7,6 +7,8 @@ import socket
 import time
 from pathlib import Path
 
+from ddpdoctor.host.owned_files import check_listener
+
 MOST_BYTES = 256 << 20  # a recorder of 20,000 entries with deep stacks is about 20 MB
 
 
@@ -14,8 +16,8 @@ class NoAnswer(Exception):  # noqa: N818 - it is an answer: the rank does not
     """The rank did not answer in time, or not at all; the message says which."""
 
 
-def ask_agent(path: Path, *, deadline_seconds: float) -> bytes:
-    """The pickled flight recorder, stacks included, from the agent's thread.
+def ask_agent(path: Path, *, deadline_seconds: float, owner: int | None = None) -> bytes:
+    """The pickled flight recorder, stacks included, from the agent's thread; with `owner`, only of a process of that user.
 
     Raises:
         NoAnswer: nobody is there, or the thread cannot run: the process is stopped, or the GIL is never free.
@@ -25,6 +27,7 @@ def ask_agent(path: Path, *, deadline_seconds: float) -> bytes:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(deadline_seconds)
             connection.connect(str(path))
+            check_listener(connection, owner, path)
             connection.sendall(b"recorder\n")
             parts, size = [], 0
             while part := connection.recv(1 << 20):
@@ -42,13 +45,13 @@ def ask_agent(path: Path, *, deadline_seconds: float) -> bytes:
     return b"".join(parts)
 
 
-def ask_worker_server(path: Path, handler: str, *, deadline_seconds: float) -> bytes:
+def ask_worker_server(path: Path, handler: str, *, deadline_seconds: float, owner: int | None = None) -> bytes:
     """What the worker server's `handler` says, such as `fr_trace_json` or `dump_traceback`.
 
     Raises:
         NoAnswer: nobody listens, the process is stopped, or the handler is unknown to this version of PyTorch.
     """
-    connection = _UnixHTTP(path, deadline_seconds)
+    connection = _UnixHTTP(path, deadline_seconds, owner)
     try:
         connection.request("POST", f"/handler/{handler}", body="{}")
         response = connection.getresponse()
@@ -67,11 +70,13 @@ def ask_worker_server(path: Path, handler: str, *, deadline_seconds: float) -> b
 class _UnixHTTP(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
-    def __init__(self, path: Path, timeout: float) -> None:
+    def __init__(self, path: Path, timeout: float, owner: int | None) -> None:
         super().__init__("rank", timeout=timeout)
         self._path = path
+        self._owner = owner
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))
+        check_listener(self.sock, self._owner, self._path)

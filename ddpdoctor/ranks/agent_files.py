@@ -10,6 +10,7 @@ from ddpdoctor.agent.inside.schema.call_texts import Joining
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure, ThreadFailure
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, StepCount, ThreadError, ThreadErrors
+from ddpdoctor.host.owned_files import MOST_BYTES, read_owned
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.call_ring_reader import read_header, read_records
@@ -25,6 +26,8 @@ class RankProcess:
     directory: Path
     pid: int
     header: Header
+    owner: int | None = None
+    """The user whose files are believed; None where the directory is our own."""
 
     @property
     def rank(self) -> int:
@@ -41,16 +44,16 @@ class RankProcess:
 
     def call_log(self) -> CallLog:
         """What it called, as far as its ring still holds it."""
-        return CallLog(read_records(_bytes(self.file("ring"))), read_texts(_bytes(self.file("texts"))))
+        return CallLog(read_records(self._bytes("ring")), read_texts(self._bytes("texts")))
 
     def error(self) -> tuple[RankError, float] | None:
         """The error that it recorded first, and when; None where it recorded none."""
-        found = read_json(RankFailure, _bytes(self.file("error")))
+        found = read_json(RankFailure, self._bytes("error"))
         return (error_of(found.error), found.at) if found is not None else None
 
     def thread_errors(self) -> tuple[ThreadErrors, ...]:
         """The errors that ended threads of it; nothing where there were none."""
-        found = read_json_lines(ThreadFailure, _bytes(self.file("threads")))
+        found = read_json_lines(ThreadFailure, self._bytes("threads"))
         each = tuple(ThreadError(thread=one.thread, error=error_of(one.error)) for one in found)
         return (ThreadErrors(each=each),) if each else ()
 
@@ -65,44 +68,45 @@ class RankProcess:
         return (joining.rendezvous or None) if joining is not None else None
 
     def _joining(self) -> Joining | None:
-        return read_texts(_bytes(self.file("texts"))).joining
+        return read_texts(self._bytes("texts")).joining
 
     def recorder(self) -> bytes | None:
         """The flight recorder as the rank kept it at its end, or None where it could not."""
-        try:
-            return self.file("recorder").read_bytes()
-        except OSError:
-            return None
+        return self._bytes("recorder") or None
+
+    def _bytes(self, suffix: str) -> bytes:
+        return _bytes(self.file(suffix), owner=self.owner)
 
     def crash(self) -> tuple[Frame, ...]:
         """Where Python was when a fault in native code ended the rank, innermost first; empty without one."""
-        threads = from_faulthandler(_bytes(self.file("crash")).decode(errors="replace"))
+        threads = from_faulthandler(self._bytes("crash").decode(errors="replace"))
         return next((thread.frames for thread in threads if thread.main), ())
 
     def left_at(self) -> float | None:
         """When the interpreter of the rank came to its end in order (whatever its exit code), or None."""
-        left = read_json(Left, _bytes(self.file("left")))
+        left = read_json(Left, self._bytes("left"))
         return left.at if left is not None else None
 
     def left_by(self) -> tuple[Frame, ...]:
         """Where the main thread called `sys.exit` without a failure, innermost first; empty where it did not."""
-        left = read_json(Left, _bytes(self.file("left")))
+        left = read_json(Left, self._bytes("left"))
         return tuple(map(frame_of, left.called)) if left is not None else ()
 
 
-def find_ranks(directory: Path) -> tuple[RankProcess, ...]:
+def find_ranks(directory: Path, owner: int | None = None) -> tuple[RankProcess, ...]:
     """The ranks whose agents write to `directory`, in order; of a rank that was restarted the latest process.
 
-    A process with the launcher and local rank of an earlier one has replaced it, whatever the ranks of the two.
+    Where an `owner` is given, only files of that user count. A process with the launcher and local rank of an earlier one
+    has replaced it, whatever the ranks of the two.
 
     Raises:
         OtherVersionError: the agent of a rank is that of another version of ddpdoctor.
     """
     ages: dict[RankProcess, tuple[int, float]] = {}
     for ring in directory.glob("*.ring"):
-        header = read_header(_bytes(ring, HEADER_BYTES), f"the call ring of process {ring.stem}")
+        header = read_header(_bytes(ring, HEADER_BYTES, owner=owner), f"the call ring of process {ring.stem}")
         if header is not None and header.rank >= 0 and ring.stem.isdigit():
-            process = RankProcess(directory=directory, pid=int(ring.stem), header=header)
+            process = RankProcess(directory=directory, pid=int(ring.stem), header=header, owner=owner)
             ages[process] = (header.restart, ring.stat().st_ctime)
     oldest_first = sorted(ages, key=ages.__getitem__)
     youngest = {_slot(process): process for process in oldest_first}
@@ -124,9 +128,8 @@ def ended_processes(directory: Path) -> dict[int, ExitCode]:
     return found
 
 
-def _bytes(path: Path, most: int = -1) -> bytes:
+def _bytes(path: Path, most: int = MOST_BYTES, *, owner: int | None = None) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(most)
+        return read_owned(path, owner, most=most)
     except OSError:
         return b""

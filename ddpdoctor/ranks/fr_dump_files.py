@@ -25,7 +25,9 @@ import msgspec
 
 from ddpdoctor.engine import all_checks
 from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.host.owned_files import read_owned
 from ddpdoctor.ranks.fr_parser import record_of
 
 MAX_DUMP_BYTES = 1 << 30  # a full ring of 20,000 entries with stacks of their own is 100 MB
@@ -37,6 +39,7 @@ AT_ONCE = 16  # files for one process at a time: what ranks share is then sent b
 MAX_PROCESSES = 16
 PR_SET_PDEATHSIG = 1
 
+MOST_DIGITS = len(str(MOST_RANKS))
 _RANK = re.compile(r"rank[_\-.]?(\d+)(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)(?!.*\d)")
 
@@ -71,19 +74,21 @@ def looks_like_dump(head: bytes) -> bool:
     )
 
 
-def read_dump(path: Path) -> Dump:
-    """The dump in the file at `path`, its rank read from the name.
+def read_dump(path: Path, owner: int | None = None) -> Dump:
+    """The dump in the file at `path`, its rank read from the name; with `owner` it must be a file of that user.
 
     Raises:
         UndecidedError: the file cannot be read, is damaged, is hostile, or its name contains no rank; says which file.
     """
     try:
-        data = _bytes_of(path)
+        data = _bytes_of(path, owner)
         with _no_garbage_collection():
             record = record_of(decode(data), taken_at=path.stat().st_mtime)
         return Dump(path=path, rank=rank_of(path), record=record)
     except OSError as error:
         raise UndecidedError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise UndecidedError(f"{path}: {error}") from None
     except UndecidedError as error:
         raise UndecidedError(f"{path}: {error.message}", hint=error.hint) from None
 
@@ -118,11 +123,11 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _bytes_of(path: Path) -> bytes:
+def _bytes_of(path: Path, owner: int | None) -> bytes:
     size = path.stat().st_size
     if size > MAX_DUMP_BYTES:
         raise UndecidedError(f"it has {size} bytes; a dump has at most {MAX_DUMP_BYTES}")
-    return path.read_bytes()
+    return path.read_bytes() if owner is None else read_owned(path, owner)
 
 
 def decode(data: bytes) -> Any:  # noqa: ANN401 - containers and scalars of any shape
@@ -159,6 +164,8 @@ def rank_of(path: Path) -> int:
     """
     for name in (path.stem if path.suffix in {".json", ".pkl", ".pickle", ".bin"} else path.name, path.parent.name):
         found = _RANK.search(name) or _NUMBER.search(name)
+        if found and len(found[1]) > MOST_DIGITS:
+            raise UndecidedError(f"its name contains no rank: {found[1][:MOST_DIGITS]}... is too large")
         if found:
             return int(found[1])
     raise UndecidedError("its name contains no rank", hint="name it rank_N, as in nccl_trace_rank_3")

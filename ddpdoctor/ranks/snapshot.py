@@ -109,11 +109,15 @@ def _dump(agent: RankProcess | None, *, stopped: bool) -> _Dump | str:
     if stopped:
         return "the process is stopped and does not answer"
     try:
-        return _Dump(ask_agent(agent.file("ask"), deadline_seconds=ANSWER_SECONDS), time.time(), True)
+        return _Dump(
+            ask_agent(agent.file("ask"), deadline_seconds=ANSWER_SECONDS, owner=agent.owner), time.time(), True
+        )
     except NoAnswer as no_answer:
         reason = str(no_answer)
     try:
-        data = ask_worker_server(agent.file("sock"), "fr_trace_json", deadline_seconds=ANSWER_SECONDS)
+        data = ask_worker_server(
+            agent.file("sock"), "fr_trace_json", deadline_seconds=ANSWER_SECONDS, owner=agent.owner
+        )
         return _Dump(data, time.time(), False)
     except NoAnswer as no_answer:
         return f"the agent: {reason}; the worker server: {no_answer}"
@@ -137,7 +141,9 @@ def _stacks(target: Target, *, stopped: bool) -> tuple[str, tuple[Thread, ...]] 
     if target.agent is None or stopped:
         return reason
     try:
-        text = ask_worker_server(target.agent.file("sock"), "dump_traceback", deadline_seconds=ANSWER_SECONDS)
+        text = ask_worker_server(
+            target.agent.file("sock"), "dump_traceback", deadline_seconds=ANSWER_SECONDS, owner=target.agent.owner
+        )
     except NoAnswer as no_answer:
         return f"{reason}; worker server: {no_answer}"
     threads = from_faulthandler(text.decode(errors="replace"))

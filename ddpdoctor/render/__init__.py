@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ddpdoctor.model import Finding, Report, Severity, Where, group_ranks
+from typing_extensions import assert_never
+
+from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Severity, Skipped, Where, group_ranks
+from ddpdoctor.quoting import quoted, quoted_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +63,44 @@ def skips_by_reason(report: Report) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((reason, tuple(group)) for reason, group in sorted(codes.items(), key=lambda item: -len(item[1])))
 
 
-def printable(text: str) -> str:
-    """`text` without control characters other than tab and newline: a log's escape sequences never reach a terminal."""
-    return "".join(character for character in text if character in "\t\n" or character.isprintable())
+def quoted_report(report: Report) -> Report:
+    """`report` with every text quoted: only the message of a finding may have several lines, each marked as such.
+
+    Each renderer for people begins with it, so that none of what follows has to know where a text came from.
+    """
+    return replace(
+        report,
+        outcomes=tuple(map(_quoted_outcome, report.outcomes)),
+        findings=tuple(map(_quoted_finding, report.findings)),
+        notes=tuple(map(quoted, report.notes)),
+        undecided=tuple(map(quoted, report.undecided)),
+    )
+
+
+def _quoted_outcome(outcome: Outcome) -> Outcome:
+    match outcome:
+        case Ran(rule=rule, findings=findings):
+            return Ran(rule, tuple(map(_quoted_finding, findings)))
+        case Skipped(rule=rule, reason=reason, tried=tried):
+            return Skipped(rule, quoted(reason), tried)
+        case Crashed(rule=rule, error=error):
+            return Crashed(rule, quoted(error))
+        case _:
+            assert_never(outcome)
+
+
+def _quoted_finding(finding: Finding) -> Finding:
+    return replace(
+        finding,
+        message="\n".join(quoted_lines(finding.message)),
+        remedy=quoted(finding.remedy),
+        hosts=tuple(map(quoted, finding.hosts)),
+        details=tuple(map(quoted, finding.details)),
+        where=tuple(
+            replace(where, file=quoted(where.file), function=quoted(where.function), note=quoted(where.note))
+            for where in finding.where
+        ),
+    )
 
 
 def headline(finding: Finding) -> str:

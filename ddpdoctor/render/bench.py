@@ -14,6 +14,7 @@ from ddpdoctor.analysis.performance.bandwidth import (
 )
 from ddpdoctor.evidence.bench import CollectiveBench, SizeTiming
 from ddpdoctor.model import Measure, SkipCheck, group_ranks
+from ddpdoctor.quoting import quoted
 
 BAR_WIDTH = 50
 FEWEST_BARS = 3
@@ -39,7 +40,7 @@ UNITS = ("B", "", "", "", "us", "GB/s", "GB/s", "", "us", "us", "us", "us", "", 
 
 def render(bench: CollectiveBench) -> str:
     """The whole screen above the report."""
-    lines = [title(bench), ""]
+    lines = [quoted(title(bench)), ""]
     if bench.sizes:
         lines += [*table(bench), "", *fit_lines(bench)]
     lines += [values_line(bench), *bars(bench)]
@@ -159,8 +160,8 @@ def row(bench: CollectiveBench, size: SizeTiming) -> Sequence[str]:
     return (
         str(size.size_bytes),
         str(size.count),
-        bench.dtype,
-        bench.op or "-",
+        quoted(bench.dtype),
+        quoted(bench.op or "-"),
         _us(size.mean_seconds),
         _gb(algorithm_bandwidth(size)),
         _gb(bus_bandwidth(bench, size)),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from ddpdoctor.model import Rule
-from ddpdoctor.render import printable
+from ddpdoctor.quoting import quoted
 from ddpdoctor.symptoms.index import Match, MatchedBy, error_texts, sign_of
 from ddpdoctor.symptoms.table import GROUPS
 
@@ -23,7 +23,7 @@ a log or a symptom in this index and says what tells the findings apart. `ddpdoc
 
 def as_text(matches: Sequence[Match]) -> str:
     """The first findings, each with what it was recognised by, what shows that it is this one, and what to do."""
-    return "\n".join(map(printable, _lines(matches))) + "\n"
+    return "\n".join(map(quoted, _lines(matches))) + "\n"
 
 
 def _lines(matches: Sequence[Match]) -> Iterator[str]:

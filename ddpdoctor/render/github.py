@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ddpdoctor.model import Finding, Report, Severity
-from ddpdoctor.render import places, printable, summary
+from ddpdoctor.render import places, quoted_report, summary
 
 _COMMAND = {Severity.FAIL: "error", Severity.WARN: "warning", Severity.INFO: "notice"}
 
 
 def render(report: Report) -> str:
     """One annotation a finding, an error for what is undecided or crashed, then the summary as plain text."""
+    report = quoted_report(report)
     lines = [_annotation(finding) for finding in report.findings]
     lines += [f"::error title=ddpdoctor undecided::{_data(reason)}" for reason in report.undecided]
     lines += [
@@ -29,7 +30,7 @@ def _annotation(finding: Finding) -> str:
 
 
 def _data(text: str) -> str:
-    return printable(text).replace("%", "%25").replace("\n", "%0A")
+    return text.replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

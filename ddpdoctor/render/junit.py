@@ -7,17 +7,18 @@ from xml.etree import ElementTree as ET
 from typing_extensions import assert_never
 
 from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Severity, Skipped
-from ddpdoctor.render import places, printable
+from ddpdoctor.render import places, quoted_report
 
 
 def render(report: Report, *, suite: str = "ddpdoctor", fail_on: Severity = Severity.FAIL) -> str:
     """One `testsuite`; a finding at or above `fail_on` is a failure, one below it stands in `system-out`."""
+    report = quoted_report(report)
     root = ET.Element("testsuite", name=suite)
     for outcome in report.outcomes:
         _case(ET.SubElement(root, "testcase", classname=suite, name=_title(outcome)), outcome, fail_on)
     for reason in report.undecided:
         case = ET.SubElement(root, "testcase", classname=suite, name="undecided")
-        ET.SubElement(case, "error", message=printable(reason))
+        ET.SubElement(case, "error", message=reason)
     counts = {tag: len(root.findall(f"testcase/{tag}")) for tag in ("failure", "error", "skipped")}
     root.set("tests", str(len(root)))
     root.set("failures", str(counts["failure"]))
@@ -37,15 +38,15 @@ def _case(case: ET.Element, outcome: Outcome, fail_on: Severity) -> None:
             failing = [finding for finding in findings if finding.severity.rank >= fail_on.rank]
             if failing:
                 worst = failing[0]
-                failure = ET.SubElement(case, "failure", message=printable(worst.message), type=worst.severity.value)
-                failure.text = printable("\n\n".join(_body(finding) for finding in failing))
+                failure = ET.SubElement(case, "failure", message=worst.message, type=worst.severity.value)
+                failure.text = "\n\n".join(_body(finding) for finding in failing)
             quiet = [finding for finding in findings if finding not in failing]
             if quiet:
-                ET.SubElement(case, "system-out").text = printable("\n\n".join(_body(finding) for finding in quiet))
+                ET.SubElement(case, "system-out").text = "\n\n".join(_body(finding) for finding in quiet)
         case Skipped(reason=reason):
-            ET.SubElement(case, "skipped", message=printable(reason))
+            ET.SubElement(case, "skipped", message=reason)
         case Crashed(error=error):
-            ET.SubElement(case, "error", message=printable(error))
+            ET.SubElement(case, "error", message=error)
         case _:
             assert_never(outcome)
 

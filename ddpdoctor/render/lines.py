@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.text import Text
 
 from ddpdoctor.model import Finding, Report, Severity
-from ddpdoctor.render import headline, printable, summary
+from ddpdoctor.render import headline, quoted_report, summary
+from ddpdoctor.render.screen import Screen
 
 _STYLE = {Severity.FAIL: "bold red", Severity.WARN: "bold yellow", Severity.INFO: "bold cyan"}
 
 
 def render(report: Report, *, color: bool = False, width: int = 100) -> str:
     """One line per finding with its place first, then its reasons and what to do, indented; then notes and a summary."""
-    file = io.StringIO()
-    console = Console(
-        file=file, force_terminal=color, color_system="standard" if color else None, width=width, highlight=False,
-        emoji=False, soft_wrap=True,
-    )  # fmt: skip
-    for line in _lines(report):
-        line.plain = printable(line.plain)
-        console.print(line)
-    return file.getvalue()
+    return Screen(color=color, width=width).shown(_lines(quoted_report(report)))
 
 
 def _lines(report: Report) -> Iterator[Text]:
@@ -51,6 +42,7 @@ def _finding(finding: Finding) -> Iterator[Text]:
     first = finding.where[0] if finding.where else None
     column = f":{first.column}" if first is not None and first.column is not None else ""
     place = f"{first.file}:{first.line}{column}: " if first is not None else ""
+    rest = rest.replace("\n", "\n  ")
     yield Text.assemble((place, "bold"), (code, _STYLE[finding.severity]), f" {rest}")
     for other in finding.where[1:]:
         note = f"  {other.note}" if other.note else ""

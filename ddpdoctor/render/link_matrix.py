@@ -8,6 +8,7 @@ from ddpdoctor.analysis.network.link_speeds import is_slow, median_speed
 from ddpdoctor.analysis.network.suspects import accused_nodes
 from ddpdoctor.evidence.links import Links
 from ddpdoctor.model import Measure
+from ddpdoctor.quoting import quoted
 
 LARGEST_MATRIX = 32  # columns of a terminal; the JSON has all of it
 LETTERS = {
@@ -28,7 +29,7 @@ def heat_map(links: Links) -> str:
         mark = "*" if usual is not None and is_slow(link, usual) else ""
         cells[link.source, link.target] = LETTERS.get(link.outcome, f"{(speed or 0) * 8e-9:.2f}{mark}")
     width = max([5, *map(len, cells.values())]) + 1
-    names = {number: f"{number} {links.name(number)}" for number in numbers}
+    names = {number: quoted(f"{number} {links.name(number)}") for number in numbers}
     side = max(len(name) for name in names.values()) + 1
     lines = [" " * side + "".join(f"{number:>{width}}" for number in numbers) + "   to"]
     for row in numbers:
@@ -56,5 +57,5 @@ def measured(links: Links) -> dict[str, Measure]:
 def nodes_file(links: Links) -> str:
     """`good: a,b` and `bad: c`, each list as `srun --exclude` and `--nodelist` take it."""
     bad = accused_nodes(links)
-    good = [links.name(node.node) for node in links.nodes if node.node not in bad]
-    return f"good: {','.join(good)}\nbad: {','.join(links.name(number) for number in sorted(bad))}\n"
+    good = [quoted(links.name(node.node)) for node in links.nodes if node.node not in bad]
+    return f"good: {','.join(good)}\nbad: {','.join(quoted(links.name(number)) for number in sorted(bad))}\n"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ddpdoctor.model import Finding, Report
-from ddpdoctor.render import places, printable, skips_by_reason, summary
+from ddpdoctor.quoting import quoted
+from ddpdoctor.render import places, quoted_report, skips_by_reason, summary
 
 
 def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[str, str]] = ()) -> str:
     """A heading, the findings, what was skipped folded away, and `facts` (name, value) as a table."""
+    report = quoted_report(report)
     lines = [f"### {title}: {summary(report)}", ""]
     for finding in report.findings:
         lines += [*_finding(finding), ""]
@@ -27,7 +29,7 @@ def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[st
 
 def _finding(finding: Finding) -> list[str]:
     lines = [f"- **{finding.code} {finding.rule.name}** ({finding.severity.value}): {_inline(finding.message)}"]
-    lines += [f"  - {place.who} `{place.spot}` {_inline(place.note)}".rstrip() for place in places(finding)]
+    lines += [f"  - {place.who} `{_code(place.spot)}` {_inline(place.note)}".rstrip() for place in places(finding)]
     lines += [f"  - {_inline(detail)}" for detail in finding.details]
     if finding.explained_by:
         return [*lines, f"  - explained by {finding.explained_by}"]
@@ -35,7 +37,12 @@ def _finding(finding: Finding) -> list[str]:
 
 
 def _inline(text: str) -> str:
-    return printable(text).replace("\n", " ").replace("<", "&lt;")
+    """`text` without what markdown would take for a tag, a link or a picture."""
+    return quoted(text.replace("\n", " ")).replace("&", "&amp;").replace("<", "&lt;").replace("[", "\\[")
+
+
+def _code(text: str) -> str:
+    return text.replace("`", "'")
 
 
 def _cell(text: str) -> str:

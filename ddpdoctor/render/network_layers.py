@@ -7,12 +7,15 @@ from dataclasses import asdict
 
 from ddpdoctor.analysis.network.network_layers import Layer
 from ddpdoctor.model import Measure
+from ddpdoctor.quoting import quoted
 
 
 def table(layers: Sequence[Layer]) -> str:
     """One line a layer: its name, its verdict, and how many failed or why it was skipped."""
     width = max(len(layer.name) for layer in layers)
-    return "\n".join(f"{layer.name:<{width}}  {layer.verdict:<7}  {_describe(layer)}".rstrip() for layer in layers)
+    return "\n".join(
+        f"{layer.name:<{width}}  {layer.verdict:<7}  {quoted(_describe(layer))}".rstrip() for layer in layers
+    )
 
 
 def measured(layers: Sequence[Layer]) -> list[Measure]:

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ddpdoctor.render import printable
+from ddpdoctor.quoting import quoted_block
 
 RULE_WIDTH = 100  # columns: a rule does not need to be wider than what stands between two of them
 NARROWEST_BODY = 30  # columns: below that a hanging indent costs more lines than it makes clear
@@ -85,10 +85,10 @@ class Screen:
 
     def _clean(self, text: Text) -> Text:
         """`text` printable and with short paths; a style that covers a part only is kept where nothing was shortened."""
-        plain = self.near(printable(text.plain))
+        plain = self.near(quoted_block(text.plain))
         if plain == text.plain:
             return text
-        return Text.assemble(*((self.near(printable(part.plain)), _style(part)) for part in _parts(text)))
+        return Text.assemble(*((self.near(quoted_block(part.plain)), _style(part)) for part in _parts(text)))
 
 
 def _line_starts(text: str, columns: int) -> list[int]:

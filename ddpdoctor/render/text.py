@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from ddpdoctor.model import Finding, Report, Severity
-from ddpdoctor.render import headline, places, skips_by_reason, summary
+from ddpdoctor.quoting import quoted
+from ddpdoctor.render import headline, places, quoted_report, skips_by_reason, summary
 from ddpdoctor.render.screen import Screen
 
 STYLE = {Severity.FAIL: "bold red", Severity.WARN: "bold yellow", Severity.INFO: "bold cyan"}
@@ -40,7 +41,7 @@ def render(
     With `heading` a report that says more than "no findings" stands between two rules.
     """
     screen = screen or Screen()
-    return screen.shown(_lines(report, screen, heading, verbose=verbose))
+    return screen.shown(_lines(quoted_report(report), screen, heading, verbose=verbose))
 
 
 def _lines(report: Report, screen: Screen, heading: Heading | None, *, verbose: bool) -> Iterator[Text]:
@@ -48,7 +49,7 @@ def _lines(report: Report, screen: Screen, heading: Heading | None, *, verbose: 
     if heading is not None and framed:
         yield screen.rule(f"{heading.command} · {heading.clock} · {_verdict(report)}", style=_style(report))
         if heading.subject:
-            yield from screen.hanging(Text(), Text(heading.subject, style="dim"))
+            yield from screen.hanging(Text(), Text(quoted(heading.subject), style="dim"))
         yield Text()
     if not report.explained:
         yield from _undecided(report, screen, heading)

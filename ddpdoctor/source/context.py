@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ddpdoctor.evidence.frames import Frame, is_programs
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.host.owned_files import read_source
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank
 
 MAX_SOURCE_BYTES = 4 << 20
@@ -25,15 +26,16 @@ _ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first
 """Context managers in which one rank comes first and the others wait: of Transformers, Accelerate and others."""
 
 
-def source_of(frames: Iterable[Frame]) -> SourceCode | None:
+def source_of(frames: Iterable[Frame], owner: int | None = None) -> SourceCode | None:
     """The places of the user's own and of frameworks' frames among `frames`, or None where none of their files can be read.
 
-    A frame whose function is not the one that stands at its line is left out: the file has changed since.
+    With `owner`, only files count that this user may read. A frame whose function is not the one that stands at its line is
+    left out: the file has changed since.
     """
     wanted = sorted({(frame.file, frame.line, frame.function) for frame in frames if is_programs(frame.file)})
     places = []
     for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
-        text = _read(Path(file))
+        text = _read(Path(file), owner)
         tree = _parse(text) if text is not None else None
         if text is not None and tree is not None:
             found = _places(file, tree, text)
@@ -75,11 +77,9 @@ def _around(lines: Sequence[str], line: int) -> tuple[int, tuple[str, ...]]:
     return first, tuple(text.rstrip("\r")[:MAX_LINE] for text in lines[first - 1 : line + LINES_AROUND])
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: Path, owner: int | None = None) -> bytes | None:
     try:
-        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
-            return None
-        return path.read_bytes()
+        return read_source(path, owner, most=MAX_SOURCE_BYTES)
     except (OSError, ValueError):
         return None
 

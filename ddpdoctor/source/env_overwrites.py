@@ -9,16 +9,20 @@ from pathlib import Path
 from ddpdoctor.analysis.launch.env_overrides import overwritten
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites
+from ddpdoctor.host.owned_files import read_source
 
 OF_THE_RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT")
 MAX_SOURCE_BYTES = 4 << 20
 
 
-def overwrites_of(frames: Iterable[Frame]) -> EnvOverwrites | None:
-    """What the user's own files among `frames` do to the variables of the rendezvous; None where they do nothing to them."""
+def overwrites_of(frames: Iterable[Frame], owner: int | None = None) -> EnvOverwrites | None:
+    """What the user's own files among `frames` do to the variables of the rendezvous; None where they do nothing to them.
+
+    With `owner`, only files count that this user may read.
+    """
     found = []
     for file in sorted({frame.file for frame in frames if is_users(frame.file)}):
-        text = _text(Path(file))
+        text = _text(Path(file), owner)
         found += [
             EnvOverwrite(
                 name=one.name, value=one.value, file=file, line=one.line, function=_function_around(text, one.line)
@@ -39,10 +43,8 @@ def _function_around(text: str, line: int) -> str:
     return max(around)[1] if around else "<module>"
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, owner: int | None) -> str:
     try:
-        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
-            return ""
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return (read_source(path, owner, most=MAX_SOURCE_BYTES) or b"").decode(errors="replace")
+    except (OSError, ValueError):
         return ""

@@ -249,7 +249,7 @@ def _place(source: Source, scope: Scope, call: RawCall) -> Place:
 def _settings(source: Source, maker: FunctionFacts) -> Iterator[Setting]:
     for scope in source.scopes:
         for key, definitions in scope.definitions.items():
-            name = re.fullmatch(r"(?:\w+\.)?environ\['(\w+)'\]", key)
+            name = re.fullmatch(r"^(?:\w+\.)?environ\['(\w+)'\]", key)
             if name is None:
                 continue
             for definition in definitions:

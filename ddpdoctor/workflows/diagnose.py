@@ -75,7 +75,8 @@ def gather(paths: Sequence[Path]) -> Evidence:
     parts += _logs(found.logs, complaints)
     if not parts:
         raise UndecidedError(
-            "none of the files can be diagnosed" + "".join(f"\n  {line}" for line in _shortened(complaints)),
+            "none of the files can be diagnosed",
+            details=_shortened(complaints),
             hint="give flight-recorder dumps, job logs, or a case that `ddpdoctor watch --case` saved",
         )
     joined = join(parts)

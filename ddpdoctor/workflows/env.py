@@ -176,7 +176,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 
 def _not_met(ended: ProgramEnd, launch: Launch, meeting: Meeting, deadline_seconds: float) -> UndecidedError:
-    reasons = [line.strip() for line in ended.stderr.splitlines() if re.match(r"\s*(?!frame #|\[W|<omitting)\S", line)]
+    reasons = [line.strip() for line in ended.stderr.splitlines() if re.match(r"^\s*(?!frame #|\[W|<omitting)\S", line)]
     said = reasons[-1] if reasons else "no reason given"
     where = f"{meeting.host}:{meeting.port}"
     return UndecidedError(

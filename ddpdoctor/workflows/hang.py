@@ -18,10 +18,11 @@ from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.host.owned_files import other_user, user_of
 from ddpdoctor.host.processes import started_at
 from ddpdoctor.host.running_jobs import RunningJob, joining_of
 from ddpdoctor.messages.activities import lines
-from ddpdoctor.model import group_ranks
+from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras
 from ddpdoctor.ranks.fr_dump_files import read_dump
 from ddpdoctor.ranks.snapshot import examine
@@ -40,7 +41,8 @@ def look(job: RunningJob) -> Evidence:
     having = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
     facts = tuple(_with_joining(found, job) for found in facts)
     frames = [frame for found in facts for fact in found.facts if isinstance(fact, Stacks) for frame in fact.frames]
-    sources = (source_of(frames), overwrites_of(frames))
+    owner = other_user(job.targets[0].pid)
+    sources = (source_of(frames, owner), overwrites_of(frames, owner))
     evidence = Evidence(
         job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
         ranks=facts,
@@ -82,9 +84,9 @@ def _seen(facts: tuple[RankFacts, ...]) -> bool:
 
 
 def _not_here(job: RunningJob) -> Iterator[str]:
-    absent = {*range(job.world_size)} - {target.rank for target in job.targets}
+    absent = absent_ranks(job.world_size, (target.rank for target in job.targets))
     if absent:
-        yield f"{group_ranks([*absent])} of {job.world_size} do not run on this host: run `ddpdoctor hang` on their hosts too"
+        yield f"{group_ranges(absent)} of {job.world_size} do not run on this host: run `ddpdoctor hang` on their hosts too"
     if job.guessed:
         yield "the ranks are numbered by the age of their processes, as mp.spawn starts them in order"
 
@@ -126,7 +128,7 @@ def _with_dump(found: RankFacts, job: RunningJob) -> RankFacts:
     try:
         if path.stat().st_mtime < (started_at(pid) or 0):
             return found
-        return replace(found, facts=(*found.facts, read_dump(path).record))
+        return replace(found, facts=(*found.facts, read_dump(path, user_of(pid)).record))
     except (OSError, UndecidedError):
         return found
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ddpdoctor import case
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training_code import Remark, TrainingCode
 from ddpdoctor.model import Finding, Report
+from ddpdoctor.secrets import redact_text
 from ddpdoctor.source.launch_script_files import read_scripts
 from ddpdoctor.source.parallel_reading import read_training_code
 from ddpdoctor.source.training_code import SUFFIXES, without_gc
@@ -62,9 +62,9 @@ def _lint(paths: Sequence[Path], select: Collection[str], ignore: Collection[str
 def _redacted(finding: Finding) -> Finding:
     return replace(
         finding,
-        message=case.redact_text(finding.message),
-        details=tuple(case.redact_text(detail) for detail in finding.details),
-        remedy=case.redact_text(finding.remedy),
+        message=redact_text(finding.message),
+        details=tuple(redact_text(detail) for detail in finding.details),
+        remedy=redact_text(finding.remedy),
     )
 
 

@@ -29,12 +29,15 @@ from distributed_c10d import all_reduce
 def fetch():
     time.sleep(600)  # line 7
 
+user = int(os.environ.get("AS_USER", os.geteuid()))
+os.setresuid(user, user, user)
 print("ready", flush=True)
 fetch() if os.environ["RANK"] == "1" else all_reduce()
 """
 COLLECTIVE = "import time\ndef all_reduce():\n    time.sleep(600)\n"
 VERDICT = "DDP307 rank-stuck-outside-collective: rank 1 in fetch (train.py:7) sleeps; rank 0 waits for it in all_reduce"
 NOBODY = 65534
+LIAR = f"import os, time; os.setresuid({NOBODY - 1}, {NOBODY - 1}, {NOBODY - 1}); time.sleep(60)"
 Start = Callable[..., list[int]]
 
 
@@ -194,3 +197,30 @@ def test_several_jobs_on_one_host_are_listed(start: Start) -> None:
     assert ended.returncode == 2
     for pids in (first, second):
         assert f"`ddpdoctor hang {pids[0]}`: ranks 0-1 of 2, " in ended.stderr
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_root_neither_believes_nor_waits_for_what_a_third_user_planted(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dump that accuses a rank, a pipe in its place, and a process that claims to be a rank of the job."""
+    planted = tmp_path / "planted"
+    planted.mkdir(mode=0o755)
+    os.mkfifo(planted / "dump_0")
+    shutil.copy(Path(__file__).parents[1] / "data" / "recorder" / "gloo" / "rank_1", planted / "dump_1")
+    os.utime(planted / "dump_1")
+    os.chown(planted / "dump_1", NOBODY - 1, NOBODY - 1)
+    monkeypatch.setenv("AS_USER", str(NOBODY))
+    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", f"{planted}/dump_")
+    monkeypatch.setenv("DDPDOCTOR_AGENT_DIR", str(planted))
+    first, _ = start()
+    claims = {"RANK": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29411"}
+    liar = subprocess.Popen([sys.executable, "-c", LIAR], env={**os.environ, **claims})
+    try:
+        ended = hang(str(first), "--format", "json")
+    finally:
+        liar.kill()
+        liar.wait()
+    assert [found["code"] for found in json.loads(ended.stdout)["findings"]] == ["DDP307"], ended.stdout
+    assert "rank 2" not in ended.stdout

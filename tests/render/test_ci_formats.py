@@ -32,7 +32,7 @@ def test_github_annotates_the_users_line_and_escapes() -> None:
     first, second, undecided, crashed, summary = github.render(REPORT).splitlines()
     assert first.startswith("::error file=train.py,line=88,title=DDP305 collective-called-by-some::rank 0 called")
     assert "%0Aranks 1-3 train.py:61 in train_step all_reduce #41%0A" in first
-    assert second.startswith("::warning title=DDP408 collective-timed-out::3 ranks timed out%0Aafter 600 s")
+    assert second.startswith("::warning title=DDP408 collective-timed-out::3 ranks timed out%0A| after 600 s")
     assert undecided == "::error title=ddpdoctor undecided::rank 7 never answered"
     assert crashed.startswith("::error title=DDP184 crashed::")
     assert summary == "ddpdoctor: 1 fail, 1 warn (2 checks ran, 1 skipped, 1 crashed)"

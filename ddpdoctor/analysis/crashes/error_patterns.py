@@ -28,14 +28,14 @@ _ECHOES = (
     (
         SecondaryError.PEER_GONE,
         re.compile(
-            r"Connection closed by peer|pair\.cc.*(?:Connection reset by peer|Broken pipe|Socket closed)|"
-            r"unbound_buffer\.cc.*Connection|ncclRemoteError|\[Proxy Service \d+\] Failed to execute|Error encountered "
+            r"Connection closed by peer|pair\.cc.{0,400}(?:Connection reset by peer|Broken pipe|Socket closed)|"
+            r"unbound_buffer\.cc.{0,400}Connection|ncclRemoteError|\[Proxy Service \d+\] Failed to execute|Error encountered "
             r"progressing operation|remote process exited or there was a network error|"
-            r"[Ff]ailed to recv, got 0 bytes|Broken pipe.*TCPStore|TCPStore.*(?:Broken pipe|Connection reset)|"
+            r"[Ff]ailed to recv, got 0 bytes|Broken pipe.{0,400}TCPStore|TCPStore.{0,400}(?:Broken pipe|Connection reset)|"
             r"NCCL communicator (?:was|has been) aborted|Application timeout caused pair closure|"
             r"Connection was likely closed\. Did the remote server shutdown or crash|successfully reached monitoredBarrier, but|"
             r"Connection closed by remote peer|(?:recvValue|sendBytes) failed|Failed to check the .should dump. flag|"
-            r"Socket recv failed while polling|ncclUniqueId from .*Connection (?:reset|closed)|DistNetworkError: "
+            r"Socket recv failed while polling|ncclUniqueId from .{0,400}Connection (?:reset|closed)|DistNetworkError: "
             r"Connection (?:reset|closed)"
         ),
     ),

@@ -20,7 +20,9 @@ _SHARED_MEMORY = re.compile(r"/pandarallel/|/multiprocessing/(?:heap|shared_memo
 _WARNING = re.compile(r"^\[?W\d{0,4} |^WARNING\b")
 _OF_RENDEZVOUS = ("DDP20", "DDP22")
 _PASSES_ON = re.compile(r"^Caught |See inner exception for details")
-_ON_THE_GPU = re.compile(r"(?:what\(\):|terminated with exception:) .*?(?P<type>(?:CUDA|HIP) error): (?P<message>.+)")
+_ON_THE_GPU = re.compile(
+    r"(?:what\(\):|terminated with exception:) .{0,400}?(?P<type>(?:CUDA|HIP) error): (?P<message>.+)"
+)
 SHOWN_LINES = 20
 NO_PLACE = "the log shows no line of the user's own code"
 NEVER = 1 << 60  # the order of an end that nobody saw

@@ -19,8 +19,8 @@ _CAUGHT = re.compile(
 )
 # the name behind GUID is that of one group; a bare number counts each rank's own groups, of which only the first is everybody's
 _GROUP = re.compile(
-    r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\]]+?)|(?P<first>0\b[^\]]*?)) Rank \d+\] "
-    r".*last enqueued (?:NCCL )?work: (?P<enqueued>\d+)"
+    r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\]]{1,200}?)|(?P<first>0\b[^\]]{0,200}?)) Rank \d+\] "
+    r".{0,400}last enqueued (?:NCCL )?work: (?P<enqueued>\d+)"
 )
 # the monitor of the watchdogs, before it ends its process; the second until torch 2.4
 _STOOD_STILL = re.compile(r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!")

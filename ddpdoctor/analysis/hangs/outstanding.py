@@ -274,4 +274,4 @@ def _under_way(rank: int, record: FlightRecord) -> Iterator[tuple[_Pair, str, Is
 
 
 def _global(members: tuple[int, ...] | None, place: int) -> int:
-    return members[place] if members is not None and place < len(members) else place
+    return members[place] if members is not None and 0 <= place < len(members) else place

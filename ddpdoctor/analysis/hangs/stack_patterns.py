@@ -41,7 +41,7 @@ _DDP = "/torch/nn/parallel/distributed"
 # (activity, file, functions) in order: a wait for the loader ends in a lock, and it is the loader that tells.
 # What stands below the user's own line (the module, torchrun's wrappers) never counts.
 _PLACES = (
-    (Activity.HUMAN, r"/(pdb|bdb|cmd|code|ipdb/.*|pdbpp|pudb/.*|IPython/terminal/.*)", ".*"),
+    (Activity.HUMAN, r"/(pdb|bdb|cmd|code|ipdb/[^:]{0,200}|pdbpp|pudb/[^:]{0,200}|IPython/terminal/[^:]{0,200})", ".*"),
     (
         Activity.DATA_LOADER,
         r"/torch/utils/data/(dataloader|_utils/\w+)",

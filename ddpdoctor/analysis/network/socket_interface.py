@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from ipaddress import ip_address
 
+from ddpdoctor.analysis.network.addresses import address_of
 from ddpdoctor.evidence.network import Interface, Network
 
 GLOO = "GLOO_SOCKET_IFNAME"
@@ -61,14 +61,16 @@ def nccl_default(network: Network) -> tuple[Interface, ...]:
 def gloo_address(network: Network, ifname: str) -> str:
     """That of the first interface in GLOO_SOCKET_IFNAME, else the first of the host's own name that the host can bind."""
     for interface in gloo_choice(ifname, network).found:
-        return interface.addresses[0].partition("/")[0]
+        if interface.addresses:
+            return interface.addresses[0].partition("/")[0]
     own = (address for address in network.hostname_addresses if is_loopback(address) or network.interface_of(address))
     return next(own, FALLBACK)
 
 
 def is_loopback(address: str) -> bool:
     """Whether the address means "this host" on every host."""
-    return ip_address(address.partition("%")[0]).is_loopback
+    parsed = address_of(address)
+    return parsed is not None and parsed.is_loopback
 
 
 def dials(address: str, peer: str) -> bool:
@@ -76,5 +78,6 @@ def dials(address: str, peer: str) -> bool:
 
     Two that have one address decide by port. Addresses of two families are an error to gloo, whoever dials.
     """
-    own, theirs = (ip_address(each.partition("%")[0]).packed for each in (address, peer))
+    found = address_of(address), address_of(peer)
+    own, theirs = (each.packed if each is not None else b"" for each in found)
     return len(own) != len(theirs) or own >= theirs

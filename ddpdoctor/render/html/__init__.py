@@ -13,7 +13,8 @@ from ddpdoctor.engine import deriver
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.model import Report
-from ddpdoctor.render import printable, summary
+from ddpdoctor.quoting import quoted_block
+from ddpdoctor.render import summary
 from ddpdoctor.render.html.bench_curves import bench_section
 from ddpdoctor.render.html.check_table import check_section
 from ddpdoctor.render.html.collective_timeline import timeline_section
@@ -82,4 +83,4 @@ def _environment() -> Environment:
 
 def _printable(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
     """Text of a job without control characters, and without those that reorder the text around them."""
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return quoted_block(value) if isinstance(value, str) and not isinstance(value, Markup) else value

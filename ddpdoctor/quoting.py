@@ -1,0 +1,28 @@
+"""How a text from outside is shown: no character of it can act on a terminal, and no line of it can pass for one of ours."""
+
+from __future__ import annotations
+
+CONTINUES = "| "
+"""Stands before every line but the first of a text of several lines."""
+
+
+def quoted(text: str) -> str:
+    r"""`text` as one line: line breaks and every character that is not printable as an escape (`\n`, `\x1b`, `\u202e`)."""
+    return "".join(map(_visible, text)) if not text.isprintable() else text
+
+
+def quoted_lines(text: str) -> list[str]:
+    """The lines of `text`, each quoted; all but the first begin with `| `."""
+    first, *others = text.split("\n")
+    return [quoted(first), *(f"{CONTINUES}{quoted(other)}" for other in others)]
+
+
+def quoted_block(text: str) -> str:
+    """`text` of several lines as a whole, where its line breaks are known to be ours: all else is quoted."""
+    return "\n".join(map(quoted, text.split("\n")))
+
+
+def _visible(character: str) -> str:
+    if character == "\t" or character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,184 @@
+"""Every regular expression of the package, and the texts on which a backtracking one would take longest."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import pkgutil
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import ddpdoctor
+from ddpdoctor.engine import all_rules
+
+try:
+    from re import _constants as codes  # type: ignore[attr-defined]
+    from re import _parser as parser  # type: ignore[attr-defined]
+except ImportError:  # Python 3.10
+    import sre_constants as codes
+    import sre_parse as parser
+
+PROGRAMS = {"ddpdoctor.agent.on_path.sitecustomize", "ddpdoctor.__main__"}
+CHARACTERS = "a0 .:-_/[(,=\"'\\A#e\t"
+MANY = 16  # repetitions beyond which a repeat counts as without end
+SIZES = (300, 1200, 4800)
+SLOW_SECONDS = 0.004  # what a linear pattern needs for thousands of characters: a hundredth of it
+GROWTH = 9.0  # for four times the size: 4 where linear, 16 where quadratic
+
+
+def patterns() -> Mapping[str, re.Pattern[str]]:
+    """By where it stands, every pattern: compiled in a module, in a call of `re`, or declared by a rule."""
+    found: dict[str, re.Pattern[str]] = {}
+    for info in pkgutil.walk_packages(ddpdoctor.__path__, "ddpdoctor."):
+        if info.name in PROGRAMS or ".agent.inside" in info.name or ".callbacks" in info.name:
+            continue
+        module = importlib.import_module(info.name)
+        for name, value in vars(module).items():
+            for number, pattern in enumerate(_inside(value)):
+                found[f"{info.name}.{name}[{number}]"] = pattern
+        for line, text, flags in _in_calls(Path(str(module.__file__))):
+            found[f"{info.name}:{line}"] = re.compile(text, flags)
+    for rule in all_rules():
+        for number, error in enumerate(rule.errors):
+            for text in filter(None, (error.regex, error.frames)):
+                found[f"{rule.code} error {number} {text[:20]}"] = re.compile(text)
+    return {f"{place} {pattern.pattern[:60]!r}": pattern for place, pattern in found.items()}
+
+
+def _inside(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
+    if isinstance(value, re.Pattern):
+        yield (
+            re.compile(value.pattern.decode("latin-1"), value.flags & ~re.ASCII | re.UNICODE)
+            if isinstance(value.pattern, bytes)
+            else value
+        )
+    elif depth < 4 and isinstance(value, Mapping):
+        for item in [*value.keys(), *value.values()]:
+            yield from _inside(item, depth + 1)
+    elif depth < 4 and isinstance(value, tuple | list | set | frozenset):
+        for item in value:
+            yield from _inside(item, depth + 1)
+    elif depth < 4 and dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _inside(getattr(value, field.name, None), depth + 1)
+
+
+def _in_calls(file: Path) -> Iterator[tuple[int, str, int]]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func).startswith("re.")
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+            and isinstance(node.args[0].value, str)
+        ):
+            flags = [name for name in ("VERBOSE", "MULTILINE", "IGNORECASE", "DOTALL") if name in ast.unparse(node)]
+            yield node.lineno, node.args[0].value, sum(getattr(re, name) for name in flags)
+
+
+def slow_on(pattern: re.Pattern[str]) -> tuple[str, list[float]] | None:
+    """What a text of more than linear time for `pattern` is made of, and the seconds at each size; None where none was found."""
+    for prefix, pump, suffix in attacks(pattern):
+        seconds: list[float] = []
+        for size in SIZES:
+            text = prefix + pump * (size // len(pump)) + suffix
+            seconds.append(min(_seconds(pattern, text) for _ in range(2)))
+            if len(seconds) > 1 and seconds[-1] > SLOW_SECONDS and seconds[-1] > GROWTH * seconds[-2]:
+                again = [_seconds(pattern, prefix + pump * (each // len(pump)) + suffix) for each in (size // 4, size)]
+                if again[1] > GROWTH * again[0]:
+                    return f"{prefix!r} + {pump!r} * n + {suffix!r}", seconds
+    return None
+
+
+def _seconds(pattern: re.Pattern[str], text: str) -> float:
+    start = time.process_time()
+    pattern.search(text)
+    return time.process_time() - start
+
+
+def attacks(pattern: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
+    """Texts to try: what leads to each repeat, what it repeats, and what makes the match fail after it."""
+    tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
+    seen = set()
+    for prefix, body in _repeats(tree, ""):
+        pumps = [character for character in CHARACTERS if _takes(body, character)] or [_shortest(body) or "a"]
+        for pump in dict.fromkeys([*pumps, _shortest(body)]):
+            for lead, repeated in ((prefix, pump), ("", (prefix + pump) or "a"), ("", pump)):
+                for suffix in ("", "\x00", "\n"):
+                    if repeated and (lead, repeated, suffix) not in seen:
+                        seen.add((lead, repeated, suffix))
+                        yield lead, repeated, suffix
+
+
+def _repeats(nodes: Iterable[Any], prefix: str) -> Iterator[tuple[str, list[Any]]]:
+    for op, argument in nodes:
+        if op in {codes.MAX_REPEAT, codes.MIN_REPEAT}:
+            _, most, body = argument
+            if most is codes.MAXREPEAT or most >= MANY:
+                yield prefix, list(body)
+            yield from _repeats(body, prefix)
+        elif op is codes.SUBPATTERN:
+            yield from _repeats(argument[-1], prefix)
+        elif op is codes.BRANCH:
+            for branch in argument[1]:
+                yield from _repeats(branch, prefix)
+        elif op in {codes.ASSERT, codes.ASSERT_NOT}:
+            yield from _repeats(argument[1], prefix)
+        prefix += _shortest([(op, argument)])
+
+
+def _shortest(nodes: Iterable[Any]) -> str:
+    """A short text that the nodes match."""
+    text = ""
+    for op, argument in nodes:
+        if op is codes.LITERAL:
+            text += chr(argument)
+        elif op in {codes.NOT_LITERAL, codes.ANY, codes.IN}:
+            text += next((each for each in CHARACTERS + "\nbcdzBZ19~" if _takes([(op, argument)], each)), "a")
+        elif op in {codes.MAX_REPEAT, codes.MIN_REPEAT}:
+            text += _shortest(argument[2]) * argument[0]
+        elif op is codes.SUBPATTERN:
+            text += _shortest(argument[-1])
+        elif op is codes.BRANCH:
+            text += min((_shortest(branch) for branch in argument[1]), key=len)
+    return text
+
+
+def _takes(nodes: list[Any], character: str) -> bool:
+    """Whether `character` alone is matched by nodes that match one character."""
+    if len(nodes) != 1:
+        return False
+    op, argument = nodes[0]
+    if op is codes.SUBPATTERN:
+        return _takes(list(argument[-1]), character)
+    if op is codes.BRANCH:
+        return any(_takes(list(branch), character) for branch in argument[1])
+    if op is codes.LITERAL:
+        return ord(character) == argument
+    if op is codes.NOT_LITERAL:
+        return ord(character) != argument
+    if op is codes.ANY:
+        return character != "\n"
+    if op is codes.IN:
+        negated = argument[0][0] is codes.NEGATE
+        return any(_in(part, character) for part in argument) != negated
+    return False
+
+
+def _in(part: tuple[Any, Any], character: str) -> bool:
+    op, argument = part
+    if op is codes.LITERAL:
+        return ord(character) == argument
+    if op is codes.RANGE:
+        return argument[0] <= ord(character) <= argument[1]
+    if op is codes.CATEGORY:
+        kinds = {
+            codes.CATEGORY_DIGIT: r"\d", codes.CATEGORY_NOT_DIGIT: r"\D", codes.CATEGORY_SPACE: r"\s",
+            codes.CATEGORY_NOT_SPACE: r"\S", codes.CATEGORY_WORD: r"\w", codes.CATEGORY_NOT_WORD: r"\W",
+        }  # fmt: skip
+        return re.match(kinds[argument], character) is not None
+    return False
