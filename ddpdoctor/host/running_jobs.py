@@ -213,7 +213,7 @@ def _spawned_jobs(
             )
 
 
-def _agents(directories: Iterable[str], user: int | None) -> tuple[list[RankProcess], str]:
+def _agents(directories: Iterable[str], user: int | None = None) -> tuple[list[RankProcess], str]:
     """The ranks with an agent that writes to one of `directories` as `user`, and why the files of some cannot be read."""
     found: list[RankProcess] = []
     unread = ""
