@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
-from click import Abort, ClickException, Context, echo
+from click import Abort, ClickException, Context
 from click.exceptions import Exit
 
 __all__ = [
-    "INTERRUPTED", "Abort", "App", "Argument", "ClickException", "Context", "Exit", "Option", "completion_script", "echo",
+    "INTERRUPTED", "Abort", "App", "Argument", "ClickException", "Context", "Exit", "Option", "completion_script",
     "variables_of",
 ]  # fmt: skip
 

@@ -40,7 +40,12 @@ OTHER_WAYS = {
     "launch/observed_job.py": "hands the stream to the user's job",
 }
 HEADING = text.Heading(command="ddpdoctor watch", clock="14:02:11", subject=HOSTILE)
-ASK_A_STREAM = {"cli/terminal.py", "cli/report_output.py", "cli/watch.py", "cli/env.py"}  # for its width, encoding and colours
+ASK_A_STREAM = {
+    "cli/terminal.py",
+    "cli/report_output.py",
+    "cli/watch.py",
+    "cli/env.py",
+}  # for its width, encoding and colours
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 
 
