@@ -15,6 +15,7 @@ RULE = Rule(
     shown_by="every process prints rank 0 and world size 1",
     remedy="give every torchrun the same --rdzv-endpoint and --nnodes (not --standalone), or set RANK and WORLD_SIZE from the"
     " launcher's variables",
+    explains=("DDP202",),
 )
 
 
