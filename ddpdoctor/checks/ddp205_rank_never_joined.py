@@ -33,7 +33,7 @@ RULE = Rule(
     "reach MASTER_ADDR",
     errors=(
         ErrorPattern(
-            regex=r"Timed out initializing process group .*world_size=(?P<size>\d+), worker_count=(?P<came>\d+)",
+            regex=r"Timed out initializing process group .{0,300}world_size=(?P<size>\d+), worker_count=(?P<came>\d+)",
             sentence="{came} of {size} ranks came to the rendezvous before its timeout (world_size={size}, worker_count={came})",
             applies=_fewer_came,
         ),
@@ -46,7 +46,7 @@ RULE = Rule(
             sentence="torchrun's agent waited for other nodes until the rendezvous timed out (RendezvousTimeoutError)",
         ),
         ErrorPattern(
-            regex=r"ncclUniqueId from \[(?P<root>\d+)\] .*(?:wait timeout|Socket Timeout|Timeout waiting for key)",
+            regex=r"ncclUniqueId from \[(?P<root>\d+)\] .{0,300}(?:wait timeout|Socket Timeout|Timeout waiting for key)",
             sentence="{who} waited for NCCL's id from rank {root} of its group until the timeout",
         ),
     ),

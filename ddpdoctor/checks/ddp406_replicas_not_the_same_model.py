@@ -20,7 +20,7 @@ RULE = Rule(
     explains=("DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
     errors=(
         ErrorPattern(
-            regex=r"DDP expects same model across all ranks(?!.*inconsistent (?:0|\d{7,}) params)|appears not to match "
+            regex=r"DDP expects same model across all ranks(?!.{0,300}inconsistent (?:0|\d{7,}) params)|appears not to match "
             r"(?:sizes|strides)",
         ),
     ),

@@ -18,7 +18,7 @@ from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ran
 
 TIMED_OUT = re.compile(
     r"Timed out waiting (?P<gloo>\d+)ms for (?:recv|send) operation"
-    r"|Watchdog caught collective operation timeout.*?Timeout\(ms\)=(?P<nccl>\d+)"
+    r"|Watchdog caught collective operation timeout.{0,400}?Timeout\(ms\)=(?P<nccl>\d+)"
     r"|wait timeout after (?P<store>\d+)ms"
     r"|Ranks? [\d, ]+ failed to pass monitoredBarrier in (?P<barrier>\d+) ms",
     re.DOTALL,

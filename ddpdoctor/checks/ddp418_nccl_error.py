@@ -26,7 +26,7 @@ RULE = Rule(
         ),
         ErrorPattern(
             regex=r"[Cc]onnect to (?P<addr>[\w.:%-]+?)<(?P<port>\d+)> (?:failed|returned) ?:? ?(?P<why>[A-Z][\w "
-            r"]*)(?!.*retrying)",
+            r"]*)(?!.{0,200}retrying)",
             sentence="NCCL could not connect{on} to {addr} port {port}: {why}",
             remedy="see which interface NCCL takes (NCCL_DEBUG=INFO, `NET/Socket : Using`) and set NCCL_SOCKET_IFNAME to "
             "the one that leads "

@@ -86,7 +86,7 @@ _DEEPSPEED = re.compile(r" exits with return code = (-?\d+)$")
 _DIED_WITH = re.compile(r"^(?:subprocess\.)?CalledProcessError: .*died with <Signals\.(SIG[A-Z]+): \d+>")
 _NON_ZERO = re.compile(r"^(?:subprocess\.)?CalledProcessError: .*returned non-zero exit status (\d+)")
 _MPI_SIGNAL = re.compile(
-    r"(?:mpirun|prterun|mpiexec) noticed that process rank (\d+) with PID (\d+) .*exited on signal (\d+)"
+    r"(?:mpirun|prterun|mpiexec) noticed that process rank (\d{1,9}) with PID (\d{1,9}) .{0,200}exited on signal (\d+)"
 )
 _MPI_RANK = re.compile(r"^\s*Process name: \[\[?\d+,\d+\],(\d+)\]")
 _MPI_CODE = re.compile(r"^\s*Exit code:\s+(\d+)")

@@ -29,12 +29,12 @@ _BEGINS = re.compile(
     r"""
     \s*$ | \s{2,} | \t
     | [\[{│╭╰|>*#=+\-_~^$@] | \((?:\S{1,80}\ )?(?:rank=|pid=|raylet|autoscaler)
-    | (?:\w[\w.-]*[:|] ?)?\[?\d{4}[-/]\d\d[-/]\d\d | \[?[EWIF]\ ?\d{2,4}[\ \]] | \d\d:\d\d:\d\d
+    | (?:\w[\w.-]{0,80}[:|] ?)?\[?\d{4}[-/]\d\d[-/]\d\d | \[?[EWIF]\ ?\d{2,4}[\ \]] | \d\d:\d\d:\d\d
     | Traceback\ \(most | File\ " | frame\ \#\d | During\ handling | The\ above\ exception | Exception\ raised
-    | (?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b
+    | (?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Exit|Warning)\b
     | (?:ERROR|WARNING|INFO|DEBUG|CRITICAL|FATAL)\b | (?:srun|slurmstepd|mpirun|usage|wandb|terminate\ called)\b
     | (?:Failures|Root\ Cause|Killing\ subprocess|Epoch|epoch|step|Step|iter|loss|Last\ error|Killed|Aborted)\b
-    | [\w.-]+:\d+:\d+\ \[ | \d+:\ | nccl\w+Error:
+    | [\w.-]{1,80}:\d{1,9}:\d{1,9}\ \[ | \d+:\ | nccl\w+Error:
     """,
     re.VERBOSE,
 )
