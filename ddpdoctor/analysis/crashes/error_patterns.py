@@ -54,7 +54,9 @@ _ECHOES = (
 )
 
 # a rank that waits for the first word of its group's first rank has not been in a collective yet
-_OF_THE_RENDEZVOUS = re.compile(r"ncclUniqueId from \[\d{1,9}\] .{0,300}(?:wait timeout|Socket Timeout|Timeout waiting)")
+_OF_THE_RENDEZVOUS = re.compile(
+    r"ncclUniqueId from \[\d{1,9}\] .{0,300}(?:wait timeout|Socket Timeout|Timeout waiting)"
+)
 
 
 @dataclass(frozen=True, slots=True)
