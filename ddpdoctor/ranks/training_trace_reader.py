@@ -37,6 +37,7 @@ from ddpdoctor.ranks.written_errors import frame_of, frames_of
 MOST_INDEX_BYTES = 1 << 27
 FINGERPRINT_DIGITS = 16
 T = TypeVar("T")
+_OPENING = (trace.Joined, trace.ModelListing, trace.Wrapped, trace.WrappedTwice)
 _KINDS: Mapping[str, type[TraceRecord]] = {kind.__name__: kind for kind in get_args(TraceRecord)}
 
 
@@ -46,13 +47,66 @@ def read_tracks(directory: Path) -> tuple[RankFacts, ...]:
     Raises:
         OtherVersionError: a rank ran another version of ddpdoctor.
     """
-    found = {}
-    for file in sorted(directory.glob("*.sync.jsonl"), key=lambda path: path.stat().st_mtime):
-        records = read_trace(file)
+    found: dict[int, tuple[Joined, Sequence[TraceRecord], bool]] = {}
+    for segments in sorted(_segments_by_rank(directory), key=lambda files: files[-1].stat().st_mtime):
+        records = _joined_segments([read_trace(file) for file in segments])
         joined = next(iter(_of(Joined, records)), None)
         if joined is not None and joined.rank is not None:
-            found[joined.rank] = RankFacts(rank=joined.rank, host=joined.host, facts=(_track(joined, records),))
-    return tuple(found[rank] for rank in sorted(found))
+            found[joined.rank] = joined, records, _segment_of(segments[0]) > 0
+    by_rank = {rank: records for rank, (_, records, _) in found.items()}
+    if any(is_cut for _, _, is_cut in found.values()):
+        by_rank = _in_common(by_rank)
+    return tuple(
+        RankFacts(rank=rank, host=joined.host, facts=(_track(joined, by_rank[rank]),))
+        for rank, (joined, _, _) in sorted(found.items())
+    )
+
+
+def _segments_by_rank(directory: Path) -> list[list[Path]]:
+    """The files of each process, in order."""
+    files: dict[str, list[Path]] = {}
+    for file in directory.glob(f"*.{trace.SUFFIX}"):
+        files.setdefault(file.name.partition(".")[0], []).append(file)
+    return [sorted(segments, key=_segment_of) for segments in files.values()]
+
+
+def _segment_of(file: Path) -> int:
+    number = file.name.removesuffix(f".{trace.SUFFIX}").partition(".")[2]
+    return int(number) if number.isdigit() else 0
+
+
+def _joined_segments(segments: Sequence[Sequence[TraceRecord]]) -> list[TraceRecord]:
+    """The records of all segments, and once those that each segment begins with."""
+    first, *later = segments
+    records = [*first]
+    for segment in later:
+        records += itertools.dropwhile(lambda record: isinstance(record, _OPENING), segment)
+    return records
+
+
+def _in_common(by_rank: Mapping[int, Sequence[TraceRecord]]) -> dict[int, Sequence[TraceRecord]]:
+    """The records about the part of the run of which all ranks have kept their records.
+
+    Ranks write different amounts, so their oldest segments begin at different steps and epochs.
+    """
+    steps = {rank: _of(trace.Step, records) for rank, records in by_rank.items()}
+    step = max((mine[0].step for mine in steps.values() if mine), default=0)
+    forwards = max((mine[0].forwards for mine in steps.values() if mine), default=0)
+    epochs: dict[int, int] = {}
+    for loader in {epoch.loader for records in by_rank.values() for epoch in _of(trace.Epoch, records)}:
+        of_ranks = [
+            [one.number for one in _of(trace.Epoch, records) if one.loader == loader] for records in by_rank.values()
+        ]
+        epochs[loader] = max((min(mine) for mine in of_ranks if mine), default=0)
+
+    def is_common(record: TraceRecord) -> bool:
+        if isinstance(record, (trace.Step, trace.Overflow)):
+            return record.forwards >= forwards
+        if isinstance(record, (trace.Evaluation, trace.UnwaitedWork)):
+            return record.step >= step
+        return not isinstance(record, trace.Epoch) or record.number >= epochs[record.loader]
+
+    return {rank: [record for record in records if is_common(record)] for rank, records in by_rank.items()}
 
 
 def read_trace(file: Path) -> tuple[TraceRecord, ...]:

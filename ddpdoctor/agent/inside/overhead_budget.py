@@ -9,19 +9,19 @@ import torch
 from .trace_writer import TraceWriter
 
 FIRST_SECONDS = 0.05  # what following may cost before the job has run for long
-SHARE = 0.01  # of the job's time that following may cost after that
 SPARSEST = 1 << 14
 
 
 class Budget:
-    """Which steps are audited, by what all observers have cost so far.
+    """Which steps are audited: every `every`th, or with 0 as many as cost `share` of the job's time.
 
     Inside `with budget:` autograd and autocast do not touch what is computed. Blocks are not nested.
     """
 
-    def __init__(self, trace: TraceWriter, every: int) -> None:
+    def __init__(self, trace: TraceWriter, every: int, share: float) -> None:
+        self.every = every
         self._trace = trace
-        self._every = every
+        self._share = share
         self._start = time.perf_counter()
         self._last: int | None = None
         self.interval = every or 1
@@ -44,9 +44,9 @@ class Budget:
 
     def adapt(self, *, audited: bool) -> None:
         """Audit more rarely where that costs too much, and more often where it costs little."""
-        if self._every:
+        if self.every:
             return
-        allowed = FIRST_SECONDS + SHARE * self.seconds
+        allowed = FIRST_SECONDS + self._share * self.seconds
         if audited and self._trace.spent > allowed and self.interval < SPARSEST:
             self.interval *= 2
         elif self._trace.spent < allowed / 2 and self.interval > 1:

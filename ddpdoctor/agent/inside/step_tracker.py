@@ -54,11 +54,10 @@ class StepTracker:
     """The story of one rank's training, kept up by hooks and written down at audited steps."""
 
     def __init__(
-        self, trace: TraceWriter, batches: Batches, every: int, collectives: Callable[[], int], close_up: CloseUp
+        self, trace: TraceWriter, batches: Batches, budget: Budget, collectives: Callable[[], int], close_up: CloseUp
     ) -> None:
-        self._trace, self._batches, self._every = trace, batches, every
+        self._trace, self._batches, self._budget = trace, batches, budget
         self._counts = StepCounts()
-        self._budget = Budget(trace, every)
         self._digests = Digests(trace)
         self._models = Models()
         self._gradients = GradientHooks(trace, self._budget, self._digests, self._models)
@@ -86,7 +85,7 @@ class StepTracker:
     def begin(self) -> None:
         """The rank has joined: say who writes."""
         rank = self._trace.rank
-        self._trace.write(Joined(VERSION, rank.number, socket.gethostname(), self._digests.method, self._every))
+        self._trace.write(Joined(VERSION, rank.number, socket.gethostname(), self._digests.method, self._budget.every))
 
     def wrapping(self, module: nn.Module) -> None:
         """A model is about to be wrapped."""
@@ -272,6 +271,7 @@ class StepTracker:
         self._audited = self._was_audited if of_the_same_audit else self._budget.take(self._counts.clock)
         self._window = StepWindow(self._window.backward if same_gradients else Backward())
         if self._audited:
+            self._trace.roll()
             with self._budget:
                 self._window.random = random_state()
                 if not self._models.count:

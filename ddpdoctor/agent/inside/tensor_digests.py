@@ -26,9 +26,12 @@ class Digests:
         self._trace = trace
         self._last = ""
         self._names: list[str] = []
+        self._segment = trace.segment
 
     def write(self, phase: str, named: Mapping[str, Tensor], *, always: bool = False) -> str:
         """Write the fingerprints and some values of `named` as a table of `phase`; returns what stands for its content."""
+        if self._segment != self._trace.segment:  # which holds no table yet
+            self._segment, self._last, self._names = self._trace.segment, "", []
         tensors = list(named.values())
         table = digests(tensors, self.method)
         key = combined(table, "\n".join(named).encode()).hex()

@@ -14,27 +14,54 @@ from typing import Any, TypeVar
 
 from .rank_process import Rank
 from .schema.source_line import SourceLine
-from .schema.training_trace import TraceRecord
+from .schema.training_trace import Joined, ModelListing, TraceRecord, Wrapped, WrappedTwice, segment_name
 from .whose_code import is_programs, is_users
 
 F = TypeVar("F", bound=Callable[..., None])
+KEPT_SEGMENTS = 2  # the one that is being written, and the one before it
 
 
 class TraceWriter:
-    """Writes records until something of ours fails: then it gives up for good, with a note in the report."""
+    """Writes records until something of ours fails: then it gives up for good, with a note in the report.
 
-    def __init__(self, rank: Rank) -> None:
+    With `segment_bytes` the trace is cut into files of about this size, of which the last two are kept: a run of weeks
+    then needs no more space than one of minutes. Without, one file holds the whole trace.
+    """
+
+    def __init__(self, rank: Rank, *, segment_bytes: int = 0) -> None:
         self.rank = rank
         self.alive = True
         self.spent = 0.0  # seconds in observers
+        self.segment = 0
+        self._segment_bytes = segment_bytes
+        self._written = 0  # bytes, in this segment
+        self._opening: list[str] = []  # the lines that every segment begins with
         self._file: Any = None
 
     def write(self, record: TraceRecord) -> None:
         """Append one record; a reader sees all of it or nothing."""
+        line = json.dumps([type(record).__name__, record]) + "\n"
+        if self._segment_bytes and isinstance(record, (Joined, ModelListing, Wrapped, WrappedTwice)):
+            self._opening.append(line)
+        self._append(line)
+
+    def roll(self) -> None:
+        """Begin a new segment where this one is full; what is written from here on refers to nothing in the others."""
+        if not self._segment_bytes or self._written < self._segment_bytes:
+            return
+        self._file.close()
+        self._file, self._written = None, 0
+        self.segment += 1
+        self._append("".join(self._opening))
+        with contextlib.suppress(OSError):
+            os.unlink(self.rank.path(segment_name(self.segment - KEPT_SEGMENTS)))
+
+    def _append(self, text: str) -> None:
         if self._file is None:
-            self._file = open(self.rank.path("sync.jsonl"), "a", encoding="utf-8")  # noqa: SIM115 - open for life
-        self._file.write(json.dumps([type(record).__name__, record]) + "\n")
+            self._file = open(self.rank.path(segment_name(self.segment)), "a", encoding="utf-8")  # noqa: SIM115 - open for life
+        self._file.write(text)
         self._file.flush()
+        self._written += len(text)
 
     def close(self) -> None:
         """Write nothing from here on."""

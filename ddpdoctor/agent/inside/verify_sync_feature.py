@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # they import torch
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
 CLOSE_UP = "DDPDOCTOR_SYNC_CLOSE_UP"  # `3-5 a.weight`: what to look for in these steps
+SHARE = "DDPDOCTOR_SYNC_SHARE"  # of the job's time that following may cost
+SEGMENT_BYTES = "DDPDOCTOR_SYNC_SEGMENT_BYTES"  # of the trace, which is one file without
+DEFAULT_SHARE = 0.01
 COLLECTIVES = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object", "reduce",
     "reduce_scatter", "reduce_scatter_tensor", "broadcast", "broadcast_object_list", "all_reduce_coalesced", "all_to_all",
@@ -39,7 +42,10 @@ def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every
 
 def joined(rank: Rank) -> None:
     """Install the hooks, and write the end of the trace when the process ends."""
-    atexit.register(follow(rank, int(os.environ.get(EVERY) or 0)).close)
+    share = float(os.environ.get(SHARE) or 0.0) or DEFAULT_SHARE
+    segment_bytes = int(os.environ.get(SEGMENT_BYTES) or 0)
+    every = int(os.environ.get(EVERY) or 0)
+    atexit.register(follow(rank, every, share=share, segment_bytes=segment_bytes).close)
 
 
 class Tracking:
@@ -60,16 +66,21 @@ class Tracking:
         self._trace.close()
 
 
-def follow(rank: Rank, every: int) -> Tracking:
-    """Install the hooks of a tracker that looks at every `every` steps (0: as time allows)."""
+def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_bytes: int = 0) -> Tracking:
+    """Install the hooks of a tracker that looks at every `every` steps.
+
+    With 0 it looks as often as `share` of the job's time allows. `segment_bytes` bounds the trace, see `TraceWriter`.
+    """
     from torch.nn.parallel import DistributedDataParallel
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+    from .overhead_budget import Budget
     from .step_tracker import StepTracker
 
-    trace = TraceWriter(rank)
+    trace = TraceWriter(rank, segment_bytes=segment_bytes)
     batches = Batches(trace)
-    steps = StepTracker(trace, batches, every=every, collectives=lambda: _called, close_up=_close_up())
+    budget = Budget(trace, every, share)
+    steps = StepTracker(trace, batches, budget, collectives=lambda: _called, close_up=_close_up())
     observe = trace.observing
     observe(steps.begin)()
     batches.install()

@@ -2,6 +2,9 @@
 
 `kind` is the name of the fields' type. The first record is `Joined`. A fingerprint is 16 hexadecimal digits. Weights at one
 moment are written once, as a `Table`; other records refer to them by its key.
+
+The trace of a long run is cut into segments: `PID.sync.jsonl`, `PID.1.sync.jsonl`, and so on. Each begins with the records
+`Joined`, `ModelListing`, `Wrapped` and `WrappedTwice` of all segments before it, and refers to no table of an earlier one.
 """
 
 from __future__ import annotations
@@ -11,6 +14,12 @@ from typing import NamedTuple, TypeAlias
 from .source_line import SourceLine
 
 VERSION = 1
+SUFFIX = "sync.jsonl"
+
+
+def segment_name(number: int) -> str:
+    """What the name of a rank's segment ends with, after its process number and a dot."""
+    return f"{number}.{SUFFIX}" if number else SUFFIX
 
 
 class Joined(NamedTuple):
