@@ -9,10 +9,12 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+from typer.core import TyperCommand
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from ddpdoctor.ranks.agent_files import RankProcess
     from ddpdoctor.workflows.watch.multi_node import OtherNodes
 
+VERIFY_SYNC = "--verify-sync"
+SYNC_FAMILY = ("DDP5",)
+KILL_ON_HANG, ON_DIVERGENCE_STOP = "--kill-on-hang", "--on-divergence stop"
 FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
 
 
@@ -37,10 +42,32 @@ class DistributedDebug(Enum):
     DETAIL = "detail"
 
 
+class OnDivergence(Enum):
+    """What happens to a job whose replicas differ."""
+
+    REPORT = "report"
+    STOP = "stop"
+
+
+class WatchCommand(TyperCommand):
+    """`watch`, with an option whose value may be left out: `--verify-sync` or `--verify-sync=10`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - click's Context, from wherever typer has it
+        """Give `--verify-sync` the value 0 where it has none. The first argument that is no option begins the job's command."""
+        takes_value = {name for option in self.params if not getattr(option, "is_flag", True) for name in option.opts}
+        args, place = [*args], 0
+        while place < len(args) and args[place].startswith("-") and args[place] != "--":
+            if args[place] == VERIFY_SYNC:
+                args[place] = f"{VERIFY_SYNC}=0"
+            place += 2 if args[place] in takes_value else 1
+        return super().parse_args(ctx, args)
+
+
 def register(app: typer.App) -> None:
     """Add the command to `app`."""
     app.command(
         "watch",
+        cls=WatchCommand,
         short_help="Run a job; name rank, line and cause when it hangs or dies.",
         context_settings={"allow_interspersed_args": False},
     )(watch)
@@ -61,6 +88,18 @@ def watch(
     kill_on_hang: Annotated[
         bool, typer.Option("--kill-on-hang", help="End the job when its hang is explained, or after three attempts.")
     ] = False,
+    verify_sync: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            VERIFY_SYNC,
+            metavar="[=K]",
+            min=0,
+            help="Compare the replicas, too: every Kth step; without K as often as 0.5 % overhead allows.",
+        ),
+    ] = None,
+    on_divergence: Annotated[
+        OnDivergence, typer.Option(help="With --verify-sync: what to do when replicas differ.")
+    ] = OnDivergence.REPORT,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No status line, and nothing at the end of a healthy job.")
     ] = False,
@@ -84,49 +123,79 @@ def watch(
         )
     if distributed_debug is DistributedDebug.DETAIL:
         _refuse_detail_without_gpus()
-    raise typer.Exit(_run(command, options, stall_after, kill_on_hang, distributed_debug, quiet=quiet))
+    if on_divergence is OnDivergence.STOP and verify_sync is None:
+        raise UsageError("--on-divergence stop needs --verify-sync", hint="add `--verify-sync` before the `--`")
+    wanted = _Wanted(
+        stall_after=stall_after,
+        kill_on_hang=kill_on_hang,
+        debug=distributed_debug,
+        verify_every=verify_sync,
+        stop_on_divergence=on_divergence is OnDivergence.STOP,
+        quiet=quiet,
+    )
+    raise typer.Exit(_run(command, options, wanted))
 
 
-def _run(
-    command: list[str],
-    options: ReportOptions,
-    stall_after: float | None,
-    kill_on_hang: bool,
-    debug: DistributedDebug,
-    *,
-    quiet: bool,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What the user asked for."""
+
+    stall_after: float | None
+    kill_on_hang: bool
+    debug: DistributedDebug
+    verify_every: int | None
+    stop_on_divergence: bool
+    quiet: bool
+
+
+def _run(command: list[str], options: ReportOptions, wanted: _Wanted) -> int:
     from ddpdoctor import __version__
     from ddpdoctor.agent import DIRECTORY, job_environment
     from ddpdoctor.cli.status_line import Progress, status_line
     from ddpdoctor.evidence.run import CommandRun
     from ddpdoctor.launch.observed_job import observe, private_directory
     from ddpdoctor.workflows.watch.evidence import JobEvidence
-    from ddpdoctor.workflows.watch.loop import JobEnd, PeerNodeFailed, Recovered, SlowJob, Stalled, Waiting, Watch
+    from ddpdoctor.workflows.watch.loop import (
+        Diverged,
+        JobEnd,
+        PeerNodeFailed,
+        Recovered,
+        SlowJob,
+        Stalled,
+        Waiting,
+        Watch,
+    )
     from ddpdoctor.workflows.watch.multi_node import OtherNodes
+    from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit, audit_environment
     from ddpdoctor.workflows.watch.stall_detector import StallDetector
 
+    stall_after, kill_on_hang = wanted.stall_after, wanted.kill_on_hang
     with contextlib.closing(OtherNodes(_shared(options))) as nodes, private_directory() as folder:
         progress = Progress()
-        speaker = _Speaker(options, nodes, command, progress, quiet=quiet)
+        speaker = _Speaker(options, nodes, command, progress, quiet=wanted.quiet)
+        audit = ReplicaAudit(Path(folder)) if wanted.verify_every is not None else None
         environ = {
-            **job_environment(["watch"], Path(folder), os.environ),
+            **job_environment(["watch", *(["verify_sync"] if audit else [])], Path(folder), os.environ),
             "DDPDOCTOR_WATCHER": str(os.getpid()),
-            **_debug_environment(debug),
+            **_debug_environment(wanted.debug),
+            **(audit_environment(wanted.verify_every or 0) if audit else {}),
         }
         mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
         with (
-            observe(command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang) as job,
-            status_line(shown=not quiet) as line,
+            observe(
+                command, environ=environ, mark=mark, tail=tail, die_with_us=kill_on_hang or wanted.stop_on_divergence
+            ) as job,
+            status_line(shown=not wanted.quiet) as line,
         ):
             run = CommandRun(command=shlex.join(command), started_at=time.time(), versions={"ddpdoctor": __version__})
-            known = JobEvidence(job=job, directory=Path(folder), environment=_environment(), run=run)
+            known = JobEvidence(job=job, directory=Path(folder), environment=_environment(), run=run, audit=audit)
 
             def on_poll(ranks: Sequence[RankProcess], idle: float) -> None:
                 if progress.observe(ranks, idle, time.monotonic()):
                     line.update(progress.in_words())
 
             watching = Watch(known=known, stall_detector=StallDetector(given=stall_after), nodes=nodes, on_poll=on_poll)
+            ended_by = ""  # the option by which we ended the job
             for event in watching.events():
                 match event:
                     case Stalled(evidence=evidence, seconds=idle, last=last, alive=alive):
@@ -136,7 +205,7 @@ def _run(
                             speaker.say(
                                 f"no progress for {idle:.0f} s: {_why_ended(report)}; the verdict follows below"
                             )
-                            known.killed_at = time.time()
+                            known.killed_at, ended_by = time.time(), KILL_ON_HANG
                             job.end()
                             continue
                         speaker.show(report, idle=idle)
@@ -147,8 +216,16 @@ def _run(
                         elif kill_on_hang:
                             seconds = watching.look_again()
                             speaker.say(f"{_is_alive(alive)}; looking again in {seconds:.0f} s")
+                    case Diverged(evidence=evidence) if nodes.reports or wanted.stop_on_divergence:
+                        report = speaker.judged(evidence, about=SYNC_FAMILY)
+                        if wanted.stop_on_divergence:
+                            speaker.say(f"{_why_diverged(report)}: ending the job; the verdict follows below")
+                            known.killed_at, ended_by = time.time(), ON_DIVERGENCE_STOP
+                            job.end()
+                        else:
+                            speaker.show(report)
                     case PeerNodeFailed() if kill_on_hang:
-                        known.killed_at = time.time()
+                        known.killed_at, ended_by = time.time(), KILL_ON_HANG
                         job.end()
                     case Waiting(text=text):
                         speaker.say(f"note: {text}")
@@ -161,7 +238,7 @@ def _run(
                         if not evidence.ranks:
                             speaker.say(f"note: {evidence.why_missing('Stacks')}")
                         report = speaker.judged(evidence)
-                        speaker.last(report, code, ended_by_us=known.killed_at is not None)
+                        speaker.last(report, code, ended_by=ended_by)
                         if not nodes.reports:
                             return code if code >= 0 else 128 - code
                         if known.killed_at is not None and not report.explained:
@@ -235,14 +312,17 @@ class _Speaker:
     def judged(self, evidence: Evidence, *, about: Sequence[str] = ()) -> Report:
         """The verdict on `evidence`, written to `--output` and its evidence to `--case`.
 
-        Evidence of a job in the middle of its work, which is `about` certain codes only, is no case to keep.
+        Evidence of a job in the middle of its work, which is `about` certain codes or families of them only, is no case to
+        keep.
         """
         from ddpdoctor.case import write_atomically
         from ddpdoctor.cli.report_output import formatted, judge, keep
 
         report = judge(evidence, self._options)
         if about:
-            report = replace(report, findings=tuple(found for found in report.findings if found.code in about))
+            report = replace(
+                report, findings=tuple(found for found in report.findings if found.code.startswith(tuple(about)))
+            )
         if not self._nodes.reports:
             return report
         if self._options.output is not None:
@@ -267,7 +347,7 @@ class _Speaker:
         elif idle is not None:
             self.say(f"no progress for {idle:.0f} s by now; the verdict above has not changed")
 
-    def last(self, report: Report, code: int, *, ended_by_us: bool) -> None:
+    def last(self, report: Report, code: int, *, ended_by: str) -> None:
         """The last words, below everything that the job and its launcher printed: the verdict, or that nothing was found.
 
         Of a job that ended well, a verdict that stands above is not repeated.
@@ -275,17 +355,17 @@ class _Speaker:
         said = _gist(report)
         if not self._nodes.reports or (not said and self._quiet):
             self.show(report)
-        elif said and (code != 0 or ended_by_us or said != self._said):
-            self._print(report, ended_by_us=ended_by_us)
+        elif said and (code != 0 or ended_by or said != self._said):
+            self._print(report, ended_by=ended_by)
         elif not said:
             ended = "" if code == 0 else f"; the job's exit code is {code if code >= 0 else 128 - code}"
             self.say(f"nothing found: {self._watched()}{ended}")
 
-    def _print(self, report: Report, *, ended_by_us: bool = False) -> None:
+    def _print(self, report: Report, *, ended_by: str = "") -> None:
         from ddpdoctor.cli.terminal import heading, screen
         from ddpdoctor.render import text
 
-        ended = "; ended by --kill-on-hang" if ended_by_us else ""
+        ended = f"; ended by {ended_by}" if ended_by else ""
         above = heading("watch", f"{self._command}: {self._watched()}{ended}")
         rendered = text.render(report, screen=screen(sys.stderr), verbose=self._options.verbose, heading=above)
         output.show(f"\n{rendered}", err=True, colored=True)  # the job may be in the middle of a line
@@ -331,6 +411,11 @@ def _why_ended(report: Report) -> str:
         return "ending the job; its hang is not explained"
     first = report.findings[0]
     return f"ending the job because of {first.code} {first.rule.name}"
+
+
+def _why_diverged(report: Report) -> str:
+    first = report.findings[0]
+    return f"{first.code} {first.rule.name}"
 
 
 def _gist(report: Report) -> tuple[str, ...]:

@@ -70,6 +70,11 @@ def _segments_by_rank(directory: Path) -> list[list[Path]]:
     return [sorted(segments, key=_segment_of) for segments in files.values()]
 
 
+def segments_of(directory: Path, pid: int) -> list[int]:
+    """The numbers of the segments that a process has kept of its trace, in order."""
+    return sorted(map(_segment_of, directory.glob(f"{pid}.*{trace.SUFFIX}")))
+
+
 def _segment_of(file: Path) -> int:
     number = file.name.removesuffix(f".{trace.SUFFIX}").partition(".")[2]
     return int(number) if number.isdigit() else 0
@@ -103,7 +108,7 @@ def _in_common(by_rank: Mapping[int, Sequence[TraceRecord]]) -> dict[int, Sequen
         if isinstance(record, (trace.Step, trace.Overflow)):
             return record.forwards >= forwards
         if isinstance(record, (trace.Evaluation, trace.UnwaitedWork)):
-            return record.step >= step
+            return record.step > step  # those before the first common step may be in a segment that is gone
         return not isinstance(record, trace.Epoch) or record.number >= epochs[record.loader]
 
     return {rank: [record for record in records if is_common(record)] for rank, records in by_rank.items()}

@@ -43,6 +43,7 @@ from ddpdoctor.ranks.rank_exits import (
 from ddpdoctor.ranks.snapshot import Target, examine, targets_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
+from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 
 Seen: TypeAlias = Stacks | ProcessState | FlightRecord | Joining
 
@@ -64,6 +65,8 @@ class JobEvidence:
     memory: MemoryWatch = field(default_factory=MemoryWatch)
     looks: dict[int, Looks] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    audit: ReplicaAudit | None = None
+    """Where the ranks' replicas are compared while the job runs."""
     launched: int = 0
     """How many ranks the launcher said that there are, once somebody looked."""
     run: CommandRun | None = None
@@ -138,6 +141,7 @@ class JobEvidence:
         request = EndRequest(signal=asked.signal, at=asked.at) if asked is not None else None
         interrupted = request is not None and stall is None and ended_as_requested(exits, request)
         facts = []
+        tracks = {found.rank: found.facts for found in self.audit.facts()} if self.audit is not None else {}
         recorded = any(len(fact) for found in looked.values() for fact in found.facts if isinstance(fact, FlightRecord))
         for agent in ranks:
             seen = looked[agent.rank].facts if agent.rank in looked else ()
@@ -148,7 +152,8 @@ class JobEvidence:
             ending = (exits[agent.rank],) if agent.rank in exits else ()
             looks = (self.looks[agent.rank],) if agent.rank in self.looks else ()
             calls = () if interrupted else (call_log.calls(),)
-            told = (agent.steps(), *calls, call_log.pace(), *agent.thread_errors(), *looks)
+            traced = tracks.get(agent.rank, ())
+            told = (agent.steps(), *calls, call_log.pace(), *agent.thread_errors(), *looks, *traced)
             facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
         joined = {agent.rank for agent in ranks}
         facts += [

@@ -82,7 +82,14 @@ class SlowJob:
     codes: tuple[str, ...] = CODES
 
 
-Event: TypeAlias = Stalled | Waiting | Recovered | SlowJob | PeerNodeFailed | JobEnd
+@dataclass(frozen=True, slots=True)
+class Diverged:
+    """The job makes its steps, and its replicas differ, or will: what its ranks wrote down of their training."""
+
+    evidence: Evidence
+
+
+Event: TypeAlias = Stalled | Waiting | Recovered | SlowJob | Diverged | PeerNodeFailed | JobEnd
 
 # of each rank its process, and how many calls, forwards and steps it has begun
 Begun: TypeAlias = tuple[tuple[int, ...], ...]
@@ -135,6 +142,8 @@ class Watch:
                 self._resumed = self._resumed or _Resumed(now, quiet)
             if self._goes_on(ranks, now):
                 yield self._recovered()
+            if self.known.audit is not None and (differing := self.known.audit.look(ranks)) is not None:
+                yield Diverged(differing)
             if moved:
                 yield from self._pace(ranks, now, stepped=stepped)
             elif self._stall is not None and self.nodes.peer_node_failed():

@@ -1,0 +1,159 @@
+"""Whether the replicas of a job under `watch --verify-sync` are still equal, by what its ranks write down as they train."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from ddpdoctor.agent.inside.schema.training_trace import Step, segment_name
+from ddpdoctor.agent.inside.verify_sync_feature import EVERY
+from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_BYTES as SEGMENT
+from ddpdoctor.agent.inside.verify_sync_feature import SHARE as BUDGET_SHARE
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.ranks.call_ring_reader import OtherVersionError
+from ddpdoctor.ranks.training_trace_reader import read_tracks, segments_of
+
+FAMILY = "DDP5"
+SEGMENT_BYTES = 4 << 20  # of a rank's trace; the last two segments are kept
+SHARE = 0.005  # of the job's time that auditing may cost
+POLL_SECONDS = 2.0
+FIRST_JUDGEMENT_SECONDS = 60.0  # of audited steps, before all rules are asked although the weights are equal
+LATER = 4.0  # times as many seconds until they are asked again
+MOST_BYTES = 1 << 24  # of one rank's trace that one poll reads
+
+StepKey: TypeAlias = tuple[int, int, int]
+_STEP = f'["{Step.__name__}"'.encode()
+
+
+def audit_environment(every: int) -> dict[str, str]:
+    """The variables that a job's ranks need to audit every `every`th step, or as often as a small share of the time allows."""
+    return {EVERY: str(every), BUDGET_SHARE: str(SHARE), SEGMENT: str(SEGMENT_BYTES)}
+
+
+@dataclass(slots=True)
+class ReplicaAudit:
+    """Follows the traces of the ranks on this host, and holds no more of them than the steps that some ranks have yet to write.
+
+    A step at which weights differ, and now and then any step, is a reason to ask the rules about replicas. They are asked
+    about what the ranks have kept of their traces.
+    """
+
+    directory: Path
+    """Where the ranks write."""
+    diverged: bool = False
+    """Whether the rules found something; then nobody looks again before the job has ended."""
+    compared: int = 0
+    """How many steps all ranks have audited and were compared."""
+    _traces: dict[int, _Trace] = field(default_factory=dict)
+    _open: dict[StepKey, dict[int, tuple[str, str]]] = field(default_factory=dict)
+    _differ: bool = False
+    _began: float | None = None
+    _next_poll: float = 0.0
+    _next_judgement: float = FIRST_JUDGEMENT_SECONDS
+    _next_judgement_of_difference: float = 0.0
+
+    def look(self, ranks: Sequence[RankProcess]) -> Evidence | None:
+        """What the ranks wrote down, once a rule finds that their replicas differ, and once only; else None."""
+        now = time.monotonic()
+        if self.diverged or now < self._next_poll or len(ranks) < 2:
+            return None
+        self._next_poll = now + POLL_SECONDS
+        for agent in ranks:
+            trace = self._traces.setdefault(agent.pid, _Trace(self.directory, agent.pid))
+            for step in trace.new_steps():
+                self._compare(agent.rank, step, len(ranks))
+        self._forget_passed({agent.pid for agent in ranks})
+        if not self.compared:
+            return None
+        if self._began is None:
+            self._began = now
+        elapsed = now - self._began
+        if self._differ and elapsed >= self._next_judgement_of_difference:
+            self._differ = False
+            self._next_judgement_of_difference = max(1.0, LATER * elapsed)
+        elif elapsed >= self._next_judgement:
+            self._next_judgement = LATER * elapsed
+        else:
+            return None
+        return self._judge()
+
+    def facts(self) -> tuple[RankFacts, ...]:
+        """What the ranks have kept of their traces."""
+        try:
+            return read_tracks(self.directory)
+        except OtherVersionError:
+            return ()
+
+    def _judge(self) -> Evidence | None:
+        evidence = Evidence(ranks=self.facts(), about_job=True)
+        self.diverged = any(finding.code.startswith(FAMILY) for finding in diagnose(evidence).findings)
+        return evidence if self.diverged else None
+
+    def _compare(self, rank: int, step: Step, ranks: int) -> None:
+        key = (step.forwards, step.since, step.beside)
+        seen = self._open.setdefault(key, {})
+        seen[rank] = step.weights, step.after
+        if len(seen) == ranks:
+            self.compared += 1
+            self._differ |= len({*seen.values()}) > 1
+            del self._open[key]
+
+    def _forget_passed(self, pids: set[int]) -> None:
+        """Forget the steps that some rank did not audit: it has written down a later one."""
+        latest = [self._traces[pid].latest for pid in pids]
+        passed = min((key for key in latest if key is not None), default=None) if None not in latest else None
+        if passed is not None:
+            self._open = {key: seen for key, seen in self._open.items() if key > passed}
+
+
+@dataclass(slots=True)
+class _Trace:
+    """One rank's trace, read once from its first segment to its last."""
+
+    directory: Path
+    pid: int
+    latest: StepKey | None = None
+    """The last step that it holds so far."""
+    _segment: int = 0
+    _offset: int = 0
+
+    def new_steps(self) -> Iterator[Step]:
+        """The audited steps that were written since the last call."""
+        if not self._file(self._segment).exists():  # the rank has written more than two segments since
+            left = segments_of(self.directory, self.pid)
+            if not left:
+                return
+            self._segment, self._offset = left[0], 0
+        while True:
+            yield from self._rest_of_segment()
+            if not self._file(self._segment + 1).exists():
+                return
+            yield from self._rest_of_segment()  # what was written between the two looks
+            self._segment, self._offset = self._segment + 1, 0
+
+    def _rest_of_segment(self) -> Iterator[Step]:
+        try:
+            with self._file(self._segment).open("rb") as file:
+                file.seek(self._offset)
+                data = file.read(MOST_BYTES)
+        except OSError:
+            return
+        data = data[: data.rfind(b"\n") + 1]
+        self._offset += len(data)
+        for line in data.splitlines():
+            if line.startswith(_STEP):
+                try:
+                    step = Step(*json.loads(line)[1])
+                    self.latest = (step.forwards, step.since, step.beside)
+                except (ValueError, TypeError, LookupError):
+                    continue
+                yield step
+
+    def _file(self, segment: int) -> Path:
+        return self.directory / f"{self.pid}.{segment_name(segment)}"

@@ -1,0 +1,96 @@
+"""`ddpdoctor watch --verify-sync`: hangs, crashes and silent errors, under one command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.cli import run
+from tests.free_port import free_port
+
+DRIFT = """
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+first_bad, steps = int(sys.argv[1]), int(sys.argv[2])
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = DistributedDataParallel(nn.Linear(16, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = torch.Generator().manual_seed(dist.get_rank())
+for step in range(steps):
+    optimizer.zero_grad()
+    model(torch.randn(8, 16, generator=data)).square().mean().backward()
+    optimizer.step()
+    if step == first_bad and dist.get_rank() == 1:
+        with torch.no_grad():
+            model.module.weight.mul_(1.001)
+    time.sleep(0.02)
+dist.destroy_process_group()
+"""
+
+
+def watch(folder: Path, *arguments: str, options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    script = folder / "train.py"
+    script.write_text(DRIFT)
+    launcher = (
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        str(free_port()),
+    )
+    return subprocess.run(
+        (sys.executable, "-m", "ddpdoctor", "watch", *options, "--", *launcher, str(script), *arguments),
+        capture_output=True, text=True, timeout=240, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(260)
+def test_a_job_whose_replicas_part_is_ended_if_wanted_and_its_case_says_the_same(tmp_path: Path) -> None:
+    case = tmp_path / "case.json"
+    ended = watch(tmp_path, "60", "20000", options=("--verify-sync=5", "--on-divergence", "stop", "--case", str(case)))
+    assert ended.returncode == 1, ended.stderr
+    verdict = ended.stderr.rpartition("ended by --on-divergence stop")[2]
+    assert "DDP503 weights-differ" in verdict, ended.stderr
+    assert "on rank 1" in verdict
+    again = subprocess.run(
+        (sys.executable, "-m", "ddpdoctor", "diagnose", str(case)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "DDP503 weights-differ" in again.stdout, again.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(260)
+def test_a_healthy_job_is_left_alone(tmp_path: Path) -> None:
+    ended = watch(tmp_path, "-1", "200", options=("--verify-sync",))
+    assert ended.returncode == 0, ended.stderr
+    assert "nothing found: 2 ranks, 200 steps" in ended.stderr
+    assert "DDP" not in ended.stderr
+
+
+@pytest.mark.parametrize("options", [("--on-divergence", "stop"), ("--verify-sync=-1",), ("--verify-sync=often",)])
+def test_mistakes_are_told(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["watch", *options, "--", "true"]) == 2
+    assert "--verify-sync" in capsys.readouterr().err
+
+
+def test_an_option_of_the_jobs_own_stays_as_it_is(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["watch", "--quiet", "echo", "--verify-sync"]) == 0
+    assert capfd.readouterr().out == "--verify-sync\n"

@@ -1,0 +1,76 @@
+"""Training traces of several ranks, written by one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.schema import training_trace as trace
+from ddpdoctor.agent.inside.schema.call_ring import Header
+from ddpdoctor.agent.inside.schema.training_trace import VERSION, Joined
+from ddpdoctor.agent.inside.trace_writer import TraceWriter
+from ddpdoctor.ranks.agent_files import RankProcess
+
+FIRST_PID = 1000
+STEPPING = trace.Stepping("SGD", None, {"lr": "0.1"}, [], None, {}, {})
+
+
+class _OneOfMany(Rank):
+    """A rank with files of its own beside those of other ranks of this process."""
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{FIRST_PID + (self.number or 0)}.{suffix}"
+
+
+class TracedRank:
+    """Writes what a rank of one parameter writes at its audited steps."""
+
+    def __init__(self, folder: Path, number: int, *, segment_bytes: int = 0) -> None:
+        rank = _OneOfMany(str(folder))
+        rank.place((), {"rank": number, "world_size": 2})
+        self._writer = TraceWriter(rank, segment_bytes=segment_bytes)
+        self.process = RankProcess(directory=folder, pid=FIRST_PID + number, header=Header(rank=number, world_size=2))
+        self._writer.write(Joined(VERSION, number, "node1", "linear", 1))
+        self._writer.write(
+            trace.ModelListing([trace.TensorRow("parameter", "w", "float32", [2], [1], requires_grad=True, tied_to="")])
+        )
+        self._writer.write(trace.Wrapped(None))
+
+    def step(self, number: int, *, after: str = "", filler: str = "") -> None:
+        """Write one step that ends with the weights `after`, which all ranks share unless it is given."""
+        self._writer.roll()
+        keys = f"weights {number}", after or f"weights {number + 1}"
+        for phase, key in zip(("weights", "after"), keys, strict=True):
+            digest = f"{abs(hash(key)) % 16**16:016x}"
+            self._writer.write(trace.Table(phase, key, ["w"], digest, [[(0, digest)]], [[2]]))
+        self._writer.write(
+            trace.Step(
+                step=number, forwards=number + 1, since=0, beside=0, shadowed=0,
+                backward=trace.Backward(wrapped=1, input=f"input of {self.process.rank}{filler}"),
+                position=None, scale=None, stepping=STEPPING, gradients=None, buffers={}, weights=keys[0], after=keys[1],
+                parts={}, random_before={}, random_after={}, bypassed={}, comm_hook=None, writes={},
+            )
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """The rank ends without a last record, as after SIGKILL."""
+        self._writer.close()
+
+    def evaluate(self, step: int) -> None:
+        """Write one evaluation before `step`."""
+        self._writer.write(trace.Evaluation(step, 1, 8, "ab", 1, None))
+
+
+@contextmanager
+def traced_ranks(folder: Path, *, segment_bytes: int = 0) -> Iterator[Callable[[int], TracedRank]]:
+    """A function that makes a rank of a number; all are closed in the end."""
+    with ExitStack() as stack:
+
+        def make(number: int) -> TracedRank:
+            rank = TracedRank(folder, number, segment_bytes=segment_bytes)
+            stack.callback(rank.close)
+            return rank
+
+        yield make

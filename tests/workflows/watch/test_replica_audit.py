@@ -1,0 +1,78 @@
+"""Replicas under `watch --verify-sync`: compared while they train, told once, and held in little memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.workflows.watch import replica_audit
+from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
+from tests.training_traces import TracedRank, traced_ranks
+
+SEGMENT_BYTES = 1 << 14
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_audit, "POLL_SECONDS", 0.0)
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Iterator[list[TracedRank]]:
+    with traced_ranks(tmp_path, segment_bytes=SEGMENT_BYTES) as make:
+        yield [make(0), make(1)]
+
+
+def test_equal_replicas_are_compared_and_forgotten(ranks: list[TracedRank], tmp_path: Path) -> None:
+    audit = ReplicaAudit(tmp_path)
+    for number in range(500):
+        for rank in ranks:
+            rank.step(number)
+        if number % 10 == 9:
+            assert audit.look([rank.process for rank in ranks]) is None
+    assert audit.compared == 500
+    assert not audit._open
+
+
+def test_replicas_that_part_are_told_once(ranks: list[TracedRank], tmp_path: Path) -> None:
+    audit = ReplicaAudit(tmp_path)
+    found = []
+    for number in range(60):
+        ranks[0].step(number)
+        ranks[1].step(number, after="" if number < 40 else f"other weights {number}")
+        found.append(audit.look([rank.process for rank in ranks]))
+    told = [number for number, evidence in enumerate(found) if evidence is not None]
+    assert told == [40]
+    evidence = found[40]
+    assert evidence is not None
+    assert [finding.code for finding in diagnose(evidence).findings] == ["DDP503"]
+
+
+def test_steps_that_one_rank_did_not_audit_are_not_kept(ranks: list[TracedRank], tmp_path: Path) -> None:
+    audit = ReplicaAudit(tmp_path)
+    for number in range(400):
+        ranks[0].step(number)
+        if number % 8 == 0:
+            ranks[1].step(number)
+            assert audit.look([rank.process for rank in ranks]) is None
+    assert audit.compared == 50
+    assert len(audit._open) < 8
+
+
+def test_an_audit_that_fell_behind_goes_on_with_what_is_left(ranks: list[TracedRank], tmp_path: Path) -> None:
+    audit = ReplicaAudit(tmp_path)
+    for number in range(400):
+        for rank in ranks:
+            rank.step(number)
+    assert audit.look([rank.process for rank in ranks]) is None
+    assert 0 < audit.compared < 100
+
+
+def test_a_rank_alone_has_nobody_to_be_compared_with(ranks: list[TracedRank], tmp_path: Path) -> None:
+    audit = ReplicaAudit(tmp_path)
+    ranks[0].step(0)
+    assert audit.look([ranks[0].process]) is None
+    assert audit.compared == 0
