@@ -42,6 +42,10 @@ class Known:
     killed_at: float | None = None
     notes: list[str] = field(default_factory=list)
     memory: Any = field(default_factory=lambda: SimpleNamespace(observe=list))
+    audit: None = None
+
+    def note_versions(self, _ranks: object) -> None:
+        """Nobody asks for them here."""
 
     @property
     def job(self) -> Any:
