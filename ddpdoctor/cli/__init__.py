@@ -8,8 +8,7 @@ import io
 import os
 import signal
 import sys
-from enum import Enum
-from typing import Annotated, NoReturn, Optional
+from typing import Annotated, NoReturn
 
 from ddpdoctor import __version__
 from ddpdoctor.cli import command_line as typer
@@ -42,33 +41,10 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-class Shell(Enum):
-    """Whose completion can be shown."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-def _show_completion(shell: str | None) -> None:
-    if shell is not None:
-        output.show(f"{typer.completion_script('ddpdoctor', shell)}\n")
-        raise typer.Exit
-
-
 def _root(
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    _show: Annotated[
-        Optional[Shell],  # noqa: UP045 - a default of None on Python 3.10
-        typer.Option(
-            "--show-completion",
-            callback=_show_completion,
-            is_eager=True,
-            help="Show the completion script: ddpdoctor --show-completion bash >> ~/.bash_completion.",
-        ),
-    ] = None,
 ) -> None:
     """Name the rank, the line, the cause and the cure of a sick PyTorch DistributedDataParallel job."""
 

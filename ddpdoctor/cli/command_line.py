@@ -41,7 +41,7 @@ class App(typer.Typer):
             context_settings=dict(settings or {}),
         )
 
-    def command(self, name: str | None = None, **settings: Any) -> Callable[[Runs], Runs]:  # noqa: ANN401 - as typer has them
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Runs], Runs]:  # type: ignore[override] # noqa: ANN401
         """Make a function a command with this name; the function stays as it is."""
         register = super().command(name, **settings)
 

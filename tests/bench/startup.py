@@ -2,7 +2,7 @@
 
     python -m tests.bench startup
 
-`--help` may take at most three times `import click, rich`; `env` at most one second more than `import torch`. Both
+`--help` may take at most three times `import typer, rich`; `env` at most one second more than `import torch`. Both
 sides of a pair take turns; the best of each counts, since everything else on the machine only ever adds.
 """
 
@@ -20,9 +20,9 @@ DDPDOCTOR = (sys.executable, "-m", "ddpdoctor")
 
 def main() -> int:
     """Measure and print; 1 where one of the two is over its limit."""
-    ours, bare = best_of(15, (*DDPDOCTOR, "--help"), (sys.executable, "-c", "import click, rich"))
+    ours, bare = best_of(15, (*DDPDOCTOR, "--help"), (sys.executable, "-c", "import typer, rich"))
     print(
-        f"ddpdoctor --help over import click, rich: {ours:.3f} / {bare:.3f} s = {ours / bare:.2f} (limit {HELP_RATIO:g})"
+        f"ddpdoctor --help over import typer, rich: {ours:.3f} / {bare:.3f} s = {ours / bare:.2f} (limit {HELP_RATIO:g})"
     )
     env, torch = best_of(5, (*DDPDOCTOR, "env"), (sys.executable, "-c", "import torch"))
     print(

@@ -1,4 +1,4 @@
-"""Functions with annotated parameters become commands of click."""
+"""Commands of typer: the types of their options, mistakes, and the variables that set them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import pytest
-from click.testing import CliRunner
+from typer.testing import CliRunner
 
 from ddpdoctor.cli import command_line
 from ddpdoctor.cli.command_line import App, Argument, Option
@@ -42,7 +42,7 @@ def invoke(*arguments: str, **environ: str) -> Any:
     app.callback()(root)
     app.command("paint")(paint)
     SEEN.clear()
-    return CliRunner().invoke(app.group(), ["paint", *arguments], env=environ)
+    return CliRunner().invoke(app, ["paint", *arguments], env=environ)
 
 
 def test_values_have_the_types_of_the_annotations() -> None:
