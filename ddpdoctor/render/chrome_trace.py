@@ -16,13 +16,13 @@ from ddpdoctor.analysis.collectives.call_sequences import CallSequence
 from ddpdoctor.analysis.collectives.clock_offsets import ClockOffsets
 from ddpdoctor.analysis.collectives.matching import needs_all, operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
-from ddpdoctor.case import redact_text
 from ddpdoctor.engine import deriver
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import Call, State
 from ddpdoctor.evidence.step_times import Pace
+from ddpdoctor.secrets import redact_text
 
 if TYPE_CHECKING:
     import numpy as np
