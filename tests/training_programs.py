@@ -42,7 +42,7 @@ def main():
     val_data = datasets.CIFAR10("data", train=False)
     sampler = DistributedSampler(train_data)
     loader = DataLoader(train_data, batch_size=64, sampler=sampler)
-    val_loader = DataLoader(val_data, batch_size=64, sampler=DistributedSampler(val_data, shuffle=False))
+    val_loader = DataLoader(val_data, batch_size=64, sampler=DistributedSampler(val_data, shuffle=False, drop_last=True))
     model = models.resnet18().to(device)
     model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     ddp = DDP(model, device_ids=[local_rank])

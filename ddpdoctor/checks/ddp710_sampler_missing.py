@@ -56,11 +56,18 @@ def _is_whole(graph: CallGraph, dataset: Value) -> bool:
         _, call = made
         if call.does != "dataset" and "__getitem__" not in _methods(graph, origin.note):
             return False
-        if any(argument.value.may(*RANK_KINDS, Kind.WORLD_SIZE) for argument in call.arguments):
+        if any(_may_be_own(argument.value) for argument in call.arguments):
             return False
         if any(_asks(graph.functions.get(method)) for method in _members(graph, origin.note)):
             return False
     return True
+
+
+def _may_be_own(given: Value) -> bool:
+    """Whether what a data set is made of may differ between ranks: it holds the rank, or random numbers."""
+    return given.may(*RANK_KINDS, Kind.WORLD_SIZE, Kind.LOCAL) is not None or any(
+        "rand" in text for text in (given.text, *(origin.text for origin in given.origins))
+    )
 
 
 def _members(graph: CallGraph, cls: str) -> list[str]:
@@ -77,8 +84,8 @@ def _asks(function: Function | None) -> bool:
 
 def _trained(graph: CallGraph, loader: Call) -> Call | None:
     """A backward through the wrapper over batches of this loader."""
-    for function, backward in graph.calls("backward"):
-        if backward.receiver is None or loader.id not in backward.receiver.made:
+    for function, backward in graph.taken_by(loader.id):
+        if backward.does != "backward" or backward.receiver is None or loader.id not in backward.receiver.made:
             continue
         wrapped = any(
             forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)

@@ -34,10 +34,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         known = {sampler.id, *loaders_of(graph, sampler)}
         mine = [
             call
-            for program in graph.programs(function)
-            for _, call in graph.calls_in(program)
-            if call.does == "set-epoch"
-            and (call.receiver is None or not call.receiver.made or call.receiver.made & known)
+            for _, call in graph.calls_near(function, "set-epoch")
+            if (call.receiver is None or not call.receiver.made or call.receiver.made & known)
         ]
         reasons = [_reason(loop, call) for call in mine]
         if mine and all(reasons):

@@ -54,10 +54,8 @@ def _differs(graph: CallGraph, function: Function, call: Call) -> str:
         return "no seed is set in this program"
     seeds = [
         seed
-        for program in graph.programs(function)
-        for _, seed in graph.calls_in(program)
-        if seed.does == "seed"
-        and seed.name == ("torch.manual_seed" if short(call) == "random_split" else "numpy.random.seed")
+        for _, seed in graph.calls_near(function, "seed")
+        if seed.name == ("torch.manual_seed" if short(call) == "random_split" else "numpy.random.seed")
     ]
     of_rank = [seed for seed in seeds if (value := seed.argument("seed", 0)) is not None and value.may(*RANK_KINDS)]
     if (

@@ -62,9 +62,5 @@ def _devices(call: Call) -> Iterator[tuple[Value, Origin]]:
 
 def _one_node(graph: CallGraph, function: Function) -> bool:
     """Whether the world is as large as one node by construction."""
-    for program in graph.programs(function):
-        for _, call in graph.calls_in(program):
-            size = call.argument("world_size") if call.does == "init" else None
-            if size is not None and size.may(Kind.DEVICE_COUNT):
-                return True
-    return False
+    sizes = (call.argument("world_size") for _, call in graph.calls_near(function, "init"))
+    return any(size is not None and size.may(Kind.DEVICE_COUNT) for size in sizes)

@@ -24,7 +24,7 @@ _CHOOSES = {"set_device", "set_device_index", "device_id=", "device_ids=", "CUDA
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each program in which every device is plain `cuda`."""
     seen: set[str] = set()
-    for program in graph.code.programs:
+    for program in graph.distinct_programs:
         calls = [call for _, call in graph.calls_in(program)]
         inits = [call for call in calls if call.does == "init"]
         if not inits or not all(_is_nccl(call) for call in inits) or _chooses(graph, program):

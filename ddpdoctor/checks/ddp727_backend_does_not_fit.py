@@ -22,7 +22,7 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each program with one backend and devices of the other kind only."""
     seen: set[str] = set()
-    for program in graph.code.programs:
+    for program in graph.distinct_programs:
         calls = [call for _, call in graph.calls_in(program)]
         inits = [call for call in calls if call.does == "init"]
         wraps = [call for call in calls if call.does == "wrap-ddp"]

@@ -48,7 +48,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _only_nccl(graph: CallGraph, function: Function) -> bool:
-    inits = [call for program in graph.programs(function) for _, call in graph.calls_in(program) if call.does == "init"]
+    inits = [call for _, call in graph.calls_near(function, "init")]
     return bool(inits) and all(_is_nccl(call) for call in inits)
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, is_collective, rank_guard
+from ddpdoctor.analysis.training_code.call_graph import (
+    CallGraph,
+    Reached,
+    is_collective,
+    rank_guard,
+    unconditional,
+)
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
 from ddpdoctor.messages.code_findings import code_finding, guarded, short, through
 from ddpdoctor.model import Finding, Rule, Severity
@@ -37,8 +43,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                     yield _collective(call, guard, reached)
             elif reached is None and _is_fsdp_state(call) and not answered_elsewhere(graph, function, call, guard):
                 yield _of_all(call, guard, "FSDP's state_dict gathers the parameters of all ranks")
-            elif (severity := _forward(graph, function, call)) and not answered_elsewhere(graph, function, call, guard):
-                yield _wrapped(call, guard, severity)
+            elif (found := _forward(graph, function, call)) and not answered_elsewhere(graph, function, call, guard):
+                yield _wrapped(call, guard, *found)
 
 
 def _guard(function: Function, call: Call) -> Guard | None:
@@ -84,25 +90,32 @@ def _is_fsdp_state(call: Call) -> bool:
     return origin is not None and origin.note == "fsdp"
 
 
-def _forward(graph: CallGraph, function: Function, call: Call) -> Severity | None:
-    """How bad a forward of the wrapper on some ranks is: None where it makes no collective for certain."""
+def _forward(graph: CallGraph, function: Function, call: Call, depth: int = 2) -> tuple[Severity, Call] | None:
+    """How bad a forward of the wrapper on some ranks is, and the forward: None where it makes no collective for certain."""
+    target = graph.functions.get(call.target) if depth else None
+    if target is not None and not target.guards:
+        inner = (each for each in target.calls if unconditional(each.guards, target))
+        return next((found for each in inner if (found := _forward(graph, target, each, depth - 1))), None)
     if call.does != "forward" or call.receiver is None or call.receiver.only(Kind.WRAPPED) is None:
         return None
     if graph.trains(function, call):
-        return Severity.FAIL
+        return Severity.FAIL, call
     models = [wrap.argument("module", 0) for _, wrap in graph.wraps(call.receiver)]
-    return Severity.WARN if any(model is not None and graph.has_batch_norm(model) for model in models) else None
+    norm = any(model is not None and graph.has_batch_norm(model) for model in models)
+    return (Severity.WARN, call) if norm else None
 
 
-def _wrapped(call: Call, guard: Guard, severity: Severity) -> Finding:
+def _wrapped(call: Call, guard: Guard, severity: Severity, forward: Call) -> Finding:
     why = (
         "its backward reduces gradients over all ranks"
         if severity is Severity.FAIL
         else "the wrapper broadcasts the model's buffers in every forward"
     )
+    inner = f"{short(call)}() calls the wrapped model ({forward.place.file}:{forward.place.line})"
+    what = "the wrapped model is called" if forward is call else inner
     return code_finding(
         RULE,
-        f"the wrapped model is called {guarded(guard)}: {why}, and the others never call it",
+        f"{what} {guarded(guard)}: {why}, and the others never call it",
         call.place,
         because=guard.by_rank,
         severity=severity,

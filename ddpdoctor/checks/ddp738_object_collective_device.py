@@ -33,9 +33,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if call.argument("device") is not None or call.argument("group") is not None or function.id in seen:
             continue
-        inits = [
-            init for program in graph.programs(function) for _, init in graph.calls_in(program) if init.does == "init"
-        ]
+        inits = [init for _, init in graph.calls_near(function, "init")]
         if not inits or any(
             (given := init.argument("backend", 0)) is None or given.constant != "'nccl'" for init in inits
         ):

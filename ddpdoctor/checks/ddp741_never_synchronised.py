@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.evidence.training_code import Call, Change, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -30,10 +30,37 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         inside = [call for call in forwards if _off(call)]
         if len(inside) == len(forwards):
             yield _never(function, inside[0])
+        elif switch := _switched_off(graph, function, forwards[0]):
+            yield _off_for_good(function, forwards[0], switch)
         elif not inside:
             backwards = [call for call in function.calls if call.does == "backward"]
             if backwards and all(_off(call) for call in backwards):
                 yield _saves_nothing(backwards[0])
+
+
+def _switched_off(graph: CallGraph, function: Function, forward: Call) -> Change | None:
+    """Where `require_backward_grad_sync` of the wrapper is switched off, in programs that never switch it on again."""
+    changes = [
+        change
+        for each in graph.functions.values()
+        if each.id.partition("::")[0] in graph.files_near(function)
+        for change in each.changes
+        if change.key.endswith(".require_backward_grad_sync")
+    ]
+    off = all(change.value.constant == "False" and not change.guards for change in changes)
+    mine = forward.receiver.made if forward.receiver is not None else frozenset()
+    return changes[0] if changes and off and changes[0].owner.made & mine else None
+
+
+def _off_for_good(function: Function, forward: Call, switch: Change) -> Finding:
+    step = next(call for call in function.calls if call.does == "step")
+    return code_finding(
+        RULE,
+        f"`{switch.key} = False` is never undone: the step in line {step.place.line} uses gradients of this rank alone",
+        forward.place,
+        switch.place,
+        remedy=f"set `{switch.key} = True` for the forward and backward of the last micro-batch",
+    )
 
 
 def _is_ddp_forward(call: Call) -> bool:

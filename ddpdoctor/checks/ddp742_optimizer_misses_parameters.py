@@ -20,23 +20,79 @@ RULE = Rule(
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each layer that is replaced, and each parameter that is unfrozen, after the wrapper was made."""
+    """One finding for each layer that is replaced, and each parameter that is unfrozen, too late."""
     for function in graph.functions.values():
-        wraps = [call for call in function.calls if call.does == "wrap-ddp"]
-        if not wraps:
+        yield from _after_wrapper(function)
+        yield from _after_optimizer(function)
+        yield from _through_wrapper(graph, function)
+
+
+def _after_wrapper(function: Function) -> Iterator[Finding]:
+    wraps = [call for call in function.calls if call.does == "wrap-ddp"]
+    if not wraps:
+        return
+    frozen = any(change.key.endswith(".requires_grad") and change.value.constant != "True" and change.order > wraps[0].order
+                 for change in function.changes)  # fmt: skip
+    for change in function.changes:
+        before = [wrap for wrap in wraps if wrap.order < change.order]
+        if not before or _remade(function, change.order):
             continue
-        frozen = any(change.key.endswith(".requires_grad") and change.value.constant != "True" and change.order > wraps[0].order
-                     for change in function.changes)  # fmt: skip
-        for change in function.changes:
-            before = [wrap for wrap in wraps if wrap.order < change.order]
-            if not before or _remade(function, change.order):
-                continue
-            if change.key.endswith(".requires_grad"):
-                if change.value.constant == "True" and not frozen:
-                    yield _finding(change, before[-1], f"`{change.key} = True` unfreezes parameters", "leaves out")
-            elif change.value.may(Kind.MODEL) and _is_part(change, before[-1]):
-                yield _finding(change, before[-1], f"`{change.key}` is replaced", "does not reduce")
-                break
+        if change.key.endswith(".requires_grad"):
+            if change.value.constant == "True" and not frozen:
+                yield _finding(change, before[-1], f"`{change.key} = True` unfreezes parameters", "leaves out")
+        elif change.value.may(Kind.MODEL) and _is_part(change, before[-1]):
+            yield _finding(change, before[-1], f"`{change.key}` is replaced", "does not reduce")
+            break
+
+
+def _after_optimizer(function: Function) -> Iterator[Finding]:
+    """Layers that are replaced between the optimizer and the wrapper: they are reduced, and never stepped."""
+    optimizers = [call for call in function.calls if call.does == "optimizer"]
+    for change in function.changes:
+        before = [call for call in optimizers if call.order < change.order]
+        if not before or len(before) < len(optimizers) or not change.value.may(Kind.MODEL) or change.guards:
+            continue
+        given = before[-1].argument("params", 0)
+        if given is None or not given.made & change.owner.made:
+            continue
+        if any(call.does == "wrap-ddp" and call.order < change.order for call in function.calls):
+            continue
+        yield code_finding(
+            RULE,
+            f"`{change.key}` is replaced after the optimizer was made in line {before[-1].place.line}, which never steps what "
+            "came later",
+            change.place,
+            before[-1].place,
+            remedy=f"move line {change.place.line} before line {before[-1].place.line}",
+        )
+        return
+
+
+def _through_wrapper(graph: CallGraph, function: Function) -> Iterator[Finding]:
+    """Parameters that are reached through the wrapper, in another function than that which made it, and unfrozen there."""
+    for change in function.changes:
+        if not change.key.endswith(".requires_grad") or change.value.constant != "True":
+            continue
+        wrap = _wrapper_of(graph, change)
+        if wrap is None or any(call.id == wrap.id for call in function.calls) or wrap.loops:
+            continue
+        others = [
+            other
+            for each in graph.functions.values()
+            if each.id.partition("::")[0] in graph.files_near(function)
+            for other in each.changes
+            if other.key.endswith(".requires_grad") and other.value.constant != "True"
+        ]
+        if others and not any(_wrapper_of(graph, other) for other in others):
+            yield _finding(change, wrap, f"`{change.key} = True` unfreezes parameters", "leaves out")
+            return
+
+
+def _wrapper_of(graph: CallGraph, change: Change) -> Call | None:
+    """The wrapper through which a parameter was reached, where there is no other way."""
+    owner = change.owner.only(Kind.OBJECT)
+    made = graph.made.get(owner.made) if owner is not None and owner.note == "parameters" else None
+    return made[1] if made is not None and made[1].does == "wrap-ddp" else None
 
 
 def _is_part(change: Change, wrap: Call) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, rank_guard
+from ddpdoctor.evidence.training_code import Guard, Origin, Place
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP744",
     name="gradients-changed-on-one-rank",
-    summary="gradients are clipped under a test of the rank: the ranks step differently and their weights part",
+    summary="gradients are changed under a test of the rank or of its own loss: the ranks step differently and weights part",
     severity=Severity.FAIL,
     remedy="clip on every rank: after the backward all ranks hold the same gradients",
     leads_to=("DDP505",),
@@ -20,15 +21,34 @@ RULE = Rule(
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each call that changes gradients on some ranks."""
-    for function, call in graph.calls("clip", "unscale"):
+    """One finding for each line that changes gradients on some ranks."""
+    for function, call in graph.calls("clip", "unscale", "change-gradient"):
         guard = rank_guard(call.guards)
-        if guard is None or answered_elsewhere(graph, function, call, guard):
-            continue
-        yield code_finding(
-            RULE,
-            f"{short(call)} changes the gradients {guarded(guard)}: the ranks step differently, and their weights part",
-            call.place,
-            because=guard.by_rank,
-            remedy=f"move line {call.place.line} out of `if {guard.test}`",
-        )
+        if guard is not None and not answered_elsewhere(graph, function, call, guard):
+            yield _finding(short(call), call.place, guard, guard.by_rank)
+        elif guard is None and (found := _by_own_value(graph, call.guards)) is not None:
+            yield _finding(short(call), call.place, *found)
+    for function in graph.functions.values():
+        for change in function.changes:
+            guard = rank_guard(change.guards) if ".grad." in f"{change.key}." else None
+            if guard is not None:
+                yield _finding(f"`{change.key}` gets another value, which", change.place, guard, guard.by_rank)
+
+
+def _by_own_value(graph: CallGraph, guards: Sequence[Guard]) -> tuple[Guard, Origin] | None:
+    """The test of a value of this rank alone, such as its loss, that decides about a line."""
+    for guard in guards:
+        origin = graph.certainly_local(guard.value) if guard.form in {"if", "else"} and guard.by_local else None
+        if origin is not None and origin.made:
+            return guard, origin
+    return None
+
+
+def _finding(what: str, place: Place, guard: Guard, why: Origin | None) -> Finding:
+    return code_finding(
+        RULE,
+        f"{what} changes the gradients {guarded(guard)}: the ranks step differently, and their weights part",
+        place,
+        because=why,
+        remedy=f"move line {place.line} out of `if {guard.test}`",
+    )

@@ -40,7 +40,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _sharded(graph: CallGraph, function: Function) -> bool:
-    return any(call.does == "wrap-fsdp" for program in graph.programs(function) for _, call in graph.calls_in(program))
+    return next(graph.calls_near(function, "wrap-fsdp"), None) is not None
 
 
 def _is_model(function: Function, save: Call) -> bool:

@@ -44,19 +44,17 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _saves_from_gpu(graph: CallGraph, function: Function) -> bool:
     """Whether a program of the function gives ranks a GPU each, and saves checkpoints itself."""
-    for program in graph.programs(function):
-        calls = [call for _, call in graph.calls_in(program)]
-        saves = any(call.does == "save" and call.name == "torch.save" for call in calls)
-        devices = any(
-            (call.does == "set-device" or (call.does == "wrap-ddp" and call.argument("device_ids", 1) is not None))
-            for call in calls
-        )
-        if saves and devices:
-            return True
-    return False
+    saves = any(call.name == "torch.save" for _, call in graph.calls_near(function, "save"))
+    return saves and any(
+        call.does == "set-device" or call.argument("device_ids", 1) is not None
+        for _, call in graph.calls_near(function, "set-device", "wrap-ddp")
+    )
 
 
 def _is_restored(graph: CallGraph, load: Call) -> bool:
     return any(
-        load.id in argument.value.made for _, call in graph.calls("load-state") for argument in call.arguments[:1]
+        load.id in argument.value.made
+        for _, call in graph.taken_by(load.id)
+        if call.does == "load-state"
+        for argument in call.arguments[:1]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -240,6 +241,8 @@ class Loop:
     """It counts: `range(...)`, `itertools.count()`, `while`."""
     turns: int | None
     """How often it turns, where a constant says so."""
+    starts: Value | None = None
+    """Of `range(a, b)` what it begins with; None where that is 0 or not known."""
     guards: tuple[Guard, ...] = ()
     """The tests around it."""
     loops: tuple[int, ...] = ()
@@ -369,6 +372,20 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnusedPart:
+    """A layer with parameters that a model makes, and that no other line of its programs names."""
+
+    place: Place
+    """Where it is made."""
+    cls: str
+    """The model's class: `file::Class`."""
+    name: str
+    """The attribute."""
+    layer: str
+    """The layer: `nn.Linear`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
     """One file that was read."""
 
@@ -390,6 +407,8 @@ class Module:
     """It tests `__name__ == "__main__"`."""
     remarks: tuple[Remark, ...] = ()
     """Its comments that silence findings."""
+    unused: tuple[UnusedPart, ...] = ()
+    """Layers of its models that nothing uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,6 +431,25 @@ class TrainingCode:
     """Every file that could be read."""
     programs: tuple[Program, ...] = ()
     """The programs among them that train on several ranks."""
+
+
+def files_together(programs: Iterable[Program]) -> dict[str, frozenset[str]]:
+    """For every file, the files of all programs that it belongs to."""
+    programs = tuple(programs)
+    files = sorted({file for program in programs for file in program.files})
+    bits = {file: 1 << number for number, file in enumerate(files)}
+    around = dict.fromkeys(files, 0)
+    for program in programs:
+        mine = 0
+        for file in program.files:
+            mine |= bits[file]
+        for file in program.files:
+            around[file] |= mine
+    known: dict[int, frozenset[str]] = {}
+    for mask in around.values():
+        if mask not in known:
+            known[mask] = frozenset(file for file in files if mask & bits[file])
+    return {file: known[mask] for file, mask in around.items()}
 
 
 KINDS = {TrainingCode: "training code"}

@@ -49,6 +49,8 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             method = values.index.target(at.scope, name)
             if method is not None:
                 return Meaning(name, method)
+            if name.partition(".")[2] in names.OF_LIGHTNING and _is_lightning(values, at.scope):
+                return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
         else:
             found = values.project.resolve(at.scope, name)
             if isinstance(found, Scope):
@@ -65,6 +67,10 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     if isinstance(node.func, ast.Attribute):
         return _method(values, node, at)
     return _called_object(values, node, at, Meaning(name))
+
+
+def _is_lightning(values: Values, scope: Scope) -> bool:
+    return scope.of_class is not None and values.project.is_a(scope.of_class, "LightningModule")
 
 
 def _canonical(full: str) -> str:
@@ -142,6 +148,10 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
     notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
     if "accelerator" in notes and name in names.OF_ACCELERATE | names.OF_FABRIC:
         return Meaning(f".{name}", None, "collective")
+    if "deepspeed" in notes and name in names.OF_DEEPSPEED:
+        return Meaning(f".{name}", None, "collective")
+    if name.endswith("_") and isinstance(node.func.value, ast.Attribute) and node.func.value.attr == "grad":
+        return Meaning(f".{name}", None, "change-gradient")
     if any(origin.kind is Kind.WRAPPED for origin in receiver) and name in {"forward", "module"}:
         return Meaning(f".{name}", None, "forward")
     does = names.METHODS.get(name, "")
@@ -228,6 +238,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
     kinds = {
         "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
         "accelerator": Kind.OBJECT, "load": Kind.OBJECT, "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
+        "deepspeed": Kind.OBJECT,
         "dataset": Kind.DATASET, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
     }  # fmt: skip
     where = values.where(node, at.scope)
@@ -333,6 +344,8 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     receiver = values.of(node.func.value, at)
     if last in _SAME_OBJECT and any(origin.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE} for origin in receiver):
         return receiver
+    if last in {"parameters", "named_parameters"}:
+        return parameters_of(values, node.func.value, at)
     if last == "format":
         return joined([*receiver, *_through(values, node, at)])
     if last in {"get", "pop"} and any(origin.kind is Kind.OBJECT for origin in receiver):
@@ -343,6 +356,15 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     if not found:
         found += _tainted(values, node, at, keep=frozenset({Kind.LOCAL}) | RANK_KINDS)
     return joined(found)
+
+
+def parameters_of(values: Values, node: ast.expr, at: At) -> Origins:
+    """The parameters of a model, or of a part of it such as `model.module.head`."""
+    while True:
+        models = [one for one in values.of(node, at) if one.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE}]
+        if models or not isinstance(node, ast.Attribute):
+            return tuple(replace(one, kind=Kind.OBJECT, note="parameters") for one in models)
+        node = node.value
 
 
 def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At) -> Origins | None:

@@ -138,6 +138,8 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         call, scope = values.made[origin.made]
         given = next((keyword.value for keyword in call.node.keywords if keyword.arg == name), None)
         return values.of(given, At(scope, call.order, call.block)) if given is not None else ()
+    if origin.note in {"parameters", "gradients"} and name in {"grad", "data"}:
+        return (replace(origin, note="gradients" if name == "grad" else origin.note),)
     if origin.kind is Kind.SAMPLER and name in {"sampler", "batch_sampler"}:
         return (origin,)
     if origin.kind in {Kind.LOCAL, Kind.SHARED}:

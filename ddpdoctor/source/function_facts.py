@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from ddpdoctor.evidence.training_code import (
     RANK_KINDS,
@@ -29,11 +31,12 @@ from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import At, Values
 from ddpdoctor.source.walk import dotted, parts
 
+MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
 _WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
 _FLIP = {"first": "others", "others": "first"}
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
-    "unscale", "scale", "prepare",
+    "unscale", "scale", "prepare", "change-gradient",
 }  # fmt: skip
 _KNOWN_LAST = (
     frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
@@ -42,6 +45,7 @@ _KNOWN_LAST = (
     | names.COLLECTIVES
     | names.OF_ACCELERATE
     | names.OF_FABRIC
+    | names.OF_DEEPSPEED
     | {"forward", "module", "model", "net", "network", "ddp_model", "ddp"}
 )
 
@@ -91,7 +95,7 @@ class FunctionFacts:
             return None
         at = At(scope, raw.order, raw.block)
         what = meaning(self.values, raw.node, at)
-        if not what.does and what.target is None:
+        if not what.does and what.target is None and not self._may_answer(raw):
             return None
         target = self._target(what)
         name = what.name if what.target is None else what.target.name
@@ -121,6 +125,12 @@ class FunctionFacts:
             contexts=self._within(raw.block, scope),
         )
 
+    def _may_answer(self, raw: RawCall) -> bool:
+        """Whether a method of an unknown object, in a branch, may be one of the program's own."""
+        func = raw.node.func
+        branch = raw.block.form in {"if", "else", "case"}
+        return branch and isinstance(func, ast.Attribute) and func.attr in self.values.index.owners
+
     def _target(self, what: Meaning) -> str:
         if what.target is None:
             return ""
@@ -135,6 +145,8 @@ class FunctionFacts:
         if isinstance(func, ast.Attribute):
             last = func.attr
             if last in _KNOWN_LAST or last in self.values.index.owners or last[:1].isupper():
+                return True
+            if isinstance(func.value, ast.Attribute) and func.value.attr == "grad":
                 return True
             if not name:
                 return False
@@ -176,8 +188,9 @@ class FunctionFacts:
             ):
                 found.append(guard)
             inner = chain[number + 1] if number + 1 < len(chain) else None
-            for ended_at, ended in at.ended:
-                if ended_at < order and ended is not inner and ended.form in {"if", "else", "case"}:
+            before = bisect_left(at.ended, order, key=itemgetter(0))
+            for _, ended in at.ended[max(0, before - MOST_EXITS) : before]:
+                if ended is not inner and ended.form in {"if", "else", "case"}:
                     guard = self._guard(ended, scope, after=True)
                     if guard is not None and (guard.by_rank or guard.by_local):
                         found.append(guard)
@@ -287,10 +300,17 @@ class FunctionFacts:
             over=over,
             counts=counts,
             turns=turns,
+            starts=self._starts(node, at),
             guards=self.guards(raw.block, raw.order, scope),
             loops=self._around(raw.block, known),
             contexts=self._within(raw.block, scope),
         )
+
+    def _starts(self, node: ast.For | ast.AsyncFor | ast.While, at: At) -> Value | None:
+        counted = node.iter if isinstance(node, ast.For) else None
+        if isinstance(counted, ast.Call) and dotted(counted.func) == "range" and len(counted.args) > 1:
+            return self.value(counted.args[0], at)
+        return None
 
     def _cuts(self, scope: Scope) -> Iterator[Cut]:
         for raw in scope.cuts:
@@ -307,21 +327,30 @@ class FunctionFacts:
             owner, _, attribute = key.rpartition(".")
             if not owner or owner == "self" or "[" in key:
                 continue
+            forms = {"assign", "augment"} if "grad" in (attribute, owner.rpartition(".")[2]) else {"assign"}
             for definition in definitions:
-                if definition.form != "assign" or definition.value is None:
+                if definition.form not in forms or definition.value is None:
                     continue
                 at = At(scope, definition.order, definition.block)
                 value = self.value(definition.value, at)
-                if attribute in _WATCHED or value.may(Kind.MODEL):
+                if attribute in _WATCHED or len(forms) > 1 or value.may(Kind.MODEL):
                     file, line = self._line(scope, definition.line)
                     yield Change(
                         place=Place(file=file, line=line, column=1, function=scope.name),
                         key=key,
                         value=value,
                         order=definition.order,
-                        owner=Value(text=owner, origins=self.values.name(owner, at) if "." not in owner else ()),
+                        owner=Value(text=owner, origins=self._owner(owner, at)),
                         guards=self.guards(definition.block, definition.order, scope),
                     )
+
+    def _owner(self, owner: str, at: At) -> tuple[Origin, ...]:
+        """What the object of a change is: a name, or an attribute of the class around."""
+        first, _, rest = owner.partition(".")
+        cls = at.scope.of_class
+        if first == "self" and rest and "." not in rest and cls is not None and owner not in at.scope.definitions:
+            return self.values.attribute(cls, rest)
+        return self.values.name(owner, at) if not rest or owner in at.scope.definitions else ()
 
     def _exit(self, raw: RawExit, scope: Scope, known: dict[int, int]) -> Exit:
         return Exit(

@@ -19,6 +19,13 @@ SIGNS = frozenset(
         "FSDP",
     }
 )
+_FRAMEWORK_SIGNS = {
+    "Trainer": ("lightning.", "pytorch_lightning.", "transformers."),
+    "initialize": ("deepspeed.",),
+    "init_distributed": ("deepspeed.",),
+    "Parallel": ("ignite.",),
+}
+"""Names that say so where they are of one of these packages."""
 """What only code calls that runs on several ranks."""
 
 
@@ -29,19 +36,22 @@ def distributed_programs(project: Project, index: Index) -> list[Program]:
     signed = {file for file in project.sources if _signs(project, file)}
     found = []
     closures: dict[str, frozenset[str]] = {}
+    listed: dict[frozenset[str], tuple[str, ...]] = {}
     for file, source in project.sources.items():
         root = file not in imported or "__main__" in source.text
         if not root:
             continue
         files = _closure(file, imports, closures)
         if files & signed and (file in signed or _reaches(project, index, file, files & signed)):
-            found.append(Program(root=file, files=tuple(sorted(files))))
+            if files not in listed:
+                listed[files] = tuple(sorted(files))
+            found.append(Program(root=file, files=listed[files]))
     return found
 
 
 def _signs(project: Project, file: str) -> bool:
     source = project.sources[file]
-    if not any(sign in source.text for sign in SIGNS):
+    if not any(sign in source.text for sign in (*SIGNS, *_FRAMEWORK_SIGNS)):
         return False
     for scope in source.scopes:
         for call in scope.calls:
@@ -50,7 +60,8 @@ def _signs(project: Project, file: str) -> bool:
                 continue
             meant = project.resolve(scope, name)
             full = meant if isinstance(meant, str) else name
-            if full.rpartition(".")[2] in SIGNS:
+            last = full.rpartition(".")[2]
+            if last in SIGNS or full.startswith(_FRAMEWORK_SIGNS.get(last, ("\0",))):
                 return True
     return False
 
@@ -60,7 +71,9 @@ def _closure(file: str, imports: dict[str, set[str]], known: dict[str, frozenset
         seen, pending = {file}, [file]
         while pending:
             for each in imports.get(pending.pop(), ()):
-                if each not in seen:
+                if each in known:
+                    seen |= known[each]
+                elif each not in seen:
                     seen.add(each)
                     pending.append(each)
         known[file] = frozenset(seen)
@@ -83,19 +96,3 @@ def _reaches(project: Project, index: Index, file: str, signed: frozenset[str]) 
             seen.add(id(target))
             pending.append(target)
     return False
-
-
-def near(programs: list[Program]) -> dict[str, frozenset[str]]:
-    """For every file the files of all programs that it belongs to."""
-    known: dict[tuple[int, ...], frozenset[str]] = {}
-    belongs: dict[str, list[int]] = {}
-    for number, program in enumerate(programs):
-        for file in program.files:
-            belongs.setdefault(file, []).append(number)
-    found = {}
-    for file, numbers in belongs.items():
-        key = tuple(numbers)
-        if key not in known:
-            known[key] = frozenset(each for number in numbers for each in programs[number].files)
-        found[file] = known[key]
-    return found

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from ddpdoctor.source.scopes import Block, Definition
 
 END = 1 << 30  # after everything: what another function sees of a module's variable
 LOOPS = frozenset({"for", "while"})
+MOST_BEFORE = (
+    100  # definitions before a place, and after it, that are looked at: generated code has thousands of one name
+)
 
 
 def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tuple[list[Definition], bool]:
-    """The definitions that may hold at `order` in `block`, nearest first, and whether there is always one of them."""
+    """The definitions that may hold at `order` in `block`, nearest first, and whether there is always one of them.
+
+    `definitions` are all of one name, by their order.
+    """
     found: list[Definition] = []
     killer: Definition | None = None
     branches: dict[int, set[int]] = {}
-    for definition in reversed(definitions):
-        if definition.order >= order or definition.block.excludes(block) or _has_left(definition.block, block):
+    here = bisect_left(definitions, order, key=_order)
+    for definition in reversed(definitions[max(0, here - MOST_BEFORE) : here]):
+        if definition.block.excludes(block) or _has_left(definition.block, block):
             continue
         found.append(definition)
         if not definition.kills:
@@ -24,12 +32,23 @@ def reaching(definitions: Sequence[Definition], order: int, block: Block) -> tup
         if _always(definition.block, block) or _all_branches(definition.block, block, branches):
             killer = definition
             break
-    found += [
-        definition
-        for definition in definitions
-        if definition.order >= order and order != END and _comes_round(definition, block, killer)
-    ]
+    if order != END and here < len(definitions) and _in_loop(block):
+        later = definitions[here : here + MOST_BEFORE]
+        found += [definition for definition in later if _comes_round(definition, block, killer)]
     return found, killer is not None
+
+
+def _order(definition: Definition) -> int:
+    return definition.order
+
+
+def _in_loop(block: Block) -> bool:
+    at: Block | None = block
+    while at is not None:
+        if at.form in LOOPS:
+            return True
+        at = at.parent
+    return False
 
 
 def _plain(block: Block) -> Block:

@@ -71,6 +71,8 @@ class Definition:
     index: tuple[int, ...] = ()
     kills: bool = True
     line: int = 0
+    operator: str = ""
+    """Of `x /= n` the operator's name in `ast`: `Div`."""
 
 
 @dataclass(slots=True)

@@ -68,6 +68,9 @@ FUNCTIONS = {
     "numpy.random.permutation": "split",
     "numpy.random.shuffle": "split",
     "torch.randperm": "split",
+    "torch.utils.data.TensorDataset": "dataset",
+    "torch.utils.data.dataset.TensorDataset": "dataset",
+    "deepspeed.initialize": "deepspeed",
     "urllib.request.urlretrieve": "download",
     "wget.download": "download",
     "gdown.download": "download",
@@ -144,6 +147,9 @@ METHODS = {
 OF_ACCELERATE = frozenset(
     {"gather", "gather_for_metrics", "reduce", "wait_for_everyone", "pad_across_processes", "save_state"}
 )
+OF_DEEPSPEED = frozenset({"save_checkpoint", "load_checkpoint", "save_16bit_model"})
+OF_LIGHTNING = frozenset({"all_gather", "strategy.barrier", "trainer.strategy.barrier"})
+"""What a LightningModule calls on itself that all ranks must call."""
 OF_FABRIC = frozenset({"barrier", "all_reduce", "all_gather", "broadcast"})
 
 ENVIRONMENT = {

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode
+from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode, files_together
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.index import Index
-from ddpdoctor.source.programs import distributed_programs, near
+from ddpdoctor.source.programs import distributed_programs
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
 from ddpdoctor.source.scopes import Block, RawCall, Scope
 from ddpdoctor.source.torch_names import FRAMEWORKS
+from ddpdoctor.source.unused_parts import UnusedParts
 from ddpdoctor.source.values import At, Values
 from ddpdoctor.source.walk import dotted, walk
 from ddpdoctor.source.washing import Washing
@@ -149,10 +150,10 @@ def facts(project: Project) -> TrainingCode:
             washing.enter(scope)
     values = Values(project, index)
     _remember(values, (reachable[file] for file in wanted))
-    values.near = near(programs)
+    values.near = files_together(programs)
     started = frozenset(key for key, sites in index.sites.items() if any(site.spawned for site in sites))
-    maker = FunctionFacts(values, started)
-    modules = tuple(_module(source, maker, full=source.file in wanted) for source in reachable.values())
+    maker, unused = FunctionFacts(values, started), UnusedParts(project, values.near)
+    modules = tuple(_module(source, maker, unused, full=source.file in wanted) for source in reachable.values())
     return TrainingCode(modules=modules, programs=tuple(programs))
 
 
@@ -177,7 +178,7 @@ def _remember(values: Values, sources: Iterable[Source]) -> None:
                     values.made[values.where(call.node, scope)] = (call, scope)
 
 
-def _module(source: Source, maker: FunctionFacts, *, full: bool) -> Module:
+def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool) -> Module:
     remarks = tuple(_remarks(source))
     if not full:
         return Module(file=source.file, remarks=remarks)
@@ -193,6 +194,7 @@ def _module(source: Source, maker: FunctionFacts, *, full: bool) -> Module:
         frameworks=tuple(sorted(_frameworks(source))),
         main="__main__" in source.text,
         remarks=remarks,
+        unused=tuple(unused.of(source)),
     )
 
 
@@ -202,6 +204,7 @@ def _words(source: Source) -> set[str]:
         for call in scope.calls:
             found.add(dotted(call.node.func).rpartition(".")[2] or getattr(call.node.func, "attr", ""))
             found.update(f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg)
+    found.update(word for word in ("exitcode", "sentinel") if word in source.text)
     return found - {""}
 
 

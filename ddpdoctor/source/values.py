@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source.index import Index, Site
@@ -64,6 +65,7 @@ class Values:
     _known: dict[tuple[int, int], Origins] = field(default_factory=dict)
     _returned: dict[int, Origins] = field(default_factory=dict)
     _given: dict[tuple[int, str], Origins] = field(default_factory=dict)
+    _methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     _open: set[tuple[int, int] | tuple[int, str]] = field(default_factory=set)
     _depth: int = 0
 
@@ -139,7 +141,9 @@ class Values:
         if definition.index or definition.form == "for":
             found = self.element(found, definition, at)
         if definition.form in {"change", "augment"}:
-            found = tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED})
+            note = {"Div": "divides", "Mult": "multiplies"}.get(definition.operator, "")
+            sized = tuple(replace(one, note=note) for one in found if note and one.kind is Kind.WORLD_SIZE)
+            found = (*sized, *(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED}))
             if definition.form == "augment" or isinstance(definition.value, ast.Constant):
                 found += self.decided(definition.block, scope)
         elif isinstance(definition.value, ast.Constant) and definition.block.form in {"if", "else"}:
@@ -261,17 +265,23 @@ class Values:
         cls = scope.parent
         if cls is None or not cls.is_class or scope.name.startswith("__"):
             return found
-        near = self.near.get(scope.file, frozenset())
-        owners = [owner for owner in self.index.owners.get(scope.name, ()) if owner.file in near]
-        alone = len(owners) == 1 and len(scope.name) > 4
-        calls = [each for each in self.index.methods.get(scope.name, ()) if each[0].file in near]
-        for caller, call in calls[:MOST_SITES]:
+        alone, calls = self._of_method(scope.name, self.near.get(scope.file, frozenset()))
+        for caller, call in calls:
             node = call.node
             assert isinstance(node.func, ast.Attribute)
             if alone or self._is_object(node.func.value, cls, At(caller, call.order, call.block)):
                 keywords = tuple((one.arg, one.value) for one in node.keywords if one.arg is not None)
                 found.append(Site(caller, call, tuple(node.args), keywords, 1))
         return found
+
+    def _of_method(self, name: str, near: frozenset[str]) -> tuple[bool, list[tuple[Scope, RawCall]]]:
+        """Whether one class of these files alone has a method of this name, and the first calls of it there."""
+        key = (id(near), name)
+        if key not in self._methods:
+            owners = islice((owner for owner in self.index.owners.get(name, ()) if owner.file in near), 2)
+            calls = islice((each for each in self.index.methods.get(name, ()) if each[0].file in near), MOST_SITES)
+            self._methods[key] = (len([*owners]) == 1 and len(name) > 4, [*calls])
+        return self._methods[key]
 
     def _is_object(self, node: ast.expr, cls: Scope, at: At) -> bool:
         return any(origin.note == f"{cls.file}::{cls.name}" for origin in self.of(node, at))
@@ -327,6 +337,8 @@ class Values:
             for scope, definition, assigned in self.index.fields.get((owner, name), ()):
                 if scope.file in near:
                     found += self._defined(assigned, definition, scope)
+            if found and owner not in ARGUMENT_OBJECTS and all(one.kind is Kind.CONSTANT for one in found):
+                found.append(Origin(kind=Kind.UNKNOWN, text=f"{owner}.{name}"))  # another object may have this name
             if owner in ARGUMENT_OBJECTS or owner.endswith(("args", "opt", "config", "cfg")):
                 found += self._option(name, near)
         finally:

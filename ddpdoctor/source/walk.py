@@ -228,7 +228,15 @@ class _Walker:
         self.value(node.value)
         key = dotted(node.target.value if isinstance(node.target, ast.Subscript) else node.target)
         if key:
-            joined = Definition(self._tick(), self.block, node.value, "augment", kills=False, line=node.lineno)
+            joined = Definition(
+                self._tick(),
+                self.block,
+                node.value,
+                "augment",
+                kills=False,
+                line=node.lineno,
+                operator=type(node.op).__name__,
+            )
             self.define(key, joined)
 
     def expression(self, node: ast.Expr) -> None:

@@ -53,7 +53,8 @@ class Washing:
             for keyword in node.keywords
             if keyword.arg in {"tensor", "tensor_list", "object_list"}
         ]
-        if owner and owner.partition(".")[0] not in self._modules(scope):
+        of_arguments = bool(node.args) and last in names.COLLECTIVES | names.OF_ACCELERATE | names.OF_FABRIC
+        if owner and not of_arguments and owner.partition(".")[0] not in self._modules(scope):
             found.append(owner)
         return [key for key in found if key]
 

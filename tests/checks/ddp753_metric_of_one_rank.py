@@ -14,7 +14,10 @@ SICK = (
     ),
 )
 HEALTHY = (
-    training(("    dist.all_reduce(correct)\n", ""), (", sampler=DistributedSampler(val_data, shuffle=False)", "")),
+    training(
+        ("    dist.all_reduce(correct)\n", ""),
+        (", sampler=DistributedSampler(val_data, shuffle=False, drop_last=True)", ""),
+    ),
     training(
         ("print(epoch, accuracy)", "print(epoch, 'rank', rank, accuracy)"),
         ("    dist.all_reduce(correct)\n", ""),

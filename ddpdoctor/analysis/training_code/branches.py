@@ -9,6 +9,8 @@ from ddpdoctor.evidence.training_code import Call, Function, Guard
 def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: Guard) -> bool:
     """Whether another branch, or another test of the rank in this function, leads to the same collective."""
     wanted = _name(graph, call)
+    if any(_may_answer(graph, function, other, wanted) for other in function.calls if _other_branch(other, guard)):
+        return True
     for other in function.calls:
         if other is call or _name(graph, other) != wanted:
             continue
@@ -29,6 +31,24 @@ def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: 
         and any(each.form == "after" and each.line == guard.line for each in other.guards)
         for other in function.calls
     )
+
+
+def _other_branch(call: Call, guard: Guard) -> bool:
+    """Whether a call stands in another branch of the statement that a test belongs to."""
+    return any(
+        its.form in {"if", "else", "case"}
+        and its.test
+        and (its.line, its.branch) != (guard.line, guard.branch)
+        and its.by_rank is not None
+        for its in call.guards
+    )
+
+
+def _may_answer(graph: CallGraph, function: Function, call: Call, wanted: str) -> bool:
+    """Whether the function that a call leads to, or may lead to, makes the wanted collective under whatever tests."""
+    if call.target:
+        return graph.may_make(call.target, wanted)
+    return not call.does and any(graph.may_make(each, wanted) for each in graph.methods_near(function, call.name))
 
 
 def _name(graph: CallGraph, call: Call) -> str:

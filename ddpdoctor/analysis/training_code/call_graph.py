@@ -17,6 +17,7 @@ from ddpdoctor.evidence.training_code import (
     Program,
     TrainingCode,
     Value,
+    files_together,
 )
 
 COLLECTIVE = frozenset({"collective", "collective-save"})
@@ -45,6 +46,8 @@ class CallGraph:
     code: TrainingCode
     _always: dict[str, bool | None] = field(default_factory=dict)
     _reached: dict[str, Reached | None] = field(default_factory=dict)
+    _trained: dict[str, frozenset[str]] = field(default_factory=dict)
+    _near: dict[tuple[int, str], list[tuple[Function, Call]]] = field(default_factory=dict)
 
     @cached_property
     def functions(self) -> dict[str, Function]:
@@ -77,19 +80,50 @@ class CallGraph:
     @cached_property
     def made(self) -> dict[str, tuple[Function, Call]]:
         """Every call by its id: what made an object."""
-        return {call.id: (function, call) for function in self.functions.values() for call in function.calls}
+        found: dict[str, tuple[Function, Call]] = {}
+        for function in self.functions.values():
+            for call in function.calls:
+                found.setdefault(call.id, (function, call))  # of `model(x).sum().backward()` the innermost
+        return found
 
     @cached_property
-    def _traits(self) -> dict[str, frozenset[str]]:
-        return {
-            program.root: frozenset(
-                word
-                for file in program.files
-                if (module := self.modules.get(file)) is not None
-                for word in (*module.words, *module.frameworks, *module.reads)
-            )
-            for program in self.code.programs
-        }
+    def _together(self) -> dict[str, frozenset[str]]:
+        return files_together(self.code.programs)
+
+    @cached_property
+    def _files_with(self) -> dict[str, frozenset[str]]:
+        """For every name that a module calls, reads or imports, the files that do."""
+        found: dict[str, set[str]] = {}
+        for module in self.code.modules:
+            for word in (*module.words, *module.frameworks, *module.reads):
+                found.setdefault(word, set()).add(module.file)
+        return {word: frozenset(files) for word, files in found.items()}
+
+    @cached_property
+    def _by_purpose(self) -> dict[str, list[tuple[Function, Call]]]:
+        found: dict[str, list[tuple[Function, Call]]] = {}
+        for function in self.functions.values():
+            for call in function.calls:
+                found.setdefault(call.does, []).append((function, call))
+        return found
+
+    @cached_property
+    def _loops_over(self) -> dict[str, list[tuple[Function, Loop]]]:
+        found: dict[str, list[tuple[Function, Loop]]] = {}
+        for function in self.functions.values():
+            for loop in function.loops:
+                for made in loop.over.made:
+                    found.setdefault(made, []).append((function, loop))
+        return found
+
+    @cached_property
+    def _taken_by(self) -> dict[str, list[tuple[Function, Call]]]:
+        found: dict[str, list[tuple[Function, Call]]] = {}
+        for function in self.functions.values():
+            for call in function.calls:
+                for made in all_made(call):
+                    found.setdefault(made, []).append((function, call))
+        return found
 
     # programs
 
@@ -97,10 +131,31 @@ class CallGraph:
         """The programs that a function belongs to."""
         return self._programs.get(function.id.partition("::")[0], [])
 
+    @cached_property
+    def distinct_programs(self) -> tuple[Program, ...]:
+        """One program for each set of files: modules that import each other in a ring are one."""
+        found: dict[tuple[str, ...], Program] = {}
+        for program in self.code.programs:
+            found.setdefault(program.files, program)
+        return tuple(found.values())
+
     def any_program(self, function: Function, words: Iterable[str]) -> bool:
         """Whether any program that the function belongs to calls, reads or imports one of `words`."""
-        wanted = frozenset(words)
-        return any(wanted & self._traits[program.root] for program in self.programs(function))
+        files = self.files_near(function)
+        return any(not files.isdisjoint(self._files_with[word]) for word in words if word in self._files_with)
+
+    def files_near(self, function: Function) -> frozenset[str]:
+        """The files of all programs that a function belongs to."""
+        return self._together.get(function.id.partition("::")[0], frozenset())
+
+    def calls_near(self, function: Function, *does: str) -> Iterator[tuple[Function, Call]]:
+        """Every call for one of these purposes in the programs that a function belongs to."""
+        files = self.files_near(function)
+        for purpose in does:
+            key = (id(files), purpose)
+            if key not in self._near:
+                self._near[key] = [pair for pair in self.calls(purpose) if pair[0].id.partition("::")[0] in files]
+            yield from self._near[key]
 
     def calls_in(self, program: Program) -> Iterator[tuple[Function, Call]]:
         """Every call of a program."""
@@ -112,11 +167,16 @@ class CallGraph:
 
     def calls(self, *does: str) -> Iterator[tuple[Function, Call]]:
         """Every call for one of these purposes."""
-        wanted = frozenset(does)
-        for function in self.functions.values():
-            for call in function.calls:
-                if call.does in wanted:
-                    yield function, call
+        for purpose in does:
+            yield from self._by_purpose.get(purpose, ())
+
+    def loops_over(self, made: str) -> list[tuple[Function, Loop]]:
+        """The loops over an object that a call made: the call's id."""
+        return self._loops_over.get(made, [])
+
+    def taken_by(self, made: str) -> list[tuple[Function, Call]]:
+        """The calls that take an object that a call made, as their receiver or an argument."""
+        return self._taken_by.get(made, [])
 
     # who runs a line
 
@@ -173,6 +233,31 @@ class CallGraph:
             return Reached(inner.call, (call, *inner.through))
         return None
 
+    def may_make(self, function_id: str, name: str, depth: int = 3) -> bool:
+        """Whether a function, or one that it calls, makes a collective of this name, whatever the tests around it."""
+        function = self.functions.get(function_id)
+        if function is None or not depth:
+            return False
+        return any(
+            (call.does in COLLECTIVE and call.name.rpartition(".")[2] == name)
+            or (call.target and call.target != function_id and self.may_make(call.target, name, depth - 1))
+            for call in function.calls
+        )
+
+    def methods_near(self, function: Function, name: str) -> list[str]:
+        """The ids of the methods of this name (`.generate`) in the programs that a function belongs to."""
+        files = self.files_near(function)
+        return [each for each in self._methods.get(name, ()) if each.partition("::")[0] in files]
+
+    @cached_property
+    def _methods(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for each in self.functions:
+            owner, _, name = each.rpartition("::")[2].rpartition(".")
+            if owner:
+                found.setdefault(f".{name}", []).append(each)
+        return found
+
     # models and loaders
 
     def loaders(self, value: Value) -> list[tuple[Function, Call]]:
@@ -198,10 +283,10 @@ class CallGraph:
 
     def trains(self, function: Function, forward: Call) -> bool:
         """Whether a backward follows on what a forward gave."""
-        return any(
-            call.does == "backward" and call.receiver is not None and forward.id in _all_made(call)
-            for call in function.calls
-        )
+        if function.id not in self._trained:
+            backwards = [call for call in function.calls if call.does == "backward" and call.receiver is not None]
+            self._trained[function.id] = frozenset(made for call in backwards for made in all_made(call))
+        return forward.id in self._trained[function.id]
 
     def has_batch_norm(self, model: Value) -> bool:
         """Whether a model has buffers that its wrapper broadcasts, as batch normalisation does."""
@@ -262,7 +347,8 @@ class CallGraph:
         return None
 
 
-def _all_made(call: Call) -> frozenset[str]:
+def all_made(call: Call) -> frozenset[str]:
+    """The ids of the calls that made what a call takes."""
     found = call.receiver.made if call.receiver is not None else frozenset()
     return found.union(*(argument.value.made for argument in call.arguments))
 

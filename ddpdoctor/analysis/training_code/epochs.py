@@ -36,7 +36,8 @@ def loaders_of(graph: CallGraph, sampler: Call) -> frozenset[str]:
     """The ids of the loaders that draw through a sampler."""
     return frozenset(
         loader.id
-        for _, loader in graph.calls("loader")
+        for _, loader in graph.taken_by(sampler.id)
+        if loader.does == "loader"
         for name in ("sampler", "batch_sampler")
         if (given := loader.argument(name)) is not None and sampler.id in given.made
     )
@@ -44,11 +45,10 @@ def loaders_of(graph: CallGraph, sampler: Call) -> frozenset[str]:
 
 def epoch_loop(graph: CallGraph, sampler: Call) -> EpochLoop | None:
     """The loop in which a sampler's data are gone over more than once; None where there is none for certain."""
-    loaders = loaders_of(graph, sampler)
-    for function in graph.functions.values():
-        for loop in function.loops:
+    for loader in sorted(loaders_of(graph, sampler)):
+        for function, loop in graph.loops_over(loader):
             origin = loop.over.may(Kind.LOADER)
-            if origin is None or origin.made not in loaders or origin.note == "prepared" or evaluates(function, loop):
+            if origin is None or origin.made != loader or origin.note == "prepared" or evaluates(function, loop):
                 continue
             found = next(_around(graph, function, loop, function, loop.order, MOST_CALLS), None)
             if found is not None:
@@ -87,12 +87,12 @@ def _around(
 def told_the_epoch(graph: CallGraph, function: Function, sampler: Call) -> Call | None:
     """A call of set_epoch that this sampler gets, or may get; None where there is none for certain."""
     loaders = loaders_of(graph, sampler)
-    for program in graph.programs(function):
-        for _, call in graph.calls_in(program):
-            if call.does != "set-epoch":
-                continue
-            made = call.receiver.made if call.receiver is not None else frozenset()
-            known = call.receiver is not None and call.receiver.may(Kind.SAMPLER, Kind.LOADER, Kind.DATASET)
-            if not known or sampler.id in made or made & loaders:
+    for made in (sampler.id, *sorted(loaders)):
+        for _, call in graph.taken_by(made):
+            if call.does == "set-epoch" and call.receiver is not None and made in call.receiver.made:
                 return call
-    return None
+    return next((call for _, call in graph.calls_near(function, "set-epoch") if _may_be_any(call)), None)
+
+
+def _may_be_any(call: Call) -> bool:
+    return call.receiver is None or call.receiver.may(Kind.SAMPLER, Kind.LOADER, Kind.DATASET) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, inner_loops
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, inner_loops, unconditional
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Kind, Loop
 
 
@@ -18,7 +18,7 @@ def after_exit(graph: CallGraph, function: Function, leave: Exit, guard: Guard) 
         reached = graph.leads_to_collective(call)
         if reached is not None:
             return call, reached
-        if reduces_gradients(graph, call):
+        if leads_to_backward(graph, call) is not None:
             return call, None
     return None
 
@@ -39,6 +39,19 @@ def reduces_gradients(graph: CallGraph, call: Call) -> bool:
         forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
         for _, forward in graph.forwards(call.receiver)
     )
+
+
+def leads_to_backward(graph: CallGraph, call: Call, depth: int = 3) -> Call | None:
+    """The backward through the wrapper that a call is, or makes for certain; None where there is none."""
+    if reduces_gradients(graph, call):
+        return call
+    function = graph.functions.get(call.target) if depth else None
+    for inner in function.calls if function is not None and not function.guards else ():
+        if function is not None and unconditional(inner.guards, function):
+            found = leads_to_backward(graph, inner, depth - 1)
+            if found is not None:
+                return found
+    return None
 
 
 def _comes(call: Call, leave: Exit, loop: Loop | None) -> bool:

@@ -1,0 +1,83 @@
+"""DDP736: one rank evaluates or prepares for long, and the others wait for it under the default timeout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph, rank_guard
+from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind, Loop
+from ddpdoctor.messages.code_findings import code_finding, guarded
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP736",
+    name="rank-zero-work-beside-timeout",
+    summary="one rank goes over a data set while the others wait for it, and the timeout is the default one",
+    severity=Severity.INFO,
+    remedy="give init_process_group a `timeout=` that is longer than this work, or divide the work among the ranks",
+    leads_to=("DDP408",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each such loop over data, where all ranks meet behind it."""
+    for function in graph.functions.values():
+        found = next(_work(graph, function), None)
+        if found is None or graph.any_program(function, DOES_THE_DEVICE) or not _default_timeout(graph, function):
+            continue
+        work, loop, guard = found
+        meets = next((call for call in function.calls if _meets(graph, call, work)), None)
+        if meets is not None:
+            yield code_finding(
+                RULE,
+                f"`{loop.head}` runs on one rank, {guarded(guard)}, while the others wait in line {meets.place.line}: after the "
+                "default timeout, 10 minutes with NCCL and 30 with gloo, they end the job",
+                loop.place,
+                meets.place,
+                because=guard.by_rank,
+            )
+
+
+def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, Loop, Guard]]:
+    """The loops over data that one rank runs: in this function, or in one that it calls there."""
+    for loop in function.loops:
+        guard = rank_guard(loop.guards)
+        if guard is None or guard.of_rank != "first" or _meet_inside(graph, function, loop):
+            continue
+        if loop.over.may(Kind.LOADER, Kind.DATASET):
+            yield loop, loop, guard
+    for call in function.calls:
+        guard = rank_guard(call.guards)
+        target = graph.functions.get(call.target)
+        if guard is None or guard.of_rank != "first" or target is None or graph.leads_to_collective(call) is not None:
+            continue
+        for loop in target.loops:
+            if loop.over.may(Kind.LOADER, Kind.DATASET) and not loop.guards and not _meet_inside(graph, target, loop):
+                yield call, loop, guard
+
+
+def _meet_inside(graph: CallGraph, function: Function, loop: Loop) -> bool:
+    """Whether the work itself needs the other ranks: that is a hang, whatever the timeout."""
+    inside = [call for call in function.calls if loop.order < call.order <= loop.last_order]
+    return any(
+        graph.leads_to_collective(call) is not None
+        or leads_to_backward(graph, call) is not None
+        or (call.does == "forward" and call.receiver is not None and call.receiver.may(Kind.WRAPPED))
+        for call in inside
+    )
+
+
+def _meets(graph: CallGraph, call: Call, work: Call | Loop) -> bool:
+    """Whether all ranks meet in a call that comes after the work, or in the next turn of the loop around it."""
+    if any(guard.by_rank for guard in call.guards):
+        return False
+    again = bool(work.loops) and call.loops[: len(work.loops)] == work.loops
+    if call.order <= work.order and not again:
+        return False
+    return graph.leads_to_collective(call) is not None or leads_to_backward(graph, call) is not None
+
+
+def _default_timeout(graph: CallGraph, function: Function) -> bool:
+    inits = [call for _, call in graph.calls_near(function, "init")]
+    return bool(inits) and all(call.argument("timeout") is None for call in inits)

@@ -1,0 +1,54 @@
+"""DDP749: BatchNorm over a few samples per rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
+from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP749",
+    name="batch-norm-per-rank",
+    summary="batch normalisation over a small batch per rank, and no SyncBatchNorm: a few samples give mean and variance",
+    severity=Severity.INFO,
+    remedy="convert the model before it is wrapped: `model = nn.SyncBatchNorm.convert_sync_batchnorm(model)`",
+    leads_to=("DDP508",),
+)
+FEWEST = 8  # samples; below that BatchNorm's error grows fast (Wu and He, Group Normalization, figure 1)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each training loader of so few samples that feeds a wrapped model with BatchNorm."""
+    for function, loader in graph.calls("loader"):
+        size = loader.argument("batch_size", 1)
+        given = size.constant if size is not None else "1"
+        if given is None or not given.isdecimal() or not 0 < int(given) < FEWEST:
+            continue
+        if graph.any_program(function, ("convert_sync_batchnorm", "SyncBatchNorm")):
+            continue
+        backward = _trained(graph, loader)
+        if backward is not None and loader.argument("batch_sampler") is None:
+            yield code_finding(
+                RULE,
+                f"BatchNorm of the wrapped model sees {given} sample{'s' if given != '1' else ''} per rank",
+                loader.place,
+                backward.place,
+            )
+
+
+def _trained(graph: CallGraph, loader: Call) -> Call | None:
+    for function, backward in graph.taken_by(loader.id):
+        if backward.does == "backward" and backward.receiver is not None and _normalises(graph, function, backward):
+            return backward
+    return None
+
+
+def _normalises(graph: CallGraph, function: Function, backward: Call) -> bool:
+    if backward.receiver is None or next(inner_loops(function, backward.order), None) is None:
+        return False
+    wrapped = [call.receiver for _, call in graph.forwards(backward.receiver) if call.receiver is not None]
+    models = [wrap.argument("module", 0) for each in wrapped if each.may(Kind.WRAPPED) for _, wrap in graph.wraps(each)]
+    return any(model is not None and graph.has_batch_norm(model) for model in models)

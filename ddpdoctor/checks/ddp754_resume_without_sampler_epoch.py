@@ -1,0 +1,44 @@
+"""DDP754: training resumes at a later epoch, and its sampler begins at epoch 0 again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
+from ddpdoctor.evidence.training_code import Kind, Loop
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP754",
+    name="resume-without-sampler-epoch",
+    summary="training resumes at epoch N, and the sampler's epochs begin at 0: the orders of the first epochs come again",
+    severity=Severity.INFO,
+    remedy="give set_epoch the epoch's own number: `sampler.set_epoch(epoch)`",
+    leads_to=("DDP513",),
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each set_epoch in such a loop whose number does not begin where the loop does."""
+    for function, call in graph.calls("set-epoch"):
+        loop = next((each for each in inner_loops(function, call.order) if each.starts is not None), None)
+        given = call.argument("epoch", 0)
+        if loop is None or given is None or graph.any_program(function, DOES_THE_DATA) or not _resumed(loop):
+            continue
+        counter = loop.head.split()[1].strip("(),")
+        start = loop.starts.text if loop.starts is not None else ""
+        if start and given.text.replace(" ", "") == f"{counter}-{start}".replace(" ", ""):
+            yield code_finding(
+                RULE,
+                f"`{loop.head}` goes on at {start}, and set_epoch({given.text}) begins at 0: the orders of the first epochs come "
+                "again",
+                call.place,
+                loop.place,
+                remedy=f"call `set_epoch({counter})`",
+            )
+
+
+def _resumed(loop: Loop) -> bool:
+    """Whether the first epoch is not a constant: it comes from a checkpoint or an option."""
+    return loop.starts is not None and loop.starts.constant is None and loop.starts.may(Kind.LOCAL) is None

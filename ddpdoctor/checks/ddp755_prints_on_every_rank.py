@@ -1,0 +1,53 @@
+"""DDP755: every rank prints, or shows a progress bar, in the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
+from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.model import Finding, Rule, Severity
+
+RULE = Rule(
+    code="DDP755",
+    name="prints-on-every-rank",
+    summary="every rank prints in the training loop: the lines of all ranks are mixed",
+    severity=Severity.INFO,
+    remedy="print on rank 0 only: `if dist.get_rank() == 0:`; of tqdm `disable=dist.get_rank() != 0`",
+)
+
+
+def check(graph: CallGraph) -> Iterator[Finding]:
+    """One finding for each function that trains the wrapped model and prints beside it on all ranks."""
+    for function in graph.functions.values():
+        steps = [call for call in function.calls if reduces_gradients(graph, call)]
+        if not steps or graph.on_all_ranks(function) is not True or graph.any_program(function, DOES_THE_DEVICE):
+            continue
+        shown = next((call for call in function.calls if _shows(call) and _beside(function, call, steps)), None)
+        if shown is not None and not graph.any_program(function, ("setup_for_distributed", "print=")):
+            what = "a progress bar" if shown.does == "progress" else "a line"
+            yield code_finding(
+                RULE,
+                f"every rank shows {what} of its own in the training loop: {shown.text}",
+                shown.place,
+                remedy="add `disable=dist.get_rank() != 0`" if shown.does == "progress" else None,
+            )
+
+
+def _shows(call: Call) -> bool:
+    if call.does not in {"print", "progress"} or any(guard.by_rank or guard.form == "except" for guard in call.guards):
+        return False
+    if call.argument("disable") is not None or call.argument("**") is not None:
+        return False
+    return not any(argument.value.may(*RANK_KINDS) or "rank" in argument.value.text for argument in call.arguments)
+
+
+def _beside(function: Function, call: Call, steps: list[Call]) -> bool:
+    """Whether it stands in the loop over the batches, or is what that loop goes over."""
+    loop = next(inner_loops(function, call.order), None)
+    loops = {step.loops[-1] for step in steps if step.loops}
+    if call.does == "progress":
+        return any(each.order in loops and each.place.line == call.place.line for each in function.loops)
+    return loop is not None and loop.order in loops

@@ -1,0 +1,97 @@
+"""What `lint` costs: 1,000 training programs of 300 lines or more in at most 10 s on two cores, and no file more than 2 s.
+
+    python -m tests.bench lint
+
+Prints the processor time of `ddpdoctor lint` beside that of parsing the same files with `ast` alone, the time by the
+clock, and the slowest of a few files of generated code, where a reader that is worse than linear shows.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.training_programs import GOOD
+
+FILES, LINES = 1000, 300
+SECONDS = 10.0
+ONE_FILE_SECONDS = 2.0
+_HEAD = "import torch.distributed as dist\ndist.init_process_group('nccl')\nrank = dist.get_rank()\n"
+GENERATED = {
+    "calls.py": "model = DistributedDataParallel(net)\n"
+    + "".join(f"loss = model(x{i})\nloss.backward()\nopt.step()\n" for i in range(7000)),
+    "tests.py": "def main(x):\n" + "".join(f"  if rank == {i}:\n    x = {i}\n" for i in range(8000)),
+    "exits.py": "def main(loader):\n  for x in loader:\n"
+    + "".join(f"    loss = model(x)\n    if loss > {i}:\n      continue\n    loss.backward()\n" for i in range(4000)),
+    "names.py": "v0 = rank\n" + "".join(f"v{i + 1} = g(v{i})\n" for i in range(20000)),
+    "table.py": "D = {" + ", ".join(f"'k{i}': [rank, {i}]" for i in range(40000)) + "}\n",
+}
+
+
+def main() -> int:
+    """Measure and print; 1 where a limit is exceeded by the processor time over two cores."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = _programs(Path(folder))
+        before = time.process_time()
+        for file in files:
+            ast.parse(file.read_text())
+        parsing = time.process_time() - before
+        clock, processor = _lint(Path(folder))
+        print(
+            f"lint of {FILES} programs of {LINES} lines: {clock:.1f} s by the clock, {processor:.1f} s of processor time, "
+            f"{processor / parsing:.1f} times as much as ast.parse alone (limit {SECONDS:g} s on two cores)"
+        )
+    slowest = max((_generated(name), name) for name in GENERATED)
+    print(
+        f"slowest file of generated code: {slowest[1]}, {slowest[0]:.2f} s of processor time (limit {ONE_FILE_SECONDS:g} s)"
+    )
+    return int(processor / 2 > SECONDS or slowest[0] > ONE_FILE_SECONDS)
+
+
+def _programs(folder: Path) -> list[Path]:
+    """Training programs with other names in each, filled up with functions that train as well."""
+    body = GOOD[GOOD.index("def evaluate") : GOOD.index("if __name__")]
+    found = []
+    for number in range(FILES):
+        text, extra = GOOD, 0
+        while text.count("\n") < LINES:
+            extra += 1
+            text += body.replace("def evaluate", f"def evaluate{extra}").replace(
+                "def main", f"def train{extra}_{number}"
+            )
+        file = folder / f"program{number:04}" / "train.py"
+        file.parent.mkdir()
+        file.write_text(text)
+        found.append(file)
+    return found
+
+
+def _lint(*paths: Path) -> tuple[float, float]:
+    """Seconds by the clock, and of processor time of the command and its processes."""
+    before, start = os.times(), time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-m", "ddpdoctor", "lint", *map(str, paths)], stdout=subprocess.DEVNULL, check=False
+    )
+    after = os.times()
+    return (
+        time.perf_counter() - start,
+        after.children_user + after.children_system - before.children_user - before.children_system,
+    )
+
+
+def _generated(name: str) -> float:
+    """Processor time for one file, without that of an empty one."""
+    with tempfile.TemporaryDirectory() as folder:
+        empty, full = Path(folder) / "empty.py", Path(folder) / name
+        empty.write_text("x = 1\n")
+        full.write_text(_HEAD + GENERATED[name])
+        return _lint(full)[1] - _lint(empty)[1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Training programs with DDP736 rank-zero-work-beside-timeout, and healthy ones."""
+
+from tests.checks import Sick
+from tests.training_programs import training
+
+ON_ONE_RANK = (
+    "        if rank == 0:\n            print(",
+    (
+        "        if rank == 0:\n"
+        "            for images, labels in val_loader:\n"
+        "                ddp.module(images.to(device))\n"
+        "        if rank == 0:\n"
+        "            print("
+    ),
+)
+
+SICK = (
+    Sick(
+        evidence=training(ON_ONE_RANK),
+        says=(
+            "`for images, labels in val_loader` runs on one rank, inside `if rank == 0` (line 54), while the "
+            "others wait in line 49: after the default timeout, 10 minutes with NCCL and 30 with gloo, they "
+            "end the job"
+        ),
+        where=("train.py:55 main", "train.py:49 main"),
+    ),
+)
+HEALTHY = (
+    training(
+        ON_ONE_RANK, ('dist.init_process_group("nccl")', 'dist.init_process_group("nccl", timeout=timedelta(hours=3))')
+    ),
+)
