@@ -116,6 +116,7 @@ def allreduce_bench(
     """Time a collective over a range of sizes, and check every value: gloo on CPUs, NCCL on GPUs."""
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.sizes import parse_sizes
+    from ddpdoctor.cli.terminal import screen as terminal_screen
     from ddpdoctor.evidence.bench import CollectiveBench
     from ddpdoctor.evidence.links import Links
     from ddpdoctor.render import bench as words
@@ -157,7 +158,7 @@ def allreduce_bench(
         conclude(evidence, options)
     links = evidence.one(Links)
     if options.format is Format.TEXT:
-        output.show(f"{words.render(bench)}\n")
+        output.show(f"{words.render(bench, width=terminal_screen().width)}\n")
         if links is not None:
             output.show(f"{link_matrix.heat_map(links)}\n\n")
     if earlier is not None:

@@ -25,6 +25,7 @@ class Format(Enum):
     GITHUB = "github"
     MARKDOWN = "markdown"
     HTML = "html"
+    CSV = "csv"
 
 
 class FailOn(Enum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sys
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import NoReturn
 
 from typing_extensions import assert_never
@@ -23,6 +25,8 @@ from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Measure, Report
 from ddpdoctor.secrets import redact_text
+
+SUMMARY_CHARACTERS = 500_000  # GitHub takes 1 MiB a step, and several commands may share a step
 
 
 def conclude(
@@ -98,7 +102,24 @@ def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: S
         output.show(text(report, options), colored=True)
     else:
         output.show(formatted(report, options, evidence=evidence, facts=facts))
+        if options.format is Format.CSV and report.findings and "bench" in report.measured:
+            output.show(text(report, options), colored=True, err=True)  # the rows are the measurements, not the verdict
+    summarise(report, options, facts)
     return report.exit_code(options.fail_on)
+
+
+def summarise(report: Report, options: ReportOptions, facts: Sequence[tuple[str, str]]) -> None:
+    """Append the report to the summary page of a GitHub job, where there is one; cut where GitHub would refuse it."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    from ddpdoctor.render import markdown
+
+    try:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(markdown.render(report, title=options.title, facts=facts)[:SUMMARY_CHARACTERS])
+    except OSError as error:
+        output.say(f"GITHUB_STEP_SUMMARY={path} cannot be written: {error.strerror}")
 
 
 def keep(evidence: Evidence, options: ReportOptions) -> None:
@@ -132,6 +153,10 @@ def formatted(
             from ddpdoctor.render import markdown
 
             return markdown.render(report, title=options.title, facts=facts)
+        case Format.CSV:
+            from ddpdoctor.render import csv
+
+            return csv.render(report)
         case Format.HTML:
             from ddpdoctor.render import html
 
@@ -146,7 +171,7 @@ def text(report: Report, options: ReportOptions, *, subject: str = "") -> str:
     from ddpdoctor.cli.terminal import heading, screen
     from ddpdoctor.render import text as plain
 
-    above = heading(options.title.removeprefix("ddpdoctor "), subject)
+    above = heading(options.title.removeprefix("ddpdoctor "), subject or case.redact_text(options.invocation.command))
     return plain.render(report, screen=screen(), verbose=options.verbose, heading=above)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated
 
 from ddpdoctor.cli import command_line as typer
@@ -18,7 +16,7 @@ from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.evidence.merge import join
 from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.evidence.training import TrainingRun
-from ddpdoctor.model import Measure, Report
+from ddpdoctor.model import Measure
 
 BENCH_SIZES = (1 << 10, 1 << 16, 1 << 20)  # a small message, one as DDP's smallest bucket, one as most of its buckets
 BENCH_SECONDS = 4.0
@@ -39,8 +37,6 @@ def smoke(
     """Check in under a minute whether this host is fit for DDP.
 
     Its environment, a short bench, replicas bit by bit, and a job that must learn.
-
-    Where GITHUB_STEP_SUMMARY is set, a summary in markdown is appended to the file that it names.
     """
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import judge, keep, show, with_command
@@ -65,7 +61,6 @@ def smoke(
     facts = [(name, f"{stage.outcome} ({stage.seconds:.1f} s)") for name, stage in stages.items()]
     if options.format is Format.TEXT:
         output.table(facts)
-    _summarise(report, facts)
     code = show(report, options, evidence=evidence, facts=facts)
     keep(evidence, options)
     raise typer.Exit(code)
@@ -141,17 +136,3 @@ STAGES: Mapping[str, Callable[[int], Stage]] = {
     "verify-sync": _verify_sync,
     "train": _train,
 }
-
-
-def _summarise(report: Report, facts: Sequence[tuple[str, str]]) -> None:
-    """Append the report to the summary page of a GitHub job, where there is one."""
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
-        return
-    from ddpdoctor.render import markdown
-
-    try:
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(markdown.render(report, title="ddpdoctor smoke", facts=facts))
-    except OSError as error:
-        output.say(f"GITHUB_STEP_SUMMARY={path} cannot be written: {error.strerror}")

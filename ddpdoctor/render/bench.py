@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from ddpdoctor.analysis.performance.alpha_beta import AlphaBeta, derive
@@ -38,11 +39,15 @@ HEADER = (
 UNITS = ("B", "", "", "", "us", "GB/s", "GB/s", "", "us", "us", "us", "us", "", "", "us")
 
 
-def render(bench: CollectiveBench) -> str:
-    """The whole screen above the report."""
+# left out in this order where the screen is narrow; what remains answers how fast, and how even
+LEAST_NEEDED = ("type", "op", "count", "late", "max", "min", "CV", "p95", "last", "p50")
+
+
+def render(bench: CollectiveBench, *, width: int | None = None) -> str:
+    """The whole screen above the report; a table that is wider than `width` leaves columns out, and says which."""
     lines = [quoted(title(bench)), ""]
     if bench.sizes:
-        lines += [*table(bench), "", *fit_lines(bench)]
+        lines += [*table(bench, width=width), "", *fit_lines(bench)]
     lines += [values_line(bench), *bars(bench)]
     return "\n".join(lines) + "\n"
 
@@ -57,11 +62,22 @@ def title(bench: CollectiveBench) -> str:
     )
 
 
-def table(bench: CollectiveBench) -> list[str]:
-    """One line per size, aligned."""
+def table(bench: CollectiveBench, *, width: int | None = None) -> list[str]:
+    """One line per size, aligned; with `width`, of the columns that fit in it."""
     rows = [HEADER, UNITS, *(row(bench, size) for size in bench.sizes)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    widths = {name: max(len(cells[column]) for cells in rows) for column, name in enumerate(HEADER)}
+    left_out: list[str] = []
+    for name in LEAST_NEEDED:
+        if width is None or sum(widths.values()) + 2 * (len(widths) - 1) <= width:
+            break
+        del widths[name]
+        left_out.append(name)
+    kept = [(column, widths[name]) for column, name in enumerate(HEADER) if name in widths]
+    lines = ["  ".join(f"{cells[column]:>{columns}}" for column, columns in kept).rstrip() for cells in rows]
+    if left_out:
+        named = ", ".join(name for name in HEADER if name in left_out)
+        lines += ["", *textwrap.wrap(f"not shown: {named} (a wider terminal or --format csv shows them)", width or 80)]
+    return lines
 
 
 def fit_lines(bench: CollectiveBench) -> list[str]:
