@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 from ddpdoctor import __version__
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import invocation, output
+from ddpdoctor.cli.project_file import defaults
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.quoting import quoted
 
@@ -21,6 +22,7 @@ COMMANDS = (
     "lint",
     "allreduce_bench",
     "checks",
+    "config",
     "diagnose",
     "env",
     "explain",
@@ -101,7 +103,7 @@ def run(arguments: list[str]) -> int:
 
 def _app(first: list[str]) -> typer.App:
     """The commands; where the first word names one, that one alone: to import them all takes longer than some of them run."""
-    app = typer.App("ddpdoctor", {"help_option_names": ["-h", "--help"], "max_content_width": typer.WIDTH})
+    app = typer.App("ddpdoctor", {"help_option_names": ["-h", "--help"], "max_content_width": typer.WIDTH}, defaults)
     app.callback()(_root)
     for name in [name for name in COMMANDS if [name.replace("_", "-")] == first] or COMMANDS:
         importlib.import_module(f"{__name__}.{name}").register(app)

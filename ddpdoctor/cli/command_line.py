@@ -32,7 +32,13 @@ ClickException: Any = next(base for base in BadParameter.__mro__ if base.__name_
 class App(typer.Typer):
     """A program of several commands. Help is plain text, and errors are left to the caller."""
 
-    def __init__(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Any] | None = None,
+        defaults: Callable[[Any], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """`defaults` gives, for the group of commands, the values of options that a file of the project sets."""
         super().__init__(
             name=name,
             no_args_is_help=True,
@@ -40,6 +46,19 @@ class App(typer.Typer):
             rich_markup_mode=None,
             context_settings=dict(settings or {}),
         )
+        self._defaults = defaults
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as typer
+        """Run one command line."""
+        group = self.group()
+        given = kwargs.get("args") or [""]
+        runs = self._defaults is not None and not given[0].startswith("-")
+        defaults = self._defaults(group) if runs and self._defaults is not None else {}
+        return group(*args, default_map=defaults, **kwargs)
+
+    def group(self) -> Any:  # noqa: ANN401 - click's group, from wherever this typer has click
+        """The program as click has it."""
+        return typer.main.get_command(self)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Runs], Runs]:  # type: ignore[override] # noqa: ANN401
         """Make a function a command with this name; the function stays as it is."""

@@ -43,7 +43,7 @@ def env(
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.engine import all_checks
     from ddpdoctor.host.host_access import HostAccess
-    from ddpdoctor.render.facts import facts_of, short_facts_of
+    from ddpdoctor.render.facts import facts_of, issue_facts_of, short_facts_of
     from ddpdoctor.workflows.env import collect
 
     with ThreadPoolExecutor(max_workers=1) as beside:
@@ -59,7 +59,8 @@ def env(
         shown = facts if options.verbose else short_facts_of(facts)
         output.table(shown)
         output.show("\n")
-    conclude(evidence, options, facts=facts, measured={"facts": dict(facts)})
+    listed = issue_facts_of(facts) if options.format is Format.MARKDOWN else facts
+    conclude(evidence, options, facts=listed, measured={"facts": dict(facts)})
 
 
 def _here(access: HostAccess) -> str:

@@ -16,8 +16,13 @@ class Launcher(Enum):
     """What starts the job."""
 
     SLURM = "slurm"
+    SLURM_TASKS = "slurm-tasks"
     TORCHRUN = "torchrun"
     K8S = "k8s"
+    PYTORCHJOB = "pytorchjob"
+
+
+MANIFESTS = (Launcher.K8S, Launcher.PYTORCHJOB)
 
 
 def register(app: typer.App) -> None:
@@ -46,7 +51,7 @@ def init(
     hours: Annotated[int, typer.Option("--hours", min=1, max=8760, help="Time limit of the job.")] = 24,
     image: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--image", help="The container image, for k8s."),
+        typer.Option("--image", help="The container image, for k8s and pytorchjob."),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="The name of the job.")] = "ddp",
     output: Annotated[
@@ -66,7 +71,7 @@ def init(
         raise UsageError(
             f"--interface {interface!r} is not the name of an interface", hint="`ip -brief addr` lists them"
         )
-    if launcher is Launcher.K8S and not re.fullmatch(r"[\w./:@-]+", image or ""):
+    if launcher in MANIFESTS and not re.fullmatch(r"[\w./:@-]+", image or ""):
         said = "--image is missing" if image is None else f"--image {image!r} is not an image name"
         raise UsageError(said, hint="such as `--image registry.example/team/train:1`")
     if any("\n" in word for word in command or ()):
@@ -92,5 +97,5 @@ def init(
         screen.show(script)
         return
     write_atomically(output, script)
-    if launcher is not Launcher.K8S:
+    if launcher not in MANIFESTS:
         output.chmod(0o755)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import socket
 import sys
 from collections.abc import Mapping
@@ -11,12 +13,14 @@ from typing import Any
 
 import msgspec
 
+from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.ranks import our_file, require_torch
-from ddpdoctor.launch.rendezvous import meeting_point
+from ddpdoctor.launch.rendezvous import FIRST_PORT, PORTS, meeting_point
 
+TRIED_PORTS = 100
 GRACE_SECONDS = 40.0  # for torch's import, which takes half a minute from a cold network file system, and for leaving
 
 
@@ -54,9 +58,15 @@ def place_of(environ: Mapping[str, str], launch: Launch) -> NodePlace:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.create_server(("", 0)) as server:
-        return int(server.getsockname()[1])
+    """A port that nobody listens on at this moment, below the range from which outgoing connections take theirs.
+
+    Raises:
+        UndecidedError: a hundred ports in a row are taken.
+    """
+    for port in random.sample(range(FIRST_PORT, FIRST_PORT + PORTS), TRIED_PORTS):
+        with contextlib.suppress(OSError), socket.create_server(("", port)):
+            return port
+    raise UndecidedError(f"none of {TRIED_PORTS} ports from {FIRST_PORT} on is free on this host")
 
 
 def run_node(place: NodePlace, *, deadline_seconds: float) -> Evidence:

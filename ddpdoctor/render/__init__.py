@@ -9,6 +9,8 @@ from typing_extensions import assert_never
 from ddpdoctor.model import Crashed, Finding, Outcome, Ran, Report, Severity, Skipped, Where, group_ranks
 from ddpdoctor.quoting import quoted, quoted_lines
 
+SHOWN_SKIP_REASONS = 3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPlace:
@@ -100,6 +102,16 @@ def _quoted_finding(finding: Finding) -> Finding:
             replace(where, file=quoted(where.file), function=quoted(where.function), note=quoted(where.note))
             for where in finding.where
         ),
+    )
+
+
+def skips_in_one_line(reasons: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
+    """`46 checks skipped: no GPU data, only one host, no list of the ranks that joined, ... (--verbose)`."""
+    number = sum(len(codes) for _, codes in reasons)
+    short = list(dict.fromkeys(reason.partition(":")[0] for reason, _ in reasons))
+    more = ", ..." if len(short) > SHOWN_SKIP_REASONS else ""
+    return (
+        f"{number} check{'s' if number > 1 else ''} skipped: {', '.join(short[:SHOWN_SKIP_REASONS])}{more} (--verbose)"
     )
 
 

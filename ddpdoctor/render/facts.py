@@ -17,6 +17,8 @@ from ddpdoctor.model import group_ranks
 
 T = TypeVar("T")
 GIB = 2**30
+IN_COLLECT_ENV = ("torch", "cuda", "driver", "gpu", "python", "os")
+RARELY_ASKED = ("torch git", "cudnn", "libcuda", "kernel", "libc", "architecture", "cpu", "variables not checked")
 SHORT = ("host", "python", "torch", "backends", "gpu", "launcher")
 
 
@@ -57,6 +59,12 @@ def facts_of(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     rows += _rows(evidence.per_rank(Infiniband), infiniband=_ports)
     rows += _rows(evidence.per_rank(KnownNames), variables_not_checked=_not_checked)
     return tuple(rows) + tuple(_variables(evidence.per_rank(Environment)))
+
+
+def issue_facts_of(facts: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """For an issue: first what `torch.utils.collect_env` does not say, then what it says too, without what is rarely asked."""
+    said_there = [row for row in facts if row[0] in IN_COLLECT_ENV]
+    return (*(row for row in facts if row[0] not in {*IN_COLLECT_ENV, *RARELY_ASKED}), *said_there)
 
 
 def short_facts_of(facts: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

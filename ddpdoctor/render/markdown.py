@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from ddpdoctor.model import Finding, Report
 from ddpdoctor.quoting import quoted
-from ddpdoctor.render import places, quoted_report, skips_by_reason, summary
+from ddpdoctor.render import places, quoted_report, skips_by_reason, skips_in_one_line, summary
 
 
 def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[str, str]] = ()) -> str:
-    """A heading, the findings, what was skipped folded away, and `facts` (name, value) as a table."""
+    """A heading, the findings, `facts` (name, value) as a table, and what was skipped in one line."""
     report = quoted_report(report)
     lines = [f"### {title}: {summary(report)}", ""]
     for finding in report.findings:
@@ -20,10 +20,8 @@ def render(report: Report, *, title: str = "ddpdoctor", facts: Sequence[tuple[st
     lines += [f"- {crash.rule.code} crashed: {_inline(crash.error)}" for crash in report.crashed]
     if facts:
         lines += ["", "| | |", "|---|---|", *(f"| {_cell(name)} | {_cell(value)} |" for name, value in facts)]
-    if skips_by_reason(report):
-        lines += ["", "<details><summary>skipped checks</summary>", ""]
-        lines += [f"- {', '.join(codes)}: {_inline(reason)}" for reason, codes in skips_by_reason(report)]
-        lines += ["", "</details>"]
+    if skips := skips_by_reason(report):
+        lines += ["", _inline(skips_in_one_line(skips))]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -9,14 +9,13 @@ from rich.text import Text
 
 from ddpdoctor.model import Finding, Report, Severity
 from ddpdoctor.quoting import quoted
-from ddpdoctor.render import headline, places, quoted_report, skips_by_reason, summary
+from ddpdoctor.render import headline, places, quoted_report, skips_by_reason, skips_in_one_line, summary
 from ddpdoctor.render.screen import Screen
 
 STYLE = {Severity.FAIL: "bold red", Severity.WARN: "bold yellow", Severity.INFO: "bold cyan"}
 WORD = {Severity.FAIL: "FAIL", Severity.WARN: "WARN", Severity.INFO: "INFO"}
 UNDECIDED = "bold magenta"
 ADVICE = "bold green"
-SHOWN_SKIP_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,14 +131,4 @@ def _skips(report: Report, screen: Screen, *, verbose: bool) -> Iterator[Text]:
             yield from screen.hanging(Text("skipped ", style="dim"), Text(f"{', '.join(codes)}: {reason}", style="dim"))
         return
     if reasons:
-        yield from screen.hanging(Text(), Text(_skips_in_one_line(reasons), style="dim"))
-
-
-def _skips_in_one_line(reasons: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
-    """`46 checks skipped: no GPU data, only one host, no list of the ranks that joined, ... (--verbose)`."""
-    number = sum(len(codes) for _, codes in reasons)
-    short = list(dict.fromkeys(reason.partition(":")[0] for reason, _ in reasons))
-    more = ", ..." if len(short) > SHOWN_SKIP_REASONS else ""
-    return (
-        f"{number} check{'s' if number > 1 else ''} skipped: {', '.join(short[:SHOWN_SKIP_REASONS])}{more} (--verbose)"
-    )
+        yield from screen.hanging(Text(), Text(skips_in_one_line(reasons), style="dim"))

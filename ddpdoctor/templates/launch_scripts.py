@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 PORT = 29500  # torchrun's own default, and below Linux's ephemeral ports
 PREFLIGHT = "net"  # names, routes, ports, rendezvous, every pair of nodes, gloo: which layer is broken, and who
-PATIENCE_SECONDS = 600  # a checkpoint or an evaluation on one rank takes minutes; a hang takes for ever
+PATIENCE_SECONDS = (
+    1800  # gloo's own timeout, three times NCCL's: no pause that PyTorch lets a healthy job make is longer
+)
 
 
 # where it cannot tell, NCCL and gloo choose, and the preflight says what is wrong with the name
@@ -70,6 +72,8 @@ fi
 MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
 while (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done
 export MASTER_ADDR MASTER_PORT
+# Every node writes what it saw here, so that one report names ranks of all nodes: a directory that all of them share.
+export CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID"
 
 # torchrun's default of one OpenMP thread per rank starves data loading and CPU work.
 export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK > {job.ranks_per_node} ? SLURM_CPUS_PER_TASK / {job.ranks_per_node} : 1))
@@ -77,7 +81,7 @@ export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # since Slurm 22.05 srun does no
 {_interface(job)}
 # The job on one node, watched: a hang or a crash is explained in the output, and ends it instead of waiting for --time.
 start_ranks() {{
-    exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+    exec ddpdoctor watch --case "$CASE" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
         torchrun --nnodes "$SLURM_NNODES" --node-rank "$SLURM_NODEID" --nproc-per-node {job.ranks_per_node} \\
         --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" {shlex.join(job.command)}
 }}
@@ -107,7 +111,8 @@ torchrun=(torchrun --nnodes {job.nodes} --node-rank "$NODE_RANK"
 "${{torchrun[@]}}" --nproc-per-node 1 -m ddpdoctor {PREFLIGHT}
 
 # The job, watched: a hang or a crash is explained in the output, and a hang ends the job.
-exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+# On a file system that all nodes share, one report names ranks of all nodes.
+exec ddpdoctor watch --case "${{CASE:-ddpdoctor-case}}" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
     "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
 """
 
@@ -169,7 +174,107 @@ spec:
 """
 
 
-SCRIPTS: Mapping[str, Callable[[ScriptJob], str]] = {"slurm": slurm, "torchrun": torchrun, "k8s": k8s}
+def slurm_tasks(job: ScriptJob) -> str:
+    """A batch script without torchrun: Slurm starts one task per rank, each under its own `watch`."""
+    gpus = f"#SBATCH --gpus-per-node={job.ranks_per_node}\n" if job.gpus else ""
+    cpus = max(1, job.cpus // job.ranks_per_node)
+    return f"""#!/bin/bash
+#SBATCH --job-name={job.name}
+#SBATCH --nodes={job.nodes}
+#SBATCH --ntasks-per-node={job.ranks_per_node}
+{gpus}#SBATCH --cpus-per-task={cpus}
+#SBATCH --time={job.hours}:00:00
+#SBATCH --output=%x-%j.out
+set -euo pipefail
+
+# The ranks meet on the first node; where its name does not resolve, at the address that Slurm uses.
+MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+if ! getent hosts "$MASTER_ADDR" >/dev/null; then
+    MASTER_ADDR=$(scontrol show node --oneliner "$MASTER_ADDR" | sed -E 's/.* NodeAddr=([^ ]+) .*/\\1/')
+fi
+# A port of this job's own, below the ephemeral ones, that nothing listens on: this script runs on the first node.
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+while (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done
+export MASTER_ADDR MASTER_PORT
+# Every rank writes what it saw here, so that one report names all of them: a directory that all nodes share.
+export CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID"
+
+export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK
+export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK  # since Slurm 22.05 srun does not inherit --cpus-per-task
+{_interface(job)}
+# What init_process_group reads, from Slurm's names for it; then the rank, watched.
+start_rank() {{
+    export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID LOCAL_WORLD_SIZE={job.ranks_per_node}
+    exec ddpdoctor watch --case "$CASE" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- python {shlex.join(job.command)}
+}}
+export -f choose_interface start_rank
+
+# Before the job: can the nodes reach each other? Ends the batch job where they cannot.
+srun bash -c 'choose_interface; exec ddpdoctor {PREFLIGHT}'
+srun --kill-on-bad-exit=1 bash -c 'choose_interface; start_rank'
+"""
+
+
+def pytorchjob(job: ScriptJob) -> str:
+    """A PyTorchJob of the Kubeflow training operator, which sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE of its pods."""
+    workers = f"\n    Worker:\n      replicas: {job.nodes - 1}{_replica(job)}" if job.nodes > 1 else ""
+    return f"""# kubectl apply -f FILE; the logs of the pod {job.name}-master-0 hold the report
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: {job.name}
+spec:
+  nprocPerNode: "{job.ranks_per_node}"
+  runPolicy:
+    activeDeadlineSeconds: {job.hours * 3600}
+    backoffLimit: 0  # a pod that comes back alone cannot join ranks that are gone
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1{_replica(job)}{workers}
+"""
+
+
+def _replica(job: ScriptJob) -> str:
+    """A pod of a PyTorchJob; the operator's RANK and WORLD_SIZE count pods, so that torchrun takes them as nodes."""
+    gpus = f"\n                  nvidia.com/gpu: {job.ranks_per_node}" if job.gpus else ""
+    interface = "".join(
+        f"\n                - {{name: {name}, value: {value}}}" for name, value in interface_variables(job).items()
+    )
+    return f"""
+      restartPolicy: Never
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: {job.image}
+              command: [bash, -c]
+              args:
+                - |
+                  set -euo pipefail
+                  torchrun=(torchrun --nnodes {job.nodes} --node-rank "$RANK"
+                            --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT")
+                  "${{torchrun[@]}}" --nproc-per-node 1 -m ddpdoctor {PREFLIGHT}
+                  exec ddpdoctor watch --stall-after {PATIENCE_SECONDS} --kill-on-hang -- \\
+                    "${{torchrun[@]}}" --nproc-per-node {job.ranks_per_node} {shlex.join(job.command)}
+              env:
+                - {{name: OMP_NUM_THREADS, value: "{job.threads}"}}{interface}
+              resources:
+                limits:
+                  cpu: {job.cpus}{gpus}
+              volumeMounts:
+                - {{name: shm, mountPath: /dev/shm}}
+          volumes:
+            - name: shm  # the default of 64 MiB is too small for NCCL and for data loader workers
+              emptyDir: {{medium: Memory}}"""
+
+
+SCRIPTS: Mapping[str, Callable[[ScriptJob], str]] = {
+    "slurm": slurm,
+    "slurm-tasks": slurm_tasks,
+    "torchrun": torchrun,
+    "k8s": k8s,
+    "pytorchjob": pytorchjob,
+}
 
 
 def interface_variables(job: ScriptJob) -> dict[str, str]:

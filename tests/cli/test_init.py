@@ -75,7 +75,7 @@ def test_the_script_for_slurm_starts_one_watched_torchrun_a_node(capfd: pytest.C
         'choose_interface() { export NCCL_SOCKET_IFNAME="=ib0" GLOO_SOCKET_IFNAME="ib0"; }',
     ):
         assert line in script.splitlines()
-    assert "ddpdoctor watch --stall-after 600 --kill-on-hang --" in script
+    assert "--stall-after 1800 --kill-on-hang --" in script
     assert '--master-port "$MASTER_PORT" train.py --lr 1\n' in script
 
 
@@ -119,3 +119,28 @@ def test_a_file_is_executable_and_never_overwritten(tmp_path: Path, capfd: pytes
 def test_what_cannot_be_is_refused(arguments: list[str], says: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["init", *arguments]) == 2
     assert says in capfd.readouterr().err
+
+
+def test_a_task_a_rank_gets_its_rank_from_slurm_and_its_own_watch(capfd: pytest.CaptureFixture[str]) -> None:
+    script = written(capfd, "slurm-tasks", "--nodes", "2", "--nproc-per-node", "4", "--cpus", "32", "--", "train.py")
+    for line in ("#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=8", "#SBATCH --gpus-per-node=4"):
+        assert line in script.splitlines()
+    assert "export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID LOCAL_WORLD_SIZE=4\n" in script
+    assert 'ddpdoctor watch --case "$CASE" --stall-after 1800 --kill-on-hang -- python train.py\n' in script
+    assert "torchrun" not in script.replace("without torchrun", "")
+
+
+def test_a_pytorchjob_takes_the_numbers_of_its_pods_as_nodes(capfd: pytest.CaptureFixture[str]) -> None:
+    import yaml
+
+    manifest = yaml.safe_load(written(capfd, "pytorchjob", "--nodes", "3", "--image", "train:1", "--", "train.py"))
+    replicas = manifest["spec"]["pytorchReplicaSpecs"]
+    assert (replicas["Master"]["replicas"], replicas["Worker"]["replicas"]) == (1, 2)
+    for role in ("Master", "Worker"):
+        pod = replicas[role]["template"]["spec"]
+        assert '--nnodes 3 --node-rank "$RANK"' in pod["containers"][0]["args"][0]
+        assert pod["volumes"][0]["emptyDir"] == {"medium": "Memory"}
+
+
+def test_one_node_has_no_worker(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "Worker" not in written(capfd, "pytorchjob", "--nodes", "1", "--image", "train:1")

@@ -1,0 +1,93 @@
+"""`ddpdoctor config`: which value each option has without being given, and where it comes from."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output, project_file
+from ddpdoctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    
+class ListFormat(Enum):
+    """How the values are listed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def register(app: typer.App) -> None:
+    """Add the command to `app`."""
+    app.command("config", short_help="Show the value of each option, and where it comes from.")(config)
+
+
+def config(
+    command: Annotated[
+        Optional[str],  # noqa: UP045 - a default of None on Python 3.10
+        typer.Argument(metavar="[COMMAND]", help="One command; without it, only what is set for any."),
+    ] = None,
+    format_: Annotated[ListFormat, typer.Option("--format", "-f", help="Format of the list.")] = ListFormat.TEXT,
+) -> None:
+    """Show the value of each option, and where it comes from: a variable, pyproject.toml, or the default.
+
+    What stands on the command line comes first, then DDPDOCTOR_COMMAND_OPTION, DDPDOCTOR_OPTION, [tool.ddpdoctor.COMMAND] and
+    [tool.ddpdoctor] in the nearest pyproject.toml.
+    """
+    from ddpdoctor.cli import COMMANDS
+
+    group = _all(COMMANDS)
+    names = list(group.commands)
+    if command is not None and command not in names:
+        raise UsageError(f"there is no command {command}", hint=f"there are: {', '.join(names)}")
+    from_file = project_file.defaults(group)
+    rows = [row for name in names if command in {None, name} for row in _rows(group.commands[name], from_file)]
+    if command is None:
+        rows = [row for row in rows if row["source"] != "default"]
+    if format_ is ListFormat.JSON:
+        output.show(json.dumps(rows, indent=2) + "\n")
+        return
+    if not rows:
+        output.show("every option has its default: `ddpdoctor config COMMAND` lists them\n")
+        return
+    widest = {key: max(len(str(row[key])) for row in rows) for key in ("command", "option", "value")}
+    for row in rows:
+        cells = (f"{row[key]!s:<{widest[key]}}" for key in ("command", "option", "value"))
+        output.show("  ".join((*cells, row["source"])) + "\n")
+
+
+def _all(commands: tuple[str, ...]) -> Any:
+    app = typer.App("ddpdoctor")
+    for name in commands:
+        importlib.import_module(f"ddpdoctor.cli.{name}").register(app)
+    return app.group()
+
+
+def _rows(command: Any, from_file: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Of each option its value and source, in the order of the help."""
+        assert command.name is not None
+    found = project_file.find(Path.cwd())
+    for option in command.params:
+        if option.param_type_name != "option" or option.name is None:
+            continue
+        name = max(option.opts, key=len)
+        variable = next((each for each in typer.variables_of(command.name, name) if os.environ.get(each)), None)
+        in_file = from_file.get(command.name, {})
+        value: object
+        if variable is not None:
+            value, source = os.environ[variable], variable
+        elif option.name in in_file and found is not None:
+            own = name.removeprefix("--") in found.table.get(command.name, {})
+            table = f"{project_file.TABLE}.{command.name}" if own else project_file.TABLE
+            value, source = in_file[option.name], f"[{table}] in {found.path}"
+        else:
+            value, source = option.default, "default"
+        shown = None if repr(value).startswith("Sentinel") else value
+        yield {"command": command.name, "option": name, "value": shown, "source": source}

@@ -1,0 +1,118 @@
+"""`[tool.ddpdoctor]` in pyproject.toml: the values of options for a project.
+
+[tool.ddpdoctor]
+ignore = ["DDP209"]          # every command that has --ignore
+
+[tool.ddpdoctor.watch]
+stall-after = 120            # `watch` alone
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ddpdoctor.errors import UsageError
+
+FILE = "pyproject.toml"
+TABLE = "tool.ddpdoctor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFile:
+    """The nearest pyproject.toml with a table of ours."""
+
+    path: Path
+    """Where it is."""
+    table: Mapping[str, Any]
+    """What `[tool.ddpdoctor]` holds."""
+
+
+def find(directory: Path) -> ProjectFile | None:
+    """The file in `directory` or the nearest one above it; None where none of them has `[tool.ddpdoctor]`.
+
+    Raises:
+        UsageError: the nearest pyproject.toml is no TOML.
+    """
+    for folder in (directory, *directory.parents):
+        path = folder / FILE
+        if path.is_file():
+            table = _table(path)
+            return ProjectFile(path=path, table=table) if table else None
+    return None
+
+
+def defaults(group: Any) -> dict[str, Any]:
+    """The values that the project's file sets, as click takes them: by command and parameter.
+
+    Raises:
+        UsageError: the file names an option or a command that does not exist, or a value has the wrong type.
+    """
+    try:
+        found = find(Path.cwd())
+    except OSError:
+        return {}
+    return {} if found is None else _by_command(found, group)
+
+
+def _by_command(found: ProjectFile, group: Any) -> dict[str, Any]:
+    from ddpdoctor.cli import COMMANDS
+
+    commands = {name.replace("_", "-") for name in COMMANDS}
+    shared = {name: value for name, value in found.table.items() if not isinstance(value, Mapping)}
+    complete = len(group.commands) == len(commands)  # else only the command that runs is there to be asked
+    known = {option for command in group.commands.values() for option in _options(command)}
+    if complete:
+        _check(shared, known, f"[{TABLE}] in {found.path}")
+    values: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        options = _options(command)
+        own = found.table.get(name, {})
+        _check(own, {*options}, f"[{TABLE}.{name}] in {found.path}")
+        chosen = {option: value for option, value in {**shared, **own}.items() if option in options}
+        values[name] = {options[option].name: _value(options[option], value) for option, value in chosen.items()}
+    _check({name: None for name, value in found.table.items() if isinstance(value, Mapping)}, commands, str(found.path))
+    return values
+
+
+def _options(command: Any) -> dict[str, Any]:
+    """By long name without dashes."""
+    return {
+        name.removeprefix("--"): parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+        for name in parameter.opts
+        if name.startswith("--")
+    }
+
+
+def _check(given: Mapping[str, Any], known: set[str], where: str) -> None:
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(sorted(known))}"
+            raise UsageError(f"{where}: there is no `{name}`", hint=hint)
+
+
+def _value(option: Any, value: Any) -> Any:  # noqa: ANN401 - any value of TOML
+    if option.multiple:
+        return value if isinstance(value, list) else [value]
+    return value
+
+
+def _table(path: Path) -> Mapping[str, Any]:
+    try:
+        import tomllib as toml
+    except ImportError:  # Python 3.10
+        import tomli as toml  # type: ignore[import-not-found, no-redef]
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if f"[{TABLE}" not in text:
+        return {}
+    try:
+        table = toml.loads(text)["tool"]["ddpdoctor"]
+    except (toml.TOMLDecodeError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    return table if isinstance(table, Mapping) else {}

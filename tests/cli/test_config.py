@@ -1,0 +1,89 @@
+"""Options are set by variables and by pyproject.toml, and `ddpdoctor config` says which value comes from where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddpdoctor import cli
+
+FILE = """
+[tool.ddpdoctor]
+ignore = "DDP209"
+
+[tool.ddpdoctor.watch]
+stall-after = 120
+quiet = true
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text(FILE)
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path / "runs")
+    return tmp_path / "pyproject.toml"
+
+
+def config(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[tuple[str, str], Any]:
+    assert cli.run(["config", *arguments, "--format", "json"]) == 0
+    return {
+        (row["command"], row["option"]): (row["value"], row["source"]) for row in json.loads(capfd.readouterr().out)
+    }
+
+
+def test_the_file_of_the_project_is_found_from_a_folder_below(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = config(capfd)
+    assert rows["watch", "--stall-after"] == (120, f"[tool.ddpdoctor.watch] in {project}")
+    assert rows["watch", "--ignore"] == (["DDP209"], f"[tool.ddpdoctor] in {project}")
+    assert rows["port", "--ignore"] == (["DDP209"], f"[tool.ddpdoctor] in {project}")
+    assert ("port", "--format") not in rows
+
+
+def test_a_variable_comes_before_the_file_and_that_of_the_command_before_that_of_all(
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DDPDOCTOR_STALL_AFTER", "60")
+    assert config(capfd, "watch")["watch", "--stall-after"] == ("60", "DDPDOCTOR_STALL_AFTER")
+    monkeypatch.setenv("DDPDOCTOR_WATCH_STALL_AFTER", "90")
+    assert config(capfd, "watch")["watch", "--stall-after"] == ("90", "DDPDOCTOR_WATCH_STALL_AFTER")
+    assert config(capfd, "watch")["watch", "--kill-on-hang"] == (False, "default")
+
+
+def test_a_command_runs_with_what_is_set_and_the_command_line_comes_first(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project.write_text('[tool.ddpdoctor]\nformat = "json"\nselect = ["DDP703"]\n')
+    Path("job.sh").write_text("python -m torch.distributed.launch train.py\n")
+    cli.run(["lint", "job.sh"])
+    assert [found["code"] for found in json.loads(capfd.readouterr().out)["findings"]] == ["DDP703"]
+    cli.run(["lint", "job.sh", "--format", "text"])
+    assert "DDP703" in capfd.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool.ddpdoctor.watch]\nstal-after = 1\n", "there is no `stal-after`\n  did you mean `stall-after`?"),
+        ("[tool.ddpdoctor]\nno-such = 1\n", "there is no `no-such`"),
+        ("[tool.ddpdoctor.wach]\nquiet = true\n", "there is no `wach`\n  did you mean `watch`?"),
+        ("[tool.ddpdoctor.watch]\nstall-after = 'x'\n", "'x' is not a valid float"),
+        ("[tool.ddpdoctor\n", "cannot be read"),
+    ],
+)
+def test_a_mistake_in_the_file_is_told(text: str, said: str, project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    project.write_text(text)
+    arguments = ["watch", "--", "true"] if "float" in said else ["config"]
+    assert cli.run(arguments) == 2
+    assert said in capfd.readouterr().err
+
+
+def test_nothing_set_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["config"]) == 0
+    assert capfd.readouterr().out.startswith("every option has its default")
