@@ -32,7 +32,7 @@ SICK = (
     Sick(
         evidence=script(slurm(JOB).replace('--master-port "$MASTER_PORT"', "--master-port=29400")),
         says="port 29400 is fixed in a script whose nodes may be shared",
-        where=("job.sh:41",),
+        where=("job.sh:43",),
         measured={"port": 29400},
     ),
 )

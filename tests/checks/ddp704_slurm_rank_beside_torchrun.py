@@ -13,7 +13,9 @@ def program(text: str, script_text: str) -> Evidence:
     return script(script_text, programs={"train.py": text})
 
 
-TORCHRUN = 1 + slurm(JOB).splitlines().index("    exec ddpdoctor watch --stall-after 600 --kill-on-hang -- \\")
+TORCHRUN = 1 + slurm(JOB).splitlines().index(
+    '    exec ddpdoctor watch --case "$CASE" --stall-after 1800 --kill-on-hang -- \\'
+)
 TAKES_PROCID = 'import os\n\nos.environ["RANK"] = os.environ["SLURM_PROCID"]\n'
 
 SICK = (
@@ -26,7 +28,7 @@ SICK = (
     Sick(
         evidence=script(slurm(JOB).replace("export OMP", "export RANK=$SLURM_PROCID\nexport OMP")),
         says=f"RANK=$SLURM_PROCID counts Slurm tasks, but torchrun in line {TORCHRUN + 1} counts ranks",
-        where=("job.sh:22",),
+        where=("job.sh:24",),
     ),
 )
 HEALTHY = (
