@@ -171,7 +171,7 @@ def text(report: Report, options: ReportOptions, *, subject: str = "") -> str:
     from ddpdoctor.cli.terminal import heading, screen
     from ddpdoctor.render import text as plain
 
-    above = heading(options.title.removeprefix("ddpdoctor "), subject or case.redact_text(options.invocation.command))
+    above = heading(options.title.removeprefix("ddpdoctor "), subject or redact_text(options.invocation.command))
     return plain.render(report, screen=screen(), verbose=options.verbose, heading=above)
 
 
