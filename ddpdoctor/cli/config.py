@@ -16,7 +16,9 @@ from ddpdoctor.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    
+    from ddpdoctor.cli.project_file import Command, Group
+
+
 class ListFormat(Enum):
     """How the values are listed."""
 
@@ -63,16 +65,17 @@ def config(
         output.show("  ".join((*cells, row["source"])) + "\n")
 
 
-def _all(commands: tuple[str, ...]) -> Any:
+def _all(commands: tuple[str, ...]) -> Group:
     app = typer.App("ddpdoctor")
     for name in commands:
         importlib.import_module(f"ddpdoctor.cli.{name}").register(app)
-    return app.group()
+    group: Group = app.group()
+    return group
 
 
-def _rows(command: Any, from_file: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(command: Command, from_file: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Of each option its value and source, in the order of the help."""
-        assert command.name is not None
+    assert command.name is not None
     found = project_file.find(Path.cwd())
     for option in command.params:
         if option.param_type_name != "option" or option.name is None:
@@ -89,5 +92,5 @@ def _rows(command: Any, from_file: dict[str, Any]) -> Iterator[dict[str, Any]]:
             value, source = in_file[option.name], f"[{table}] in {found.path}"
         else:
             value, source = option.default, "default"
-        shown = None if repr(value).startswith("Sentinel") else value
+        shown = value.value if isinstance(value, Enum) else value
         yield {"command": command.name, "option": name, "value": shown, "source": source}

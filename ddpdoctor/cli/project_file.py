@@ -13,12 +13,43 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ddpdoctor.errors import UsageError
 
 FILE = "pyproject.toml"
 TABLE = "tool.ddpdoctor"
+
+
+class Parameter(Protocol):
+    """What click knows of an option or argument; some versions of typer have a click of their own."""
+
+    name: str | None
+    """The parameter of the function."""
+    opts: list[str]
+    """Its names on the command line."""
+    param_type_name: str
+    """`option` or `argument`."""
+    multiple: bool
+    """Whether an option can be repeated."""
+    default: object
+    """Its value where nothing sets it."""
+
+
+class Command(Protocol):
+    """A command as click has it."""
+
+    name: str | None
+    """As on the command line."""
+    params: list[Parameter]
+    """Its options and arguments."""
+
+
+class Group(Protocol):
+    """A program of several commands as click has it."""
+
+    commands: Mapping[str, Command]
+    """By name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +76,7 @@ def find(directory: Path) -> ProjectFile | None:
     return None
 
 
-def defaults(group: Any) -> dict[str, Any]:
+def defaults(group: Group) -> dict[str, Any]:
     """The values that the project's file sets, as click takes them: by command and parameter.
 
     Raises:
@@ -58,7 +89,7 @@ def defaults(group: Any) -> dict[str, Any]:
     return {} if found is None else _by_command(found, group)
 
 
-def _by_command(found: ProjectFile, group: Any) -> dict[str, Any]:
+def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:
     from ddpdoctor.cli import COMMANDS
 
     commands = {name.replace("_", "-") for name in COMMANDS}
@@ -73,12 +104,12 @@ def _by_command(found: ProjectFile, group: Any) -> dict[str, Any]:
         own = found.table.get(name, {})
         _check(own, {*options}, f"[{TABLE}.{name}] in {found.path}")
         chosen = {option: value for option, value in {**shared, **own}.items() if option in options}
-        values[name] = {options[option].name: _value(options[option], value) for option, value in chosen.items()}
+        values[name] = {str(options[option].name): _value(options[option], value) for option, value in chosen.items()}
     _check({name: None for name, value in found.table.items() if isinstance(value, Mapping)}, commands, str(found.path))
     return values
 
 
-def _options(command: Any) -> dict[str, Any]:
+def _options(command: Command) -> dict[str, Parameter]:
     """By long name without dashes."""
     return {
         name.removeprefix("--"): parameter
@@ -97,7 +128,7 @@ def _check(given: Mapping[str, Any], known: set[str], where: str) -> None:
             raise UsageError(f"{where}: there is no `{name}`", hint=hint)
 
 
-def _value(option: Any, value: Any) -> Any:  # noqa: ANN401 - any value of TOML
+def _value(option: Parameter, value: Any) -> Any:  # noqa: ANN401 - any value of TOML
     if option.multiple:
         return value if isinstance(value, list) else [value]
     return value
