@@ -117,7 +117,8 @@ def test_dumps_of_a_gpu_are_judged_right(dumps: Path) -> None:
     document = {
         "findings": [{"code": one.code, "ranks": [*one.ranks], "message": one.message} for one in report.findings]
     }
-    assert not wrong(dumps.parent.name.partition("-")[0].upper(), document, by_dumps=True)
+    code, _, ranks = dumps.parent.name.partition("-")
+    assert not wrong(code.upper(), document, ranks=int(ranks), by_dumps=True)
 
 
 def test_a_damaged_state_is_an_empty_one(tmp_path: Path) -> None:
@@ -153,6 +154,6 @@ def test_the_parts_have_names_of_their_own_and_fit_into_two_runs() -> None:
 
 def test_a_headline_about_another_rank_is_wrong() -> None:
     finding = {"code": "DDP307", "ranks": [0], "message": "rank 0 sleeps"}
-    assert wrong("DDP307", {"findings": [finding]}) == "it blames [0]: rank 0 sleeps"
-    assert not wrong("DDP307", {"findings": [{**finding, "ranks": [1]}]})
-    assert wrong("DDP307", {}) == "it found nothing"
+    assert wrong("DDP307", {"findings": [finding]}, ranks=2) == "it blames [0]: rank 0 sleeps"
+    assert not wrong("DDP307", {"findings": [{**finding, "ranks": [1]}]}, ranks=2)
+    assert wrong("DDP307", {}, ranks=2) == "it found nothing"
