@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.crashes import dead_threads
+from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
@@ -54,7 +55,12 @@ def check(
             if activities
             else "no stacks and no flight-recorder dump"
         )
-    elif activities is None and exits is None and graph.reason is Reason.IDLE and not graph.only_point_to_point:
+    elif (
+        activities is None
+        and graph.reason is Reason.IDLE
+        and not graph.only_point_to_point
+        and ended_by_themselves(exits).isdisjoint(graph.ranks)
+    ):
         yield _by_recorders(graph)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
+from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
@@ -50,8 +51,10 @@ def check(
     """
     if exits is None and timeline is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
-    if exits is None and activities is None and graph is not None:
-        yield from _without_a_dump(graph)
+    if activities is None and graph is not None and graph.reason is Reason.MISSING:
+        if ended_by_themselves(exits).isdisjoint(graph.ranks):
+            yield _without_a_dump(graph)
+        return
     timed_out = {}
     late: set[int] = set()
     for entry in exits or ():
@@ -64,7 +67,7 @@ def check(
         ):  # whom all ranks tell that they have come; another group's first rank counts in its group's numbers
             late.update(int(rank) for told in _LATE_FOR_A_BARRIER.findall(text) for rank in re.findall(r"\d+", told))
     if timed_out:
-        absent = sorted({*_absent(timeline, watchdogs), *late})
+        absent = sorted({*_absent(timeline, graph, watchdogs), *late})
         _, seconds = next(iter(timed_out.values()))
         after = max(1, min(60, int(seconds / 2)))  # well before the timeout ends the job again
         never = f"; {group_ranks(absent)} never came" if absent else ""
@@ -96,14 +99,12 @@ def _call(watchdogs: Watchdogs | None) -> str:
     return names.pop() if len(names) == 1 else "a collective"
 
 
-def _without_a_dump(graph: WaitForGraph) -> Iterator[Finding]:
+def _without_a_dump(graph: WaitForGraph) -> Finding:
     """The ranks without a dump that all others wait for: they died, or could not write it."""
-    if graph.reason is not Reason.MISSING:
-        return
     awaited = [*graph.awaiting(graph.ranks)]
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
     unknown = graph.ranks
-    yield RULE.finding(
+    return RULE.finding(
         f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')} in "
         f"{' and '.join(operation.name for operation, _ in awaited)}, and {group_ranks(unknown)} left no dump",
         ranks=unknown,
@@ -117,7 +118,9 @@ def _without_a_dump(graph: WaitForGraph) -> Iterator[Finding]:
     )
 
 
-def _absent(timeline: Timeline | None, watchdogs: Watchdogs | None) -> Sequence[int]:
+def _absent(timeline: Timeline | None, graph: WaitForGraph | None, watchdogs: Watchdogs | None) -> Sequence[int]:
+    if graph is not None and len(timeline.groups if timeline is not None else ()) > 1:
+        return graph.ranks if graph.reason in (Reason.IDLE, Reason.LEFT_OUT) else ()
     if timeline is not None:
         return sorted({rank for group in timeline.groups for rank in group.behind})
     return watchdogs.behind() if watchdogs is not None else ()

@@ -15,13 +15,17 @@ from ddpdoctor.workflows.diagnose import gather
 from tests.random_jobs.cases import FAULTS, Case, case
 
 
-def findings(one: Case) -> tuple[Finding, ...]:
-    """What `ddpdoctor diagnose` says of a case, the headlines only."""
+def findings(one: Case, log: str = "") -> tuple[Finding, ...]:
+    """What `ddpdoctor diagnose` says of a case, the headlines only; with the log of the job where there is one."""
     with tempfile.TemporaryDirectory(prefix="random-jobs-") as folder:
-        one.write(Path(folder))
+        (Path(folder) / "dumps").mkdir()
+        one.write(Path(folder) / "dumps")
+        if log:
+            (Path(folder) / "job.log").write_text(log)
         report = diagnose(gather([Path(folder)]))
         assert not report.crashed, report.crashed
-        return tuple(finding for finding in report.findings if finding.severity is not Severity.INFO)
+        found = (finding for finding in report.findings if finding.severity is not Severity.INFO)
+        return tuple(finding for finding in found if finding.explained_by is None)
 
 
 def wrong(one: Case, found: Sequence[Finding]) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.random_jobs.__main__ import findings, wrong
 from tests.random_jobs.cases import FAULTS, Case, case
+from tests.random_jobs.torchrun_log import torchrun_log
 
 AT_LEAST = 0.98  # of sets: what some dumps hold, above all those of active entries alone, does not decide
 
@@ -25,6 +26,13 @@ def test_one_cause_is_one_headline(fault: str) -> None:
     verdicts = {one.told: wrong(one, findings(one)) for one in cases(fault, range(7))}
     assert not {told: verdict for told, verdict in verdicts.items() if verdict}
     assert verdicts
+
+
+@pytest.mark.parametrize("fault", ["frozen", "dead", "blind", "stuck", "shape"])
+def test_the_log_of_the_job_changes_nothing(fault: str) -> None:
+    """Ranks whose watchdogs gave up, and those that torchrun ended, are sufferers."""
+    for one in cases(fault, range(4)):
+        assert not wrong(one, findings(one, torchrun_log(one))), one.told
 
 
 @pytest.mark.slow
