@@ -8,6 +8,8 @@ from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
@@ -40,6 +42,7 @@ def check(
     stack_desync: StackDesync | None,
     calls: PerRank[CollectiveCalls] | None,
     exits: PerRank[RankExit] | None,
+    activities: Activities | None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made."""
     if desyncs is None and failures is None and stack_desync is None:
@@ -75,6 +78,8 @@ def check(
     told = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:
         yield from _by_exits(failures, made_steps, exits)
+        if desyncs is None and activities is not None:
+            yield from _by_stacks(failures.finished, activities)
 
 
 def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> Iterator[Where]:
@@ -105,6 +110,25 @@ def _by_exits(failures: Failures, steps: Mapping[int, int], exits: PerRank[RankE
             ],
             remedy=ALL_COME if still == after else None,
             steps={str(rank): count for rank, count in sorted(steps.items())},
+        )
+
+
+def _by_stacks(finished: Sequence[int], activities: Activities) -> Iterator[Finding]:
+    """The few ranks that ended with 0 where all others wait in collectives and none moves."""
+    others = activities.each
+    waiting = all(one.kind is Activity.COLLECTIVE and one.stands_still for one in others)
+    if 0 < len(finished) < len(others) and waiting:
+        operations = " or ".join(sorted({one.operation for one in others}))
+        ranks = [one.rank for one in others]
+        yield RULE.finding(
+            f"{group_ranks(finished)} ended with exit code 0 while {group_ranks(ranks)} "
+            f"{verb(ranks, 'waits', 'wait')} in {operations}",
+            ranks=finished,
+            where=[
+                Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}")
+                for one in others
+                if one.place is not None
+            ],
         )
 
 

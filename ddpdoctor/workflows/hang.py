@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,7 @@ from ddpdoctor.engine import derived
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.process import ProcessState
-from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.host.owned_files import other_user, user_of
@@ -29,6 +30,7 @@ from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
+MOST_RANKS_OF_A_HOST = 1024
 LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
 DUMP_PREFIX = "/tmp/nccl_trace_rank_"  # noqa: S108 - PyTorch's own default for TORCH_FR_DUMP_TEMP_FILE
 
@@ -45,7 +47,10 @@ def look(job: RunningJob) -> Evidence:
     sources = (source_of(frames, owner), overwrites_of(frames, owner))
     evidence = Evidence(
         job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
-        ranks=facts,
+        ranks=(
+            *facts,
+            *(RankFacts(rank=rank, host=host, facts=(RankExit(exit_code=0),)) for rank in chain(*_ended_before(job))),
+        ),
         missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
         about_job=True,
     )
@@ -70,6 +75,9 @@ def unexplained(evidence: Evidence) -> tuple[str, ...]:
     activities = known.each if known is not None else ()
     if not activities or not all(activity.waits_for_peers and activity.stands_still for activity in activities):
         return ()
+    ended = [entry.rank for entry in evidence.per_rank(RankExit) or () if entry.value.exit_code == 0]
+    if ended:
+        return (f"every rank that still runs waits for others, and {group_ranks(ended)} ended with exit code 0",)
     if size is not None and len(activities) < size.ranks:
         return ("every rank on this host waits for others: the rank they wait for is on another host",)
     still = (
@@ -83,9 +91,22 @@ def _seen(facts: tuple[RankFacts, ...]) -> bool:
     return any(isinstance(fact, Stacks | FlightRecord) for found in facts for fact in found.facts)
 
 
+def _ended_before(job: RunningJob) -> list[range]:
+    """The ranks that torchrun started on this host and that are gone: it ends the job where one fails, so these did not."""
+    here = "TORCHELASTIC_RUN_ID" in job.environ and job.environ.get("LOCAL_WORLD_SIZE") == str(job.world_size)
+    # more of them than a host can have are a variable that is not true
+    return _absent(job) if here and job.world_size <= MOST_RANKS_OF_A_HOST else []
+
+
+def _absent(job: RunningJob) -> list[range]:
+    return absent_ranks(job.world_size, (target.rank for target in job.targets))
+
+
 def _not_here(job: RunningJob) -> Iterator[str]:
-    absent = absent_ranks(job.world_size, (target.rank for target in job.targets))
-    if absent:
+    absent = _absent(job)
+    if _ended_before(job):
+        yield f"{group_ranges(absent)} of {job.world_size} ended with exit code 0: torchrun would have ended the job otherwise"
+    elif absent:
         yield f"{group_ranges(absent)} of {job.world_size} do not run on this host: run `ddpdoctor hang` on their hosts too"
     if job.guessed:
         yield "the ranks are numbered by the age of their processes, as mp.spawn starts them in order"

@@ -120,6 +120,12 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:61 train_step",),
         measured={"seq": 2, "group": "default", "calls": {"2": 1, "0": 2}, "steps": {}},
     ),
+    Sick(  # looked at from outside: torchrun goes on where a rank has ended well
+        evidence=hang(rank(), (RankExit(exit_code=0),), rank()),
+        says="rank 1 ended with exit code 0 while ranks 0,2 wait in backward",
+        ranks=(1,),
+        where=("rank 0 /job/train.py:61 train_step", "rank 2 /job/train.py:61 train_step"),
+    ),
     Sick(  # one rank alone lost it before the launcher ended the others
         evidence=flights(
             [STEP],
@@ -135,6 +141,7 @@ SICK = (
     ),
 )
 HEALTHY = (
+    hang((RankExit(exit_code=0),), rank()),  # of two, the other may have made a call too many
     flights([STEP, Did("barrier", line=95)], [STEP, Did("barrier", line=95)], code=CODE),
     flights([STEP], [STEP], facts={rank: (RankExit(exit_code=0),) for rank in range(2)}),
 )
