@@ -44,14 +44,20 @@ def exits_of(
 ) -> dict[int, RankExit]:
     """By rank, the end of each rank that has ended. `main` is the command's own process and exit code.
 
-    `killed_at` is when we ended the job, if we did: a rank that its parent had collected before was not ended by us.
+    `killed_at` is when we ended the job, if we did: a rank that its parent had collected before was not ended by us, and what a
+    rank raises later (its subprocess has ended, its peers are gone) is no failure of its own.
     `asked` is the signal by which somebody had the whole job end: what its ranks then die of, and what they say of it, is
     nobody's failure.
     """
     ends = [end for agent in ranks if (end := _end(agent, ended, main)) is not None]
     first = _first_failure(ranks, ended)
 
+    def raised_after_our_end(end: _End) -> bool:
+        return killed_at is not None and end.error is not None and end.error[1] >= killed_at
+
     def by_launcher(end: _End) -> bool:
+        if raised_after_our_end(end):
+            return True
         if asked is not None and _as_asked(end, asked):
             return True
         by_us = killed_at is not None and (end.collected_at is None or end.collected_at >= killed_at)
@@ -68,7 +74,7 @@ def exits_of(
     return {
         end.agent.rank: RankExit(
             exit_code=end.code,
-            error=end.error[0] if end.error is not None else None,
+            error=end.error[0] if end.error is not None and not raised_after_our_end(end) else None,
             left_by=end.agent.left_by() if end.code == 0 else (),
             native_stack=end.agent.crash() if end.code is not None and end.code < 0 else (),
             ended_by_launcher=by_launcher(end),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,17 +17,7 @@ WHEELS = ROOT / ".wheels"
 PACKAGES = ROOT / ".gpu-packages"
 LOOK_SECONDS = 180.0  # the first import of torch from a cold disk
 INSTALL_SECONDS = 300.0
-NEEDED = {
-    "numpy": "numpy>=1.24",
-    "typer": "typer>=0.15",
-    "typing-extensions": "typing-extensions>=4.6",
-    "rich": "rich>=13.7",
-    "psutil": "psutil>=5.9",
-    "nvidia-ml-py": "nvidia-ml-py>=12.535",
-    "py-spy": "py-spy>=0.4",
-    "packaging": "packaging>=23",
-    "msgspec": "msgspec>=0.19",
-}
+IN_TORCH = {"torch"}  # the machine's own: what would be installed beside it may know no CUDA
 LOOK = """
 import importlib.metadata, json, sys
 found = {"cuda": False, "lacks": []}
@@ -74,6 +65,16 @@ class NoGpu:
     reason: str
 
 
+def needed() -> dict[str, str]:
+    """The packages that ddpdoctor needs besides torch, by name, with their versions."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = re.search(r"^dependencies = \[(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    wanted = [one.partition(";")[0].strip() for one in re.findall(r'"([^"]+)"', block[1])]
+    named = {re.split(r"[<>=!~\[ ]", one, maxsplit=1)[0]: one for one in wanted}
+    return {name: one for name, one in named.items() if name not in IN_TORCH}
+
+
 def find(wanted: str | None = None) -> Machine | NoGpu:
     """The first Python whose torch sees a GPU: the one `wanted`, this one, the machine's own."""
     if wanted is None and not _has_driver():
@@ -101,7 +102,7 @@ def install(machine: Machine) -> str | None:
     command = [machine.python, "-m", "pip", "install", "--quiet", "--target", str(PACKAGES), *source]
     try:
         ended = subprocess.run(
-            [*command, *(NEEDED[name] for name in lacks)],
+            [*command, *(needed()[name] for name in lacks)],
             capture_output=True,
             text=True,
             timeout=INSTALL_SECONDS,
@@ -134,7 +135,7 @@ def _pythons() -> Iterator[str]:
 def _look(python: str) -> dict[str, object] | dict[str, list[str]]:  # JSON of LOOK
     try:
         ended = subprocess.run(
-            [python, "-c", LOOK, *NEEDED], capture_output=True, text=True, timeout=LOOK_SECONDS, check=False
+            [python, "-c", LOOK, *needed()], capture_output=True, text=True, timeout=LOOK_SECONDS, check=False
         )
         return json.loads(ended.stdout.strip().splitlines()[-1])
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:

@@ -13,7 +13,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.workflows.diagnose import gather
 from tests.gpu.__main__ import main
 from tests.gpu.hangs import wrong
-from tests.gpu.machine import Machine, NoGpu, find
+from tests.gpu.machine import Machine, NoGpu, find, needed
 from tests.gpu.parts import Part, Step, parts
 from tests.gpu.runner import read_state, sharing_of
 
@@ -144,6 +144,13 @@ def test_a_python_whose_torch_has_no_cuda_is_named_with_the_reason() -> None:
         pytest.skip("this machine has a GPU")
     assert sys.executable in found.reason
     assert "built without CUDA" in found.reason or "sees no GPU" in found.reason
+
+
+def test_what_ddpdoctor_needs_is_read_where_it_is_written() -> None:
+    found = needed()
+    assert found["msgspec"].startswith("msgspec>=")
+    assert found["py-spy"] == "py-spy>=0.4"
+    assert "torch" not in found
 
 
 def test_the_parts_have_names_of_their_own_and_fit_into_two_runs() -> None:

@@ -120,3 +120,18 @@ def test_ranks_that_are_gone_with_a_launcher_that_was_killed_were_killed_like_it
     assert codes(1) == {0: None, 1: None, 2: 1}  # healthy twin: a launcher that ended by itself
     killed_by_us = exits_of(ranks, {}, main=(TORCHRUN, -signal.SIGKILL), killed_at=12.0)
     assert killed_by_us[0].ended_by_launcher
+
+
+def test_what_a_rank_raises_after_we_ended_the_job_is_no_failure_of_its_own(tmp_path: Path) -> None:
+    """Our signal ends the subprocess that it waits for, and the rank says so before it ends itself."""
+    ranks = [rank(tmp_path, 0)]
+    error = RankFailure(20.0, Error("CalledProcessError", "Command '['sleep', '3600']' died with SIGTERM"))
+    (tmp_path / f"{FIRST_PID}.error").write_text(json.dumps(error))
+
+    def failed(killed_at: float | None) -> bool:
+        (one,) = exits_of(ranks, collected((FIRST_PID, 1, 20.1)), main=(TORCHRUN, 1), killed_at=killed_at).values()
+        return one.error is not None and not one.ended_by_launcher
+
+    assert not failed(killed_at=19.9)
+    assert failed(killed_at=None)
+    assert failed(killed_at=20.05)
