@@ -20,6 +20,8 @@ _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "float",
                           "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip
 _FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "randn", "arange", "as_tensor", "FloatTensor",
                         "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
+_PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed"})
+"""What goes over the same batches as its argument."""
 _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
 
 
@@ -94,6 +96,10 @@ def _known(full: str) -> str:
         return names.FUNCTIONS[full]
     if full.startswith(names.DIST) and last in names.COLLECTIVES and full.count(".") <= 3:
         return "collective"
+    if full.startswith(names.DIST_OF_OTHERS) and last in names.COLLECTIVES:
+        return "collective"
+    if last == "Fabric":
+        return names.ENDS[last]
     if last in names.ENDS and not full.startswith(("transformers.", "lightning.", "pytorch_lightning.", "self.")):
         return names.ENDS[last]
     if full.startswith("torchvision.datasets.") and last[:1].isupper():
@@ -284,6 +290,10 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
     if last in {"range", "Thread", "isinstance", "hasattr", "type"}:
         return ()
+    if last in _PASSES_ON:
+        loaders = [origin for origin in _through(values, node, at) if origin.kind is Kind.LOADER]
+        if loaders:
+            return loaders
     if last == "next" and node.args:
         return item_of(values, node.args[0], (), at)
     if last in {"iterdir", "rglob", "glob"} and isinstance(node.func, ast.Attribute):

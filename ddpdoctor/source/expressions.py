@@ -162,6 +162,9 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         item = f"{key}[{node.slice.value!r}]"
         if key and item in at.scope.definitions and (found := values.name(item, at)):
             return found
+        written = values.items(node.value, at) if isinstance(node.value, ast.Name) else None
+        if written is not None and node.slice.value in written[0]:
+            return values.of(written[0][node.slice.value], written[1])
         if key.rpartition(".")[2] in ARGUMENT_OBJECTS and node.slice.value in RANK_NAMES:
             return (Origin(kind=RANK_NAMES[node.slice.value], text=item, note=note_of(node.slice.value)),)
     found = tuple(
@@ -282,10 +285,11 @@ def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) ->
     if not any(isinstance(part, ast.FormattedValue) for part in parts):
         yield Origin(kind=Kind.CONSTANT, text=values.text(node, at.scope))
         return
+    tainted = any(origin.kind in TAINTS for origin in found)
     for origin in found:
         if origin.kind in TAINTS:
             yield origin
-        else:
+        elif origin.kind is not Kind.CONSTANT or not tainted:
             yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
     if not found:
         yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))

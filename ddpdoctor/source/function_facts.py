@@ -169,10 +169,14 @@ class FunctionFacts:
         given = [
             Argument(name=str(number), value=self.value(node, at)) for number, node in enumerate(raw.node.args[:8])
         ]
-        given += [
-            Argument(name=keyword.arg or "**", value=self.value(keyword.value, at))
-            for keyword in raw.node.keywords[:40]
-        ]
+        for keyword in raw.node.keywords[:40]:
+            written = self.values.items(keyword.value, at) if keyword.arg is None else None
+            if written is not None:
+                given += [
+                    Argument(name=name, value=self.value(value, written[1])) for name, value in written[0].items()
+                ]
+            else:
+                given.append(Argument(name=keyword.arg or "**", value=self.value(keyword.value, at)))
         return tuple(given)
 
     # what stands around

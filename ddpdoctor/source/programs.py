@@ -24,6 +24,7 @@ _FRAMEWORK_SIGNS = {
     "initialize": ("deepspeed.",),
     "init_distributed": ("deepspeed.",),
     "Parallel": ("ignite.",),
+    "init_dist": ("mmengine.", "mmcv."),
 }
 """Names that say so where they are of one of these packages."""
 """What only code calls that runs on several ranks."""

@@ -137,6 +137,7 @@ class Scope:
     loops: list[RawLoop] = field(default_factory=list)
     exits: list[RawExit] = field(default_factory=list)
     returns: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
+    yields: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
     cuts: list[RawCut] = field(default_factory=list)
     globals: set[str] = field(default_factory=set)
     generator: bool = False

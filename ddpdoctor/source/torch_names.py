@@ -6,6 +6,9 @@ from ddpdoctor.evidence.training_code import Kind
 
 DIST = "torch.distributed."
 
+DIST_OF_OTHERS = ("ignite.distributed.", "mmengine.dist.", "deepspeed.comm.")
+"""Modules of frameworks whose collectives have torch's names."""
+
 COLLECTIVES = frozenset(
     {
         "all_reduce", "all_reduce_coalesced", "reduce", "broadcast", "all_gather", "all_gather_coalesced",

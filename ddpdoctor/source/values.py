@@ -137,7 +137,7 @@ class Values:
         at = At(scope, definition.order, definition.block)
         if definition.value is None:
             return ()
-        found = self.of(definition.value, at)
+        found = self.entered(definition.value, at) if definition.form == "with" else self.of(definition.value, at)
         if definition.index or definition.form == "for":
             found = self.element(found, definition, at)
         if definition.form in {"change", "augment"}:
@@ -149,6 +149,40 @@ class Values:
         elif isinstance(definition.value, ast.Constant) and definition.block.form in {"if", "else"}:
             found += self.decided(definition.block, scope)
         return self.linked(found, key, definition, scope)
+
+    def entered(self, node: ast.expr, at: At) -> Origins:
+        """What `with node as name` gives: of a generator of the program what it yields, else the object itself."""
+        from ddpdoctor.source.calls import meaning
+
+        target = meaning(self, node, at).target if isinstance(node, ast.Call) else None
+        if not isinstance(target, Scope) or not target.yields or target.is_class:
+            return self.of(node, at)
+        return joined(
+            origin for value, order, block in target.yields for origin in self.of(value, At(target, order + 1, block))
+        )
+
+    def items(self, node: ast.expr, at: At) -> tuple[dict[str, ast.expr], At] | None:
+        """The keys and values of a dict that is written out, also under a name that is assigned once; None of any other."""
+        if isinstance(node, ast.Name):
+            definitions = at.scope.definitions.get(node.id, [])
+            value = definitions[0].value if len(definitions) == 1 and definitions[0].form == "assign" else None
+            if not isinstance(value, ast.Dict | ast.Call) or definitions[0].index:
+                return None
+            return self.items(value, At(at.scope, definitions[0].order, definitions[0].block))
+        if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
+            return {
+                str(key.value): value
+                for key, value in zip(node.keys, node.values, strict=True)
+                if isinstance(key, ast.Constant)
+            }, at
+        if (
+            isinstance(node, ast.Call)
+            and dotted(node.func) == "dict"
+            and not node.args
+            and all(one.arg for one in node.keywords)
+        ):
+            return {str(one.arg): one.value for one in node.keywords}, at
+        return None
 
     def decided(self, block: Block, scope: Scope) -> Origins:
         """The local values that decide whether a block is run: what is counted there differs between ranks as well."""

@@ -118,6 +118,8 @@ class _Walker:
                     self._cut(at)  # type: ignore[arg-type]
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 self.scope.generator = True
+                if kind is ast.Yield and at.value is not None:  # type: ignore[attr-defined]
+                    self.scope.yields.append((at.value, self.order, self.block))  # type: ignore[attr-defined]
                 pending.extend(ast.iter_child_nodes(at))
             else:
                 pending.extend(ast.iter_child_nodes(at))
@@ -140,6 +142,11 @@ class _Walker:
             self.scope.exits.append(RawExit(call, "exit", order, self.block, fails))
             self._end("exit", fails=fails)
         owner, _, method = name.rpartition(".")
+        if method == "update" and owner.endswith("environ") and call.args and isinstance(call.args[0], ast.Dict):
+            for key, value in zip(call.args[0].keys, call.args[0].values, strict=True):
+                if isinstance(key, ast.Constant):
+                    set_to = Definition(self._tick(), self.block, value, "assign", line=key.lineno)
+                    self.define(f"{owner}[{key.value!r}]", set_to)
         if owner and method in _CHANGES_ITS_OBJECT:
             given = call.args[0] if call.args else None
             self.define(owner, Definition(order, self.block, given, "change", kills=False, line=call.lineno))
