@@ -30,6 +30,7 @@ COMMANDS = (
     "net",
     "port",
     "smoke",
+    "top",
     "train",
     "verify_sync",
     "watch",

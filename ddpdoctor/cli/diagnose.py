@@ -60,8 +60,12 @@ def check_trace(path: Path, evidence: Evidence) -> None:
     Raises:
         UsageError: `path` is a directory, or the evidence holds no call of any rank.
     """
+    from importlib.util import find_spec
+
     from ddpdoctor.evidence.recorder import FlightRecord
 
+    if find_spec("numpy") is None:
+        raise UsageError("--trace needs numpy, which is not installed", hint="pip install numpy")
     if path.is_dir():
         raise UsageError(f"--trace {path} is a directory", hint=f"name a file: `--trace {path / 'trace.json'}`")
     if not any(len(entry.value) for entry in evidence.per_rank(FlightRecord) or ()):

@@ -33,13 +33,19 @@ def hang(
     from ddpdoctor.host.running_jobs import find_jobs
     from ddpdoctor.workflows.hang import look, unexplained
 
-    evidence = look(_chosen(find_jobs(), pids or []))
+    evidence = look(chosen_job(find_jobs(), pids or [], command="hang"))
     if not (options.select or judge(evidence, options).explained):
         evidence = replace(evidence, undecided=(*evidence.undecided, *unexplained(evidence)))
     conclude(evidence, options)
 
 
-def _chosen(found: Found, pids: list[int]) -> RunningJob:
+def chosen_job(found: Found, pids: list[int], *, command: str) -> RunningJob:
+    """The job that `pids` belong to, or the only one on this host; `command` is the one that hints name.
+
+    Raises:
+        UsageError: a process is not there or of no job, or several jobs run and none was named.
+        UndecidedError: there is no job here, or it cannot be inspected.
+    """
     from ddpdoctor.errors import UndecidedError, UsageError
     from ddpdoctor.host.processes import is_alive
     from ddpdoctor.host.running_jobs import jobs_of
@@ -49,7 +55,7 @@ def _chosen(found: Found, pids: list[int]) -> RunningJob:
         if not is_alive(pid):
             raise UsageError(
                 f"there is no process {pid} on this host",
-                hint="run `ddpdoctor hang` without a process id: it finds the ranks itself",
+                hint=f"run `ddpdoctor {command}` without a process id: it finds the ranks itself",
             )
         if pid in found.forbidden:
             raise UndecidedError(f"this job cannot be inspected: {why_forbidden(pid)}")
@@ -57,13 +63,13 @@ def _chosen(found: Found, pids: list[int]) -> RunningJob:
     if pids and not chosen:
         raise UsageError(
             f"process {pids[0]} is neither a rank of a job nor its launcher: no RANK or WORLD_SIZE in its environment",
-            hint="run `ddpdoctor hang` without a process id: it finds the ranks itself",
+            hint=f"run `ddpdoctor {command}` without a process id: it finds the ranks itself",
         )
     jobs = [*chosen.values()] if pids else [*found.jobs]
     if len(jobs) > 1:
         raise UsageError(
             f"{len(jobs)} jobs run on this host; give the process id of one:",
-            details=(f"`ddpdoctor hang {job.pids[0]}`: {job.summary}" for job in jobs),
+            details=(f"`ddpdoctor {command} {job.pids[0]}`: {job.summary}" for job in jobs),
         )
     if not jobs:
         if found.forbidden:

@@ -25,7 +25,9 @@ from ddpdoctor.model import Report, group_ranks
 
 if TYPE_CHECKING:
     from ddpdoctor.cli.status_line import Progress
+    from ddpdoctor.cli.watch_side_files import SideFiles
     from ddpdoctor.ranks.agent_files import RankProcess
+    from ddpdoctor.workflows.verdict_command import VerdictCommand
     from ddpdoctor.workflows.watch.multi_node import OtherNodes
 
 VERIFY_SYNC = "--verify-sync"
@@ -103,6 +105,18 @@ def watch(
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No status line, and nothing at the end of a healthy job.")
     ] = False,
+    on_verdict: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            "--on-verdict",
+            metavar="COMMAND",
+            help="Run this in a shell when there is a verdict, and when a stalled job resumes; it gets the report as JSON.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--metrics", metavar="FILE", help="Keep metrics for Prometheus in FILE (textfile collector)."),
+    ] = None,
     distributed_debug: Annotated[
         DistributedDebug,
         typer.Option(help="TORCH_DISTRIBUTED_DEBUG of the job; detail makes collectives 9 times slower."),
@@ -114,7 +128,9 @@ def watch(
 
     Exits with the job's own code when nothing was found.
     """
+    from ddpdoctor.cli.watch_side_files import SideFiles
     from ddpdoctor.errors import UsageError
+    from ddpdoctor.workflows.verdict_command import VerdictCommand
 
     if options.format is not Format.TEXT and options.output is None:
         raise UsageError(
@@ -123,6 +139,8 @@ def watch(
         )
     if distributed_debug is DistributedDebug.DETAIL:
         _refuse_detail_without_gpus()
+    if metrics is not None and metrics.is_dir():
+        raise UsageError(f"--metrics {metrics} is a directory", hint=f"name a file: `--metrics {metrics / 'job.prom'}`")
     if on_divergence is OnDivergence.STOP and verify_sync is None:
         raise UsageError("--on-divergence stop needs --verify-sync", hint="add `--verify-sync` before the `--`")
     wanted = _Wanted(
@@ -132,6 +150,8 @@ def watch(
         verify_every=verify_sync,
         stop_on_divergence=on_divergence is OnDivergence.STOP,
         quiet=quiet,
+        side=SideFiles(metrics=metrics, shared=_shared(options)),
+        told=VerdictCommand(command=on_verdict) if on_verdict is not None else None,
     )
     raise typer.Exit(_run(command, options, wanted))
 
@@ -146,6 +166,8 @@ class _Wanted:
     verify_every: int | None
     stop_on_divergence: bool
     quiet: bool
+    side: SideFiles
+    told: VerdictCommand | None
 
 
 def _run(command: list[str], options: ReportOptions, wanted: _Wanted) -> int:
@@ -172,7 +194,7 @@ def _run(command: list[str], options: ReportOptions, wanted: _Wanted) -> int:
     stall_after, kill_on_hang = wanted.stall_after, wanted.kill_on_hang
     with contextlib.closing(OtherNodes(_shared(options))) as nodes, private_directory() as folder:
         progress = Progress()
-        speaker = _Speaker(options, nodes, command, progress, quiet=wanted.quiet)
+        speaker = _Speaker(options, nodes, command, progress, wanted.side, wanted.told, quiet=wanted.quiet)
         audit = ReplicaAudit(Path(folder)) if wanted.verify_every is not None else None
         environ = {
             **job_environment(["watch", *(["verify_sync"] if audit else [])], Path(folder), os.environ),
@@ -191,6 +213,7 @@ def _run(command: list[str], options: ReportOptions, wanted: _Wanted) -> int:
             known = JobEvidence(job=job, directory=Path(folder), environment=_environment(), run=run, audit=audit)
 
             def on_poll(ranks: Sequence[RankProcess], idle: float) -> None:
+                wanted.side.update(ranks, idle)
                 if progress.observe(ranks, idle, time.monotonic()):
                     line.update(progress.in_words())
 
@@ -231,6 +254,7 @@ def _run(command: list[str], options: ReportOptions, wanted: _Wanted) -> int:
                         speaker.say(f"note: {text}")
                     case Recovered(seconds=seconds):
                         speaker.say(f"no progress for {seconds:.1f} s, then the job resumed")
+                        speaker.resumed(seconds)
                     case SlowJob(evidence=evidence, codes=codes) if nodes.reports:
                         speaker.show(speaker.judged(evidence, about=codes))
                     case JobEnd(code=code, evidence=evidence):
@@ -239,6 +263,7 @@ def _run(command: list[str], options: ReportOptions, wanted: _Wanted) -> int:
                             speaker.say(f"note: {evidence.why_missing('Stacks')}")
                         report = speaker.judged(evidence)
                         speaker.last(report, code, ended_by=ended_by)
+                        speaker.finish(code)
                         if not nodes.reports:
                             return code if code >= 0 else 128 - code
                         if known.killed_at is not None and not report.explained:
@@ -292,8 +317,19 @@ class _Speaker:
     """
 
     def __init__(
-        self, options: ReportOptions, nodes: OtherNodes, command: Sequence[str], progress: Progress, *, quiet: bool
+        self,
+        options: ReportOptions,
+        nodes: OtherNodes,
+        command: Sequence[str],
+        progress: Progress,
+        side: SideFiles,
+        told: VerdictCommand | None,
+        *,
+        quiet: bool,
     ) -> None:
+        self._side = side
+        self._told = told
+        self._told_of: tuple[str, ...] = ()
         self._options = options
         self._nodes = nodes
         self._command = shlex.join(command)
@@ -325,6 +361,8 @@ class _Speaker:
             )
         if not self._nodes.reports:
             return report
+        self._side.verdict(report)
+        self._tell(report)
         if self._options.output is not None:
             with self._complaining():
                 write_atomically(self._options.output, formatted(report, self._options, evidence=evidence))
@@ -332,6 +370,34 @@ class _Speaker:
             with self._complaining():
                 keep(evidence, self._options)
         return report
+
+    def _tell(self, report: Report) -> None:
+        """Run the user's command for a verdict that it has not been told of."""
+        from ddpdoctor.render import json
+
+        gist = _gist(report)
+        if self._told is not None and gist and gist != self._told_of:
+            self._told_of = gist
+            self._told.run("verdict", json.render(report))
+
+    def resumed(self, seconds: float) -> None:
+        """Run the user's command for a stall that is over."""
+        from ddpdoctor.model import Report
+        from ddpdoctor.render import json
+
+        self._told_of = ()
+        if self._told is not None and self._nodes.reports:
+            note = f"no progress for {seconds:.1f} s, then the job resumed"
+            self._told.run("resumed", json.render(Report(outcomes=(), findings=(), notes=(note,))))
+
+    def finish(self, code: int) -> None:
+        """Write the last metrics, wait for the user's command, and say what of both went wrong."""
+        self._side.end(code)
+        if self._told is not None:
+            self._told.finish()
+        for problem in (self._side.problem, *(self._told.failures if self._told is not None else ())):
+            if problem:
+                self.say(f"{problem} (the job is not affected)")
 
     def show(self, report: Report, *, idle: float | None = None) -> None:
         """Show a verdict on a job that goes on, unless it stands above already; then one line says so."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpdoctor.agent.inside.schema.call_ring import HEADER_BYTES, NO_RANK, Header
+from ddpdoctor.agent.inside.schema.call_ring import HEADER_BYTES, NO_RANK, RING, Header
 from ddpdoctor.agent.inside.schema.call_texts import Joining
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure, ThreadFailure
 from ddpdoctor.evidence.frames import Frame
@@ -42,9 +42,9 @@ class RankProcess:
         """How far it came."""
         return StepCount(forwards=self.header.forwards or None, steps=self.header.steps)
 
-    def call_log(self) -> CallLog:
-        """What it called, as far as its ring still holds it."""
-        return CallLog(read_records(self._bytes("ring")), read_texts(self._bytes("texts")))
+    def call_log(self, *, most: int = RING) -> CallLog:
+        """What it called, as far as its ring still holds it: the last `most` records."""
+        return CallLog(read_records(self._bytes("ring"), most=most), read_texts(self._bytes("texts")))
 
     def error(self) -> tuple[RankError, float] | None:
         """The error that it recorded first, and when; None where it recorded none."""

@@ -48,8 +48,10 @@ def read_header(data: bytes, what: str = "the call ring") -> Header | None:
     )
 
 
-def read_records(data: bytes) -> tuple[Record, ...]:
-    """The records that the ring still holds, oldest first, without those that are incomplete: the writer died in them.
+def read_records(data: bytes, *, most: int = layout.RING) -> tuple[Record, ...]:
+    """The last `most` records that the ring still holds, oldest first.
+
+    Those that are incomplete are left out: the writer died in them.
 
     Raises:
         OtherVersionError: it is a ring in another format.
@@ -57,7 +59,7 @@ def read_records(data: bytes) -> tuple[Record, ...]:
     header = read_header(data)
     if header is None:
         return ()
-    numbers = range(max(0, header.written - layout.RING), header.written)
+    numbers = range(max(0, header.written - min(most, layout.RING)), header.written)
     records = (_record(data, number) for number in numbers)
     return tuple(record for record in records if record is not None)
 

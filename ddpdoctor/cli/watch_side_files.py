@@ -1,0 +1,69 @@
+"""What `watch` keeps up to date beside the job: the metrics of `--metrics`, and the rows that `top --case` shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ddpdoctor.case import write_atomically
+from ddpdoctor.errors import DdpdoctorError
+from ddpdoctor.evidence.rank_status import RankStatus
+from ddpdoctor.model import Report
+from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.ranks.snapshot import Target
+from ddpdoctor.render import prometheus
+from ddpdoctor.workflows.rank_status import StatusReader
+from ddpdoctor.workflows.shared_status import remove_statuses, write_statuses
+
+EVERY_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class SideFiles:
+    """`metrics` is the file for Prometheus, `shared` the directory in which nodes meet; None where not asked for."""
+
+    metrics: Path | None
+    shared: Path | None
+    problem: str = ""
+    """Why the metrics could not be written, where they could not."""
+    _reader: StatusReader = field(default_factory=StatusReader)
+    _statuses: tuple[RankStatus, ...] = ()
+    _report: Report | None = None
+    _next: float = 0.0
+    _idle: float = 0.0
+
+    def update(self, ranks: Sequence[RankProcess], idle: float) -> None:
+        """Sample the ranks and write, every few seconds. No stack is read: this costs the job nothing."""
+        self._idle = idle
+        if (self.metrics is None and self.shared is None) or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EVERY_SECONDS
+        if ranks:
+            targets = [Target(rank=agent.rank, pid=agent.pid, agent=agent) for agent in ranks]
+            self._statuses = self._reader.sample(targets, stacks=False)
+            if self.shared is not None:
+                write_statuses(self.shared, self._statuses)
+        self._write(None)
+
+    def verdict(self, report: Report) -> None:
+        """Note the latest verdict, and write it at once."""
+        self._report = report
+        self._write(None)
+
+    def end(self, code: int) -> None:
+        """Write the exit code, and take this node's rows away."""
+        self._write(code)
+        if self.shared is not None:
+            remove_statuses(self.shared, self._statuses)
+
+    def _write(self, code: int | None) -> None:
+        if self.metrics is None:
+            return
+        try:
+            write_atomically(
+                self.metrics, prometheus.render(self._statuses, self._report, idle=self._idle, exit_code=code)
+            )
+        except DdpdoctorError as error:
+            self.problem = error.message

@@ -1,0 +1,33 @@
+"""One rank of a running job at one moment, as `ddpdoctor top` shows it. Nothing of it is kept in a case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStatus:
+    """One rank at one moment; None is what cannot be told."""
+
+    rank: int
+    host: str
+    pid: int
+    state: str
+    """In one word or two: `computing`, `all_reduce #812`, `data loader`, `stopped`."""
+    line: str = ""
+    """The user's own line, as `train.py:61`."""
+    steps: int | None = None
+    """Optimizer steps so far."""
+    steps_per_second: float | None = None
+    late_seconds: float | None = None
+    """By how much it comes to collectives after the first rank of its host (median of the last ones)."""
+    cpu_share: float | None = None
+    """CPU seconds per second."""
+    memory_bytes: int | None = None
+    """Resident memory."""
+    gpu: str = ""
+    """Memory and temperature of its GPU."""
+    idle_seconds: float | None = None
+    """Since it last completed a call, a forward or a step."""
+    waits_for_peers: bool = False
+    """Whether it waits for other ranks."""

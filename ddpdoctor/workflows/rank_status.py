@@ -1,0 +1,203 @@
+"""How each rank of a running job is getting on, sampled again and again: what `top` shows and `watch --metrics` writes.
+
+A rank with our agent is read from its files, which costs it nothing. Stacks are read without pausing the rank, of a few ranks
+a time, and only where the files do not tell: the job was started without us, or it makes no progress.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from statistics import median
+
+import psutil
+
+from ddpdoctor.agent.inside.schema.call_ring import NO_SEQ, Batch, Collective, PointToPoint
+from ddpdoctor.analysis.hangs.rank_activity import WAITS_FOR_PEERS
+from ddpdoctor.analysis.hangs.ranks_to_look_at import PROCESS_STATES, QUIET_SECONDS
+from ddpdoctor.analysis.hangs.stack_patterns import Activity, told_by_stack
+from ddpdoctor.evidence.frames import Frame, users_frame
+from ddpdoctor.evidence.gpus import Gpus
+from ddpdoctor.evidence.rank_status import RankStatus
+from ddpdoctor.host import gpus
+from ddpdoctor.host.host_access import HostAccess
+from ddpdoctor.ranks.call_log_reader import CallLog
+from ddpdoctor.ranks.snapshot import Target
+from ddpdoctor.ranks.stacks import NoStacks, py_spy
+
+RECORDS = 64  # of a rank's call ring that are read at a time: a few steps
+LATENESS_CALLS = 20
+STACKS_AT_ONCE = 4  # py-spy takes 0.05 s of a CPU for each
+PACE_SAMPLES = 15
+GPU_SECONDS = 10.0  # between two looks at the GPUs: the driver is asked in a process of its own
+_WORDS = {
+    Activity.COMPUTING: "computing",
+    Activity.COLLECTIVE: "in a collective",
+    Activity.DATA_LOADER: "data loader",
+    Activity.RENDEZVOUS: "joining",
+}
+
+
+@dataclass(slots=True)
+class StatusReader:
+    """Samples the ranks of a job on this host; keeps what is needed for rates."""
+
+    host: str = field(default_factory=socket.gethostname)
+    _before: dict[int, tuple[float, float]] = field(default_factory=dict)
+    _steps: dict[int, deque[tuple[float, int]]] = field(default_factory=dict)
+    _signs: dict[int, tuple[object, float]] = field(default_factory=dict)
+    _stacks: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
+    _turn: int = 0
+    _gpus: Gpus | None = None
+    _next_gpus: float = 0.0
+
+    def sample(self, targets: Sequence[Target], *, stacks: bool = True) -> tuple[RankStatus, ...]:
+        """Every rank as it is now, in order of rank; `stacks` False asks for none, whatever is not known then."""
+        now = time.monotonic()
+        logs = {target.rank: target.agent.call_log(most=RECORDS) for target in targets if target.agent is not None}
+        late = lateness(logs)
+        if stacks:
+            self._look_at_stacks(targets, now)
+        self._look_at_gpus(now)
+        return tuple(self._status(target, logs.get(target.rank), late.get(target.rank), now) for target in targets)
+
+    def _status(self, target: Target, log: CallLog | None, late: float | None, now: float) -> RankStatus:
+        try:
+            process = psutil.Process(target.pid)
+            with process.oneshot():
+                times, memory = process.cpu_times(), process.memory_info().rss
+                letter = Path(f"/proc/{target.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (psutil.Error, OSError):
+            return RankStatus(rank=target.rank, host=self.host, pid=target.pid, state="ended")
+        used = times.user + times.system
+        before = self._before.get(target.pid)
+        self._before[target.pid] = (now, used)
+        cpu = (used - before[1]) / (now - before[0]) if before is not None and now > before[0] else None
+        state, line, waits = self._doing(target, log)
+        steps, pace = self._pace(target, now)
+        return RankStatus(
+            rank=target.rank,
+            host=self.host,
+            pid=target.pid,
+            state=PROCESS_STATES.get(letter, state),
+            line=line,
+            steps=steps,
+            steps_per_second=pace,
+            late_seconds=late,
+            cpu_share=cpu,
+            memory_bytes=memory,
+            gpu=self._gpu(target.pid),
+            idle_seconds=self._idle(target, now),
+            waits_for_peers=waits and letter not in PROCESS_STATES,
+        )
+
+    def _doing(self, target: Target, log: CallLog | None) -> tuple[str, str, bool]:
+        """The state in a few words, the user's line, and whether the rank waits for its peers."""
+        if target.rank in self._stacks:
+            frames = self._stacks[target.rank]
+            found, place = told_by_stack(frames), users_frame(frames)
+            activity = found[0] if found is not None else Activity.COMPUTING
+            return _WORDS.get(activity, activity.value), _short(place), activity in WAITS_FOR_PEERS
+        last = log.records[-1] if log is not None and log.records else None
+        match last:
+            case Collective(returned_ns=0) | PointToPoint(returned_ns=0):
+                assert log is not None
+                number = f" #{last.seq}" if isinstance(last, Collective) and last.seq != NO_SEQ else ""
+                return f"{log.texts.op(last.op)}{number}", _short(log.texts.line(last.place)), True
+            case Batch(drawn_ns=0):
+                return "data loader", "", False
+            case None:
+                return ("starting" if target.agent is not None else "unknown"), "", False
+            case _:
+                assert log is not None
+                place = getattr(last, "place", None)
+                return "computing", _short(log.texts.line(place)) if place is not None else "", False
+
+    def _pace(self, target: Target, now: float) -> tuple[int | None, float | None]:
+        if target.agent is None:
+            return None, None
+        steps = target.agent.header.steps
+        samples = self._steps.setdefault(target.pid, deque(maxlen=PACE_SAMPLES))
+        samples.append((now, steps))
+        (began, first), (ended, last) = samples[0], samples[-1]
+        return steps, (last - first) / (ended - began) if ended > began else None
+
+    def _idle(self, target: Target, now: float) -> float | None:
+        """Seconds since a counter of the agent changed; None where nobody counts."""
+        if target.agent is None:
+            return None
+        header = target.agent.header
+        signs = header.written, header.returned, header.forwards, header.steps
+        known = self._signs.get(target.pid)
+        if known is None:
+            began = min(now, now - (time.time() - header.last_ns / 1e9)) if header.last_ns else now
+            self._signs[target.pid] = known = (signs, began)
+        elif known[0] != signs:
+            self._signs[target.pid] = known = (signs, now)
+        return now - known[1]
+
+    def _look_at_stacks(self, targets: Sequence[Target], now: float) -> None:
+        """Read the stacks of a few ranks, in turns: where there is no agent, or no progress."""
+        wanted = [target for target in targets if self._wants_stack(target, now)]
+        for target in targets:
+            if target not in wanted:
+                self._stacks.pop(target.rank, None)
+        if not wanted:
+            return
+        first = {target.rank for target in wanted} - {*self._stacks}
+        turn = list(itertools.islice(itertools.cycle(wanted), self._turn, self._turn + STACKS_AT_ONCE))
+        self._turn = (self._turn + STACKS_AT_ONCE) % len(wanted)
+        chosen = {target.rank: target for target in (*(each for each in wanted if each.rank in first), *turn)}
+        with ThreadPoolExecutor(max_workers=STACKS_AT_ONCE) as pool:
+            for target, frames in zip(chosen.values(), pool.map(main_stack, chosen.values()), strict=True):
+                if frames is not None:
+                    self._stacks[target.rank] = frames
+
+    def _wants_stack(self, target: Target, now: float) -> bool:
+        return target.agent is None or (self._idle(target, now) or 0.0) > QUIET_SECONDS
+
+    def _look_at_gpus(self, now: float) -> None:
+        if now < self._next_gpus or not Path("/dev/nvidia0").exists():
+            return
+        self._next_gpus = now + GPU_SECONDS
+        self._gpus = next((fact for fact in gpus.collect(HostAccess()) if isinstance(fact, Gpus)), None)
+
+    def _gpu(self, pid: int) -> str:
+        for gpu in self._gpus.gpus if self._gpus is not None else ():
+            if any(process.pid == pid for process in gpu.processes or ()):
+                parts = [f"{gpu.memory_used_bytes / 2**30:.0f}G"] if gpu.memory_used_bytes is not None else []
+                return " ".join(
+                    [*parts, *([f"{gpu.temperature_celsius}C"] if gpu.temperature_celsius is not None else [])]
+                )
+        return ""
+
+
+def main_stack(target: Target) -> tuple[Frame, ...] | None:
+    """The frames of a rank's main thread, innermost first, read without pausing it; None where they cannot be read."""
+    with contextlib.suppress(NoStacks):
+        return next((thread.frames for thread in py_spy(target.pid, stopped=True) if thread.main), None)
+    return None
+
+
+def lateness(logs: Mapping[int, CallLog]) -> dict[int, float]:
+    """By how many seconds each rank comes to the collectives of its host's ranks after the first of them, as a median."""
+    began: dict[tuple[int, str], dict[int, int]] = {}
+    for rank, log in logs.items():
+        for record in log.records:
+            if isinstance(record, Collective) and record.seq != NO_SEQ:
+                began.setdefault((record.seq, log.texts.op(record.op)), {})[rank] = record.began_ns
+    common = [times for _, times in sorted(began.items()) if len(times) == len(logs) > 1][-LATENESS_CALLS:]
+    if not common:
+        return {}
+    return {rank: median((times[rank] - min(times.values())) / 1e9 for times in common) for rank in logs}
+
+
+def _short(place: Frame | None) -> str:
+    return f"{PurePath(place.file).name}:{place.line}" if place is not None else ""
