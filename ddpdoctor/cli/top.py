@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import select
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
+from ddpdoctor.cli import output
 from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ RESCAN_SECONDS = 5.0
 RATE_SECONDS = 1.0  # between the two samples of a single snapshot: a rate needs both
 ABOVE_AND_BELOW = 4  # rows of the screen that are no ranks
 MOST_FRAMES = 12
+WIDTH_OF_A_FILE = 160
 KEY_NAMES = {b"A": "up", b"B": "down", b"\r": "enter", b"\n": "enter"}
 KEYS = "q quit  s sort  up/down select  enter stack  c save a case"
 
@@ -177,7 +180,7 @@ class _View:
         from rich.text import Text
 
         from ddpdoctor.analysis.hangs.ranks_to_look_at import ranks_to_look_at
-        from ddpdoctor.render import printable
+        from ddpdoctor.quoting import quoted
         from ddpdoctor.render.rank_table import in_order, table
 
         marked = ranks_to_look_at(self.statuses)
@@ -198,7 +201,7 @@ class _View:
         parts: list[RenderableType] = [
             Text(title[:width], style="bold"),
             table(ordered[first : first + rows], marked, width=width, selected=selected),
-            *(Text(printable(line)[:width]) for line in below),
+            *(Text(quoted(line)[:width]) for line in below),
         ]
         if height is not None:
             parts.append(Text((self.message or KEYS)[:width], style="dim"))
@@ -224,8 +227,10 @@ def _print(view: _View) -> None:
     """One snapshot: every rank, without cutting lines where stdout is no terminal."""
     from rich.console import Console
 
-    width = os.get_terminal_size().columns if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False, soft_wrap=True).print(view.shown(width, None))
+    width = os.get_terminal_size().columns if output.is_terminal() else WIDTH_OF_A_FILE
+    drawn = io.StringIO()
+    Console(file=drawn, width=width, highlight=False, color_system=None).print(view.shown(width, None))
+    output.show("".join(f"{line.rstrip()}\n" for line in drawn.getvalue().splitlines()))
 
 
 def _live(view: _View) -> None:
@@ -250,7 +255,7 @@ def _live(view: _View) -> None:
                     ended = error.message
                     break
                 sampled = time.monotonic()
-    typer.echo(f"ddpdoctor: {ended}")
+    output.say(ended)
 
 
 class _Keys:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ddpdoctor.evidence.rank_status import RankStatus
-from ddpdoctor.render import printable
+from ddpdoctor.quoting import quoted
 
 GIB = 2**30
 
@@ -83,7 +83,7 @@ def table(statuses: Sequence[RankStatus], marked: Collection[int], *, width: int
         )  # fmt: skip
     for one in statuses:
         style = "bold red" if one.rank in marked else ""
-        cells = [Text(printable(column.cell(one)), style=style) for column in shown]
+        cells = [Text(quoted(column.cell(one)), style=style) for column in shown]
         built.add_row(
             Text("▶" if one.rank in marked else "", style=style),
             *cells,
