@@ -10,8 +10,11 @@ class RankStatus:
     """One rank at one moment; None is what cannot be told."""
 
     rank: int
+    """The rank."""
     host: str
+    """The name of its host."""
     pid: int
+    """Its process id there."""
     state: str
     """In one word or two: `computing`, `all_reduce #812`, `data loader`, `stopped`."""
     line: str = ""
@@ -19,6 +22,7 @@ class RankStatus:
     steps: int | None = None
     """Optimizer steps so far."""
     steps_per_second: float | None = None
+    """Over the last samples."""
     late_seconds: float | None = None
     """By how much it comes to collectives after the first rank of its host (median of the last ones)."""
     cpu_share: float | None = None

@@ -33,6 +33,7 @@ OTHER_WAYS = {
     "agent/inside": "runs in the user's ranks",
     "agent/on_path": "runs in the user's ranks",
     "cli/progress.py": "draws a bar on stderr with rich",
+    "cli/top.py": "draws a live table with rich, whose cells are quoted",
     "launch/subreaper.py": "a program of its own, without ddpdoctor",
     "launch/stderr_tee.py": "a program of its own, without ddpdoctor",
     "launch/notebook.py": "passes the output of the user's function on",
