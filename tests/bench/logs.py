@@ -4,7 +4,8 @@
 
 Writes a log of steps (default 256 MB) in which one rank fails at the end, and prints the time that
 `diagnose` takes, by the clock and on a processor, and its peak memory.
-With --hostile, logs that are hard to read as well: one line of the whole size, 100,000 tracebacks, random bytes.
+With --hostile, logs that are hard to read as well: one line of the whole size, 100,000 tracebacks, random bytes, lines that
+nearly all read like failures.
 """
 
 from __future__ import annotations
@@ -64,6 +65,20 @@ def write_bytes(file: Path, size: int) -> None:
             stream.write(noise.randbytes(1 << 20))
 
 
+def write_suspects(file: Path, size: int) -> None:
+    """Lines that nearly all read like failures, each with hexadecimal numbers of its own."""
+    noise = random.Random(7)
+    with file.open("w") as stream:
+        while stream.tell() < size:
+            for number in range(10_000):
+                rank, hexadecimal = noise.randrange(RANKS), f"{noise.getrandbits(64):x}"
+                stream.write(
+                    f"[rank{rank}]: WARNING failed to fetch shard {hexadecimal}, connection {number} is tried again\n"
+                )
+                stream.write(f"[rank{rank}]: step {number} loss {noise.random():.5f} timeout={number} exit=0\n")
+        stream.write(FAILURE)
+
+
 def _processor_seconds() -> float:
     """The time that all children so far spent on a processor."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -97,6 +112,7 @@ def main() -> None:
         measure("one line", write_one_line, size)
         measure("tracebacks", write_tracebacks, size)
         measure("bytes", write_bytes, size)
+        measure("suspects", write_suspects, size)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 
 from ddpdoctor.engine import diagnose, error_table
 from ddpdoctor.evidence.job_log import JobLog
+from ddpdoctor.logs import raw_lines as raw_lines_module
 from ddpdoctor.logs.failure_signs import shows_a_failure
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.logs.raw_lines import MAX_PER_FORM, SMALL_BYTES, raw_lines
@@ -111,3 +112,22 @@ def test_to_see_whether_a_line_shows_a_failure_takes_linear_time(word: str) -> N
     began = time.process_time()
     shows_a_failure((word * 8_192)[:8_192])
     assert time.process_time() - began < LINEAR_SECONDS
+
+
+def test_of_lines_that_all_read_like_failures_few_of_each_form_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hexadecimal numbers make no new form; what stands at the end of the file is there in any case."""
+    monkeypatch.setattr(raw_lines_module, "SMALL_BYTES", 1 << 16)
+    monkeypatch.setattr(raw_lines_module, "MAX_SHOWN", 500)
+    noise = random.Random(3)
+    file = tmp_path / "job.log"
+    lines = [
+        f"[rank3]: failed to fetch shard {noise.getrandbits(64):x}, connection {number}" for number in range(4_000)
+    ]
+    file.write_text("\n".join([*lines, "[rank1]: ValueError: bad shard 7"]) + "\n")
+
+    kept = [line.data for line in raw_lines_module.raw_lines(file)]
+
+    assert len(kept) < 500 + 2 * raw_lines_module.SAMPLED_LINES
+    assert b"[rank1]: ValueError: bad shard 7" in kept
