@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -42,7 +43,7 @@ def save(evidence: Evidence, path: Path) -> Path:
     """Write `evidence`, redacted, to `path`: a file where it ends in .json, else a directory. Returns the file."""
     file = path if path.suffix == ".json" else path / CASE_FILE
     document = {"schema": SCHEMA, "written_by": f"ddpdoctor {__version__}", **_clean(_to_builtins(evidence), {})}
-    write_atomically(file, msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
+    write_atomically(file, msgspec.json.format(msgspec.json.encode(document), indent=1).decode(), private=True)
     return file
 
 
@@ -71,10 +72,11 @@ def load(path: Path) -> Evidence:
     return _from_builtins(document, source=str(file))
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """Write `content` to `path` so that a reader sees all of it or nothing; directories are made.
 
-    A link stays a link, and what is no file (`/dev/null`, a named pipe) is written to and not replaced.
+    A `private` file that is new is for its owner alone. A link stays a link, and what is no file (`/dev/null`, a named pipe) is
+    written to and not replaced.
 
     Raises:
         DdpdoctorError: the place is read-only, full or not a directory; nothing half-written stays behind.
@@ -92,7 +94,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
+        Path(temporary).chmod(_mode(target, private=private))
         Path(temporary).replace(target)
     except OSError as error:
         if temporary is not None:
@@ -101,6 +103,14 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         hint = "free some space there, or give another path" if full else "give a path in a writable directory"
         raise DdpdoctorError(f"cannot write {path}: {error.strerror}", hint=hint) from None
+
+
+def _mode(path: Path, *, private: bool) -> int:
+    """The permissions of the file that is there, which somebody may have chosen, or those of a new one."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0o600 if private else 0o666 & ~_umask()
 
 
 def _umask() -> int:

@@ -151,3 +151,10 @@ def test_a_file_is_as_private_as_its_owner_wants(tmp_path: Path, umask: int, mod
     finally:
         os.umask(before)
     assert (tmp_path / "report.json").stat().st_mode & 0o777 == mode
+
+
+def test_cases_and_reports_are_for_their_owner_alone_unless_somebody_chose_otherwise(tmp_path: Path) -> None:
+    file = case.save(EVIDENCE, tmp_path / "case.json")
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o640)
+    assert case.save(EVIDENCE, file).stat().st_mode & 0o777 == 0o640

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,8 +61,8 @@ class DcpDirectory:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         try:
-            with (directory / METADATA).open("rb") as file:
-                contents = _Contents(file).load()
+            self._stored_bytes = sum(file.stat().st_size for file in directory.iterdir() if file.is_file())
+            contents = _Contents(io.BytesIO((directory / METADATA).read_bytes())).load()
             self._kinds = dict(contents.state_dict_metadata)
             self._paths = {
                 tuple(map(str, path)): name
@@ -88,7 +89,13 @@ class DcpDirectory:
         """The tensor at `path`, from all its pieces."""
         name = self._paths[path]
         kind = self._kinds[name]
-        whole = torch.empty(kind.size, dtype=kind.properties.state[0])
+        dtype = kind.properties.state[0]
+        needed = math.prod(kind.size) * dtype.itemsize
+        if not 0 <= needed <= self._stored_bytes:
+            raise UnreadableError(
+                f"is damaged: {METADATA} says that {name} has {needed:,} bytes; all files have {self._stored_bytes:,}"
+            )
+        whole = torch.empty(kind.size, dtype=dtype)
         sizes = {tuple(chunk.offsets): tuple(chunk.sizes) for chunk in kind.chunks}
         filled = 0
         for index, where in self._pieces.get(name, []):
@@ -120,7 +127,7 @@ class DcpDirectory:
         try:
             with file.open("rb") as opened:
                 opened.seek(where.offset)
-                data = opened.read(where.length)
+                data = opened.read(min(where.length, self._stored_bytes))
         except OSError as error:
             raise UnreadableError(f"is damaged: {where.relative_path}: {error.strerror}") from None
         if len(data) < where.length:

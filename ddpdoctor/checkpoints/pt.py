@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from argparse import Namespace
 from collections.abc import Iterator
 from functools import cached_property
@@ -27,7 +28,7 @@ class PtFile:
 
     def leaves(self) -> Iterator[tuple[Path_, Tensor | str]]:
         """Every tensor, and every plain value as text."""
-        yield from flattened(self._tree)
+        yield from flattened(self._tree, stored_bytes=self._path.stat().st_size)
 
     def tensor(self, path: Path_) -> Tensor:
         """The tensor at `path`."""
@@ -48,6 +49,7 @@ def load_tensors(file: str | IO[bytes], *, mmap: bool = False) -> object:
     Raises:
         UnreadableError: it is broken, or asks for anything else; nothing that it asks for is called.
     """
+    _refuse_what_grows(file)
     torch.serialization.add_safe_globals([Namespace])  # the parsed arguments: attributes and nothing else
     try:
         return torch.load(file, map_location="cpu", mmap=mmap, weights_only=True)
@@ -62,6 +64,27 @@ def load_tensors(file: str | IO[bytes], *, mmap: bool = False) -> object:
                 "is a TorchScript archive, which is a program: save its state_dict() instead"
             ) from None
         raise UnreadableError(f"is truncated or damaged: {_first_line(error)}") from None
+
+
+def _refuse_what_grows(file: str | IO[bytes]) -> None:
+    """An archive that is larger unpacked: torch.save stores every part as it is, each once.
+
+    Raises:
+        UnreadableError: a part is compressed, or the parts have more bytes than the archive.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            parts = archive.infolist()
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return  # what is wrong with it, torch says
+    finally:
+        if not isinstance(file, str):
+            file.seek(0)
+    size = Path(file).stat().st_size if isinstance(file, str) else file.seek(0, 2)
+    if not isinstance(file, str):
+        file.seek(0)
+    if any(part.compress_type != zipfile.ZIP_STORED for part in parts) or sum(part.file_size for part in parts) > size:
+        raise UnreadableError("is refused: its parts are compressed or overlap, which torch.save never does")
 
 
 def _first_line(error: Exception) -> str:

@@ -41,6 +41,6 @@ def lint(
         output.show(formatted(linted.report, options, evidence=shown))
     if options.output is not None:
         written = lines.render(linted.report) if plain else formatted(linted.report, options, evidence=shown)
-        case.write_atomically(options.output, written)
+        case.write_atomically(options.output, written, private=True)
     keep(linted.evidence, options)
     raise typer.Exit(linted.report.exit_code(options.fail_on))

@@ -97,7 +97,7 @@ def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: S
     """
     if options.output is not None:
         output.show(text(report, options), colored=True)
-        case.write_atomically(options.output, formatted(report, options, evidence=evidence, facts=facts))
+        case.write_atomically(options.output, formatted(report, options, evidence=evidence, facts=facts), private=True)
     elif options.format is Format.TEXT:
         output.show(text(report, options), colored=True)
     else:

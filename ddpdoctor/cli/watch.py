@@ -365,7 +365,9 @@ class _Speaker:
         self._tell(report)
         if self._options.output is not None:
             with self._complaining():
-                write_atomically(self._options.output, formatted(report, self._options, evidence=evidence))
+                write_atomically(
+                    self._options.output, formatted(report, self._options, evidence=evidence), private=True
+                )
         if not self._nodes.wrote and not about:
             with self._complaining():
                 keep(evidence, self._options)

@@ -15,7 +15,8 @@ import re
 import resource
 import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,10 +103,27 @@ def read_dumps(files: Sequence[Path]) -> Iterator[Dump | UndecidedError]:
     chunks = [files[start : start + AT_ONCE] for start in range(0, len(files), AT_ONCE)]
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(processes, mp_context=fork, initializer=_end_with_parent) as pool:
-        reading = pool.map(_read_all, chunks)
+        reading = [pool.submit(_read_all, chunk) for chunk in chunks]
         all_checks()  # imported while the processes read, it costs no time
-        for found in reading:
-            yield from found
+        for chunk, found in zip(chunks, reading, strict=True):
+            yield from _result(chunk, found)
+
+
+def _result(files: Sequence[Path], found: Future[list[Dump | UndecidedError]]) -> list[Dump | UndecidedError]:
+    """What a process read; where it, or another one of the pool, was killed, the files are read again, each alone."""
+    try:
+        return found.result()
+    except BrokenProcessPool:
+        return [_read_apart(file) for file in files]
+
+
+def _read_apart(file: Path) -> Dump | UndecidedError:
+    """The dump, read by a process of its own: whatever kills that costs this file and no other one."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"), initializer=_end_with_parent) as pool:
+        try:
+            return pool.submit(_read, file).result()
+        except BrokenProcessPool:
+            return UndecidedError(f"{file}: the process that read it was killed")
 
 
 def _read_all(files: Sequence[Path]) -> list[Dump | UndecidedError]:

@@ -153,3 +153,56 @@ def test_damage_of_any_kind_is_told_or_read_and_never_crashes(tmp_path: Path, wr
         except UnreadableError:
             told += 1
     assert told > 5
+
+
+def zip_bomb(path: Path) -> None:
+    """Ten kilobytes that become ten megabytes."""
+    torch.save({"w": torch.zeros(2_500_000)}, path.with_suffix(".whole"))
+    with (
+        zipfile.ZipFile(path.with_suffix(".whole")) as whole,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for part in whole.infolist():
+            packed.writestr(part.filename, whole.read(part))
+    path.with_suffix(".whole").unlink()
+
+
+def shared_containers(path: Path) -> None:
+    """Each list holds the one below it ten times: a hundred entries that are ten thousand million."""
+    tree: object = [torch.ones(1)]
+    for _ in range(10):
+        tree = [tree] * 10
+    torch.save({"w": tree}, path)
+
+
+def no_data(path: Path) -> None:
+    torch.save({"w": torch.empty(1 << 40, device="meta")}, path)
+
+
+def one_element_seen_often(path: Path) -> None:
+    torch.save({"w": torch.ones(1).expand(1 << 33)}, path)
+
+
+def contents_of_terabytes(path: Path) -> None:
+    write_dcp(path)
+    contents = pickle.loads((path / ".metadata").read_bytes())
+    for kind in contents.state_dict_metadata.values():
+        if hasattr(kind, "size"):
+            kind.size = torch.Size([1 << 40])
+    (path / ".metadata").write_bytes(pickle.dumps(contents))
+
+
+GROWS = {
+    zip_bomb: "compressed or overlap",
+    shared_containers: "more than [\\d,]+ entries",
+    no_data: "device meta",
+    one_element_seen_often: "bytes of storage",
+    contents_of_terabytes: "all files have",
+}
+
+
+@pytest.mark.parametrize("write", GROWS, ids=lambda write: write.__name__)
+def test_what_is_small_and_grows_is_refused_before_it_does(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    write(tmp_path / "rank0.pt")
+    with pytest.raises(UnreadableError, match=GROWS[write]):
+        listing(tmp_path / "rank0.pt")
