@@ -83,11 +83,15 @@ def read_dump(path: Path, owner: int | None = None) -> Dump:
     """
     try:
         data = _bytes_of(path, owner)
-        with _no_garbage_collection():
+        with _no_garbage_collection(), _memory_at_most(MEMORY_FOR_ANY + MEMORY_FOR_A_BYTE * len(data)):
             record = record_of(decode(data), taken_at=path.stat().st_mtime)
         return Dump(path=path, rank=rank_of(path), record=record)
     except OSError as error:
         raise UndecidedError(f"{path} cannot be read: {error.strerror}") from None
+    except MemoryError:
+        raise UndecidedError(
+            f"{path}: its containers are shared so often that they take all memory: it is refused"
+        ) from None
     except ValueError as error:
         raise UndecidedError(f"{path}: {error}") from None
     except UndecidedError as error:

@@ -29,6 +29,7 @@ _CONTENT = ("process_group", "pg_id", "profiling_name", "is_p2p", "timeout_ms")
 _TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 _PEERS = re.compile(r"(?:send (?P<from>\d+)->(?P<to>\d+)|recv (?P<at>\d+)<-(?P<of>\d+))")
 _LIST_OF_NUMBERS = re.compile(r"""["'\[]*[\d, ]*[\]"']*""")  # some writers quote it
+_CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
 _NUMBER = re.compile(r"\d+")
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.DONE}
 
@@ -55,6 +56,7 @@ def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord: 
 def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at: float | None) -> FlightRecord:
     if entries and not entries[0].keys() >= _ADDED_LATER.keys() | {*_TENSORS}:
         entries = [{**_ADDED_LATER, **dict.fromkeys(_TENSORS, ()), **entry} for entry in entries]
+    _refuse_nested(entries)
     kinds, firsts = _kinds(entries)
     calls, call_of = _distinct(entries[first] for first in firsts)
     frames, stacks, stack_of = _stacks(entries[first]["frames"] for first in firsts)
@@ -86,6 +88,21 @@ def _completed(entries: list[dict[str, Any]]) -> tuple[int, ...]:
         return ()
     column = tuple(entry.get("time_discovered_completed_ns") or 0 for entry in entries)
     return _integers(column) if any(column) else ()
+
+
+def _refuse_nested(entries: list[dict[str, Any]]) -> None:
+    """Containers in containers in a field of a call: what is shared in them can be endless once it is written out."""
+    what = itemgetter(*_CONTENT, *_TENSORS)
+    seen: set[int] = set()
+    for entry in entries:
+        for value in what(entry):
+            if type(value) in _CONTAINERS and id(value) not in seen:
+                seen.add(id(value))
+                for inner in value:
+                    if type(inner) in _CONTAINERS and id(inner) not in seen:
+                        seen.add(id(inner))
+                        if not _CONTAINERS.isdisjoint(map(type, inner)):
+                            raise TypeError("a field holds containers in containers")
 
 
 def _kinds(entries: list[dict[str, Any]]) -> tuple[list[int], list[int]]:

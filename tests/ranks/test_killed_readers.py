@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.ranks import fr_dump_files
-from ddpdoctor.ranks.fr_dump_files import Dump, read_dumps
+from ddpdoctor.ranks.fr_dump_files import Dump, read_dump, read_dumps
 
 GLOO = Path(__file__).parents[1] / "data" / "recorder" / "gloo" / "rank_0"
 FILES = fr_dump_files.WORTH_IT
@@ -42,3 +43,16 @@ def test_what_a_killed_reader_leaves_is_read_or_named(
     assert marker.exists()
     assert len(found) == FILES
     assert lost == ([f"{tmp_path / 'rank_17'}: the process that read it was killed"] if always else [])
+
+
+def test_containers_that_are_shared_without_end_are_refused(tmp_path: Path) -> None:
+    """A kilobyte of pickle, in which each list holds the one below it ten times: in memory small, as a text endless."""
+    document = pickle.loads(GLOO.read_bytes())
+    for field in ("profiling_name", "process_group", "input_sizes"):
+        tree: object = ["x"]
+        for _ in range(12):
+            tree = [tree] * 10
+        entries = [{**entry, field: tree} for entry in document["entries"]]
+        (tmp_path / "rank_0").write_bytes(pickle.dumps({**document, "entries": entries}))
+        with pytest.raises(UndecidedError):
+            read_dump(tmp_path / "rank_0")
