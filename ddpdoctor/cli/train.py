@@ -101,13 +101,13 @@ def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> 
     from tempfile import TemporaryDirectory
 
     from ddpdoctor.launch.guarded_process import end, start_guarded
-    from ddpdoctor.launch.ranks import ranks_command
+    from ddpdoctor.launch.ranks import caches_in, ranks_command
     from ddpdoctor.launch.sick_jobs import find_fault
 
     fault = find_fault(code)
     with TemporaryDirectory(prefix="ddpdoctor-") as folder:
         command, env = ranks_command(fault, ["--culprit", str(culprit), *options], nproc=nproc, logs=folder)
-        job = start_guarded(command, env=env, folder=folder)
+        job = start_guarded(command, env={**env, **caches_in(folder)}, folder=folder)
         try:
             return job.wait()
         finally:

@@ -96,7 +96,7 @@ def run_ranks(
     speaks = launch is None or launch.rank == 0
     with _folder() as folder:
         command, added = ranks_command(program, arguments, nproc=nproc, logs=folder)
-        added |= env or {}
+        added |= {**caches_in(folder), **(env or {})}
         results = _Results(Path(folder) / "results.jsonl", on_result)
         if speaks:
             added[RESULTS] = str(results.path)
@@ -139,6 +139,12 @@ def local_launcher(nproc: int, logs: str) -> list[str]:
     """The command that starts a program on `nproc` ranks of this host: torchrun, which writes into the directory `logs`."""
     started_by = [sys.executable, str(our_file("probes", "start_ranks.py"))]
     return [*started_by, "--standalone", "--nproc-per-node", str(nproc), "--log-dir", logs]
+
+
+def caches_in(folder: str) -> dict[str, str]:
+    """The variables by which torch keeps what it compiles in `folder`, which is removed, and not in TMPDIR; none that is set."""
+    wanted = {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor"}
+    return {name: value for name, value in wanted.items() if name not in os.environ}
 
 
 def checked_nproc(nproc: int | None) -> int:
