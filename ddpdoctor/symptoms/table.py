@@ -136,6 +136,7 @@ _HANGS = (
         ("DDP318", "DDP724", "DDP306"),
         (
             "hangs at exit",
+            "processes are left running after the job ended",
             "process never terminates after training finished",
             "hangs in destroy_process_group",
             "destroy_process_group() was not called before program exit",
@@ -333,7 +334,14 @@ _FILES = (
     Symptom(
         "shared memory is full",
         ("DDP409", "DDP181", "DDP182"),
-        ("dev shm", "bus error in docker", "shm-size", "insufficient shared memory", "unable to open shared memory"),
+        (
+            "dev shm",
+            "shm is too small",
+            "bus error in docker",
+            "shm-size",
+            "insufficient shared memory",
+            "unable to open shared memory",
+        ),
     ),
     Symptom("too many open files", ("DDP410", "DDP184"), ("errno 24", "EMFILE", "ulimit -n", "ancdata")),
     Symptom("the disk is full", ("DDP420",), ("no space left on device", "errno 28", "quota exceeded", "ENOSPC")),
@@ -409,7 +417,7 @@ _RESULTS = (
     Symptom(
         "the order is the same in every epoch",
         ("DDP513", "DDP711", "DDP712"),
-        ("set_epoch", "no shuffling", "the shuffle is the same every epoch"),
+        ("set_epoch", "no shuffling", "the shuffle is the same every epoch", "sampler without set_epoch"),
     ),
     Symptom("augmentations are the same on all ranks", ("DDP516",), ("same random numbers on every rank", "same seed")),
     Symptom(

@@ -13,10 +13,11 @@ from functools import lru_cache
 MAX_CHARACTERS = 2_000  # of one line; the words of a longer one say nothing together
 SURE = 0.84  # similarity of spelling from which a word that no text has stands for one that a text has
 _WORD = re.compile(r"(?<![\w.])-\d+|\d+|[a-z]+")
+_CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _APOSTROPHE = re.compile(r"(?<=[a-z])['\u2019](?=[a-z])")
 _NO_MEANING = (
     "a an the of in on at to is are was be it its i my we our and or but with for by from as this that these when while if so "
-    "do does did not no has have had get gets got there then than which who what why how me you your can will just very "
+    "across do does did not no has have had get gets got there then than which who what why how me you your can will just very "
     "rank ranks job training train torch pytorch python ddp error"
 )
 _STOP = frozenset(_NO_MEANING.split())
@@ -46,6 +47,7 @@ _SYNONYMS = {
         "accuracy": "acc",
         "checkpoint": "checkpoints ckpt",
         "process": "processes proc",
+        "sync": "syncs syncing synced synchronize synchronized synchronizing synchronise synchronised synchronization",
     }.items()
     for word in words.split()
 }
@@ -53,7 +55,8 @@ _SYNONYMS = {
 
 def words_of(text: str) -> tuple[str, ...]:
     """The words of `text` that carry meaning, in lower case, without endings; numbers keep their sign."""
-    text = _APOSTROPHE.sub("", text[:MAX_CHARACTERS].lower().replace("_", " "))
+    text = _CAMEL_CASE.sub(" ", text[:MAX_CHARACTERS])
+    text = _APOSTROPHE.sub("", text.lower().replace("_", " "))
     return tuple(stem for word in _WORD.findall(text) if word not in _STOP and (stem := _stem(word)))
 
 
