@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
-from ddpdoctor.analysis.training_code.later_calls import after_exit, reduces_gradients
+from ddpdoctor.analysis.training_code.later_calls import after_exit, leads_to_backward
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Origin
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -75,7 +75,7 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
     loop = next(inner_loops(function, leave.order), None)
     if loop is None or leave.since < loop.order:
         return
-    lost = [call for call in _tried(function, leave) if reduces_gradients(graph, call)]
+    lost = [call for call in _tried(function, leave) if leads_to_backward(graph, call) is not None]
     if not lost:
         return
     yield code_finding(

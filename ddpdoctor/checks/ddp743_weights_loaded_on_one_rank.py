@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, rank_guard
-from ddpdoctor.evidence.training_code import Call, Kind
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -23,13 +23,15 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such load that nothing broadcasts afterwards."""
     for function, call in graph.calls("load-state"):
-        guard = rank_guard(call.guards)
-        if guard is None or call.receiver is None:
+        found = _guarded(graph, function, call)
+        if found is None or call.receiver is None:
             continue
+        around, way, guard = found
         model = call.receiver.may(Kind.WRAPPED, Kind.BARE)
-        if model is None or answered_elsewhere(graph, function, call, guard):
+        if model is None or answered_elsewhere(graph, around, way, guard):
             continue
-        later = [other for other in function.calls if other.order > call.order]
+        later = [other for other in function.calls if other is not call and other.order > call.order]
+        later += [other for other in around.calls if other.order > way.order]
         if any(_shares(graph, other) or other.does == "wrap-ddp" for other in later):
             continue
         wrap = graph.made[model.made][1] if model.made in graph.made else None
@@ -41,6 +43,17 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             because=guard.by_rank,
             remedy=f"load on every rank: move line {call.place.line} out of `if {guard.test}`",
         )
+
+
+def _guarded(graph: CallGraph, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
+    """The test of the rank around a call, or around the only call of the function that it stands in."""
+    guard = rank_guard(call.guards)
+    if guard is not None:
+        return function, call, guard
+    callers = graph.callers.get(function.id, ())
+    if len(callers) != 1 or (guard := rank_guard(callers[0][1].guards)) is None:
+        return None
+    return *callers[0], guard
 
 
 def _shares(graph: CallGraph, call: Call) -> bool:

@@ -259,10 +259,10 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
             yield origin
     if isinstance(node.op, ast.Div):
         for origin in right:
-            if origin.kind is Kind.WORLD_SIZE:
+            if origin.kind is Kind.WORLD_SIZE and not origin.note:
                 yield replace(origin, note="divides")
-    elif not isinstance(node.op, ast.Mult):
-        yield from (origin for origin in left + right if origin.kind is Kind.WORLD_SIZE)
+    elif not isinstance(node.op, ast.Mult):  # `steps // world_size` is another number, which only depends on it
+        yield from (replace(one, note="derived") for one in left + right if one.kind is Kind.WORLD_SIZE)
     if isinstance(node.op, ast.Mult):
         yield from (replace(origin, note="multiplies") for origin in left + right if origin.kind is Kind.WORLD_SIZE)
     if text and isinstance(node.op, ast.Mod) and not right:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 MOST_BYTES = 1 << 20  # no file that a person writes is that long
 MOST_NOTEBOOK_BYTES = 1 << 25  # notebooks hold pictures
 _MAGIC = re.compile(r"^\s*(?:[%!?]|\w+\?)")
+_RUNS_ITS_LINE = re.compile(r"^(\s*)%(?:time|timeit|prun) +(?:-\w+ +)*([^-\s].*)$")
+_RUNS_ITS_CELL = ("%%time", "%%timeit", "%%capture", "%%prun")
+_ASSIGNS = re.compile(r"^([\s\w.,]+=) *[%!]")
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)[ \t]*\{?\.?(\w*)")
 _PYTHON = frozenset({"python", "py", "python3", "pycon3", "ipython"})
 
@@ -90,7 +93,8 @@ def _notebook(file: str, data: bytes) -> PythonText:
     places: list[tuple[str, int]] = []
     for number, source in code:
         cell = [_without_magic(line) for line in source.split("\n")]
-        if source.lstrip().startswith("%%") or not _parses("\n".join(cell)):
+        magic = source.lstrip().partition("\n")[0].split(" ")[0]
+        if (magic.startswith("%%") and magic not in _RUNS_ITS_CELL) or not _parses("\n".join(cell)):
             continue
         lines += cell
         places += [(f"{file}:cell {number}", at) for at in range(1, len(cell) + 1)]
@@ -104,6 +108,10 @@ def _source(cell: dict[str, object]) -> str:
 
 
 def _without_magic(line: str) -> str:
+    if runs := _RUNS_ITS_LINE.match(line):
+        return runs[1] + runs[2]
+    if assigned := _ASSIGNS.match(line):
+        return f"{assigned[1]} None"
     if not _MAGIC.match(line):
         return line
     return f"{line[: len(line) - len(line.lstrip())]}pass"

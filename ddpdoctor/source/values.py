@@ -142,7 +142,9 @@ class Values:
             found = self.element(found, definition, at)
         if definition.form in {"change", "augment"}:
             note = {"Div": "divides", "Mult": "multiplies"}.get(definition.operator, "")
-            sized = tuple(replace(one, note=note) for one in found if note and one.kind is Kind.WORLD_SIZE)
+            sized = tuple(
+                replace(one, note=note) for one in found if note and one.kind is Kind.WORLD_SIZE and not one.note
+            )
             found = (*sized, *(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED}))
             if definition.form == "augment" or isinstance(definition.value, ast.Constant):
                 found += self.decided(definition.block, scope)
