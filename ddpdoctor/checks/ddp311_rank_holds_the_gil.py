@@ -1,12 +1,13 @@
-"""A C function on one rank holds the interpreter's lock and does not come back, while its peers wait."""
+"""A C function on one rank holds the interpreter's lock and does not come back, while its peers wait or have ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
+from ddpdoctor.analysis.hangs.last_ranks import LastRanks
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
     code="DDP311",
@@ -20,14 +21,17 @@ RULE = Rule(
 )
 
 
-def check(hang: Hang) -> Iterator[Finding]:
+def check(hang: Hang | None, last_ranks: LastRanks | None) -> Iterator[Finding]:
     """One finding per rank, with the C function on top where py-spy could tell it."""
-    for activity in hang.culprits(Activity.GIL):
+    seen = hang or last_ranks
+    if seen is None:
+        raise SkipCheck("no rank waits for another one, and no rank has ended before the others")
+    for activity in seen.culprits(Activity.GIL):
         function = f" in {activity.native}" if activity.native else " in a C function"
         yield RULE.finding(
-            f"{hang.who([activity])} holds the GIL{function}; {hang.wait_for([activity])}",
+            f"{seen.who([activity])} holds the GIL{function}; {seen.wait_for([activity])}",
             ranks=(activity.rank,),
-            where=hang.where([activity]),
+            where=seen.where([activity]),
             native=activity.native or None,
-            seconds=hang.seconds,
+            seconds=seen.seconds,
         )

@@ -1,5 +1,6 @@
 """A C function that keeps the GIL, with and without its name; healthy: a rank whose interpreter ends."""
 
+from ddpdoctor.evidence.ranks import RankExit
 from tests.checks import Sick
 from tests.hangs import hang, rank, stack
 
@@ -23,6 +24,19 @@ SICK = (
         ranks=(0,),
         where=("rank 0 /job/train.py:70 checksum", "rank 1 /job/train.py:61 train_step"),
         measured={"native": None, "seconds": 6.1},
+    ),
+)
+SICK = (
+    *SICK,
+    Sick(
+        evidence=hang(
+            rank(stack(user=(5, "__del__")), holds_gil=True, gil_never_free=True, native=("sleep (libc.so.6)",)),
+            (RankExit(exit_code=0),),
+        ),
+        says="rank 0 in __del__ (train.py:5) holds the GIL in sleep (libc.so.6); rank 1 has ended",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:5 __del__",),
+        measured={"native": "sleep (libc.so.6)", "seconds": 6.1},
     ),
 )
 ENDS = rank((), holds_gil=True, gil_never_free=True, native=("gc_collect_main (libpython3.11.so.1.0)",))

@@ -1,7 +1,7 @@
 """A forgotten thread, and a teardown after an error; healthy: one rank is already leaving while the others still work."""
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.evidence.ranks import EndedRanks, JobSize, RankError, RankExit
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
@@ -37,7 +37,32 @@ SICK = (
         measured={"seconds": None, "after_an_error": [0, 1]},
     ),
 )
+DONE = RankExit(exit_code=0)
+UPLOADS = stack(user=(12, "upload"))
+SICK = (
+    *SICK,
+    Sick(
+        evidence=hang(rank(UPLOADS, system_call="clock_nanosleep", moved=False, cpu_share=0.0), (DONE,)),
+        says="rank 0 in upload (train.py:12) sleeps for 6.1 s; rank 1 has ended",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:12 upload",),
+        measured={"seconds": 6.1},
+    ),
+    Sick(  # `ddpdoctor hang`: the launcher started all ranks on this host
+        evidence=hang(
+            rank(UPLOADS, system_call="clock_nanosleep", moved=False, cpu_share=0.0),
+            facts=(JobSize(ranks=3), EndedRanks(ranks=(1, 2))),
+            seconds=None,
+        ),
+        says="rank 0 in upload (train.py:12) sleeps; ranks 1-2 have ended",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:12 upload",),
+        measured={"seconds": None},
+    ),
+)
 HEALTHY = (
+    hang(rank(UPLOADS, active=True, moved=True, cpu_share=0.9), (DONE,)),  # it evaluates for long after the others
+    hang(rank(UPLOADS, system_call="clock_nanosleep", moved=False, cpu_share=0.0), (DONE,), facts=(JobSize(ranks=3),)),
     hang(rank(TEARDOWN), rank(stack(), active=True, moved=True, cpu_share=0.9)),
     hang(rank((), active=True, cpu_share=0.9), rank((), active=True, cpu_share=0.9)),  # a busy machine, a slow end
 )
