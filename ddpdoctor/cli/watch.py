@@ -37,7 +37,7 @@ FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
 
 
 class DistributedDebug(Enum):
-    """What TORCH_DISTRIBUTED_DEBUG is set to for the job."""
+    """The debug level of torch.distributed in the job's ranks."""
 
     OFF = "off"
     INFO = "info"
@@ -298,10 +298,15 @@ def _refuse_detail_without_gpus() -> None:
 
 
 def _debug_environment(debug: DistributedDebug) -> dict[str, str]:
-    """`TORCH_DISTRIBUTED_DEBUG`, unless the user has set it."""
+    """The debug level that the agent sets in each rank, unless the user has set TORCH_DISTRIBUTED_DEBUG.
+
+    The job does not see that variable, so that its own `os.environ.setdefault` does what it does without us.
+    """
+    from ddpdoctor.agent.inside.watch_feature import DEBUG_LEVEL
+
     if debug is DistributedDebug.OFF or "TORCH_DISTRIBUTED_DEBUG" in os.environ:
         return {}
-    return {"TORCH_DISTRIBUTED_DEBUG": debug.value.upper()}
+    return {DEBUG_LEVEL: debug.value.upper()}
 
 
 def _environment() -> tuple[Environment, ...]:

@@ -71,7 +71,7 @@ class RankExit:
     native_stack: tuple[Frame, ...] = ()
     """Where Python was when native code crashed, innermost first."""
     debug: str | None = None
-    """TORCH_DISTRIBUTED_DEBUG as the rank itself had it."""
+    """The debug level of torch.distributed in the rank, as of TORCH_DISTRIBUTED_DEBUG; None where it was off."""
 
     @property
     def signal(self) -> int | None:

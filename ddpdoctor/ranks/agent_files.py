@@ -58,7 +58,7 @@ class RankProcess:
         return (ThreadErrors(each=each),) if each else ()
 
     def debug(self) -> str | None:
-        """TORCH_DISTRIBUTED_DEBUG as the rank had it when it joined, or None where it was not set."""
+        """The debug level of torch.distributed when the rank joined, or None where it was off."""
         joining = self._joining()
         return (joining.debug or None) if joining is not None else None
 

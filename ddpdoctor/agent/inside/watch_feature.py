@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
 from .exit_hooks import record_children, record_uncaught
 from .rank_process import Rank
 
+DEBUG_LEVEL = "DDPDOCTOR_DEBUG_LEVEL"
+"""The debug level for ranks that have set none."""
 _hooks: list[Any] = []  # of CollectiveHooks: that module is only loaded where torch.distributed is
 
 
@@ -43,13 +46,29 @@ def joining(rank: Rank) -> None:
     with rank.giving_up("recording the rank's error"):
         record_uncaught(rank)
         record_thread_errors(rank)
+    with rank.giving_up("setting the debug level"):
+        _set_debug_level(os.environ.get(DEBUG_LEVEL, ""))
     with rank.giving_up("recording calls"):
         log = CallLog(rank)
-        log.joining(Joining(debug=os.environ.get("TORCH_DISTRIBUTED_DEBUG", ""), rendezvous=rank.address))
+        log.joining(Joining(debug=_debug_level(), rendezvous=rank.address))
         for hooks in _hooks:
             hooks.log = log
         with rank.giving_up("counting steps"):
             count_steps(log, _hooks[0])
+
+
+def _set_debug_level(name: str) -> None:
+    """Set the level that torch.distributed would have taken from TORCH_DISTRIBUTED_DEBUG, unless the job has set one."""
+    dist: Any = sys.modules["torch.distributed"]
+    if name and dist.get_debug_level() == dist.DebugLevel.OFF and "TORCH_DISTRIBUTED_DEBUG" not in os.environ:
+        dist.set_debug_level(getattr(dist.DebugLevel, name))
+
+
+def _debug_level() -> str:
+    """`INFO` or `DETAIL`; empty where the level is off."""
+    dist: Any = sys.modules["torch.distributed"]
+    level = dist.get_debug_level()
+    return "" if level == dist.DebugLevel.OFF else str(level.name)
 
 
 def joined(rank: Rank) -> None:

@@ -75,7 +75,7 @@ class Joining(NamedTuple):
     """What the rank is about to join the others with."""
 
     debug: str
-    """TORCH_DISTRIBUTED_DEBUG, which the script may have set itself; empty where it is not set."""
+    """The debug level of torch.distributed, `INFO` or `DETAIL`, which the script may have set itself; empty where it is off."""
     rendezvous: str
     """Where it looks for the other ranks, as `HOST:PORT`; empty where that is no address."""
 
