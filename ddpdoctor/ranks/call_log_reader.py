@@ -55,8 +55,10 @@ class CallLog:
         )
 
     def pace(self) -> Pace:
-        """When the latest iterations began."""
-        batches = [record for record in self.records if isinstance(record, Batch)]
+        """When the latest iterations began; the batches are those of the data set that is trained on."""
+        iterations = [record for record in self.records if isinstance(record, Batch | call_ring.Forward)]
+        data_set = _trained_on(iterations)
+        batches = [record for record in iterations if isinstance(record, Batch) and data_set in (None, record.data_set)]
         forwards = [record for record in self.records if isinstance(record, call_ring.Forward)]
         return Pace(
             asked_ns=tuple(batch.asked_ns for batch in batches),
@@ -106,27 +108,32 @@ def _new_group(record: call_ring.NewGroup, texts: Texts) -> NewGroup:
 
 
 def _step_marks(iterations: Sequence[Batch | call_ring.Forward]) -> tuple[StepMark, ...]:
-    """One count of iterations: batches of the data set that most training forwards followed, or else the forwards.
-
-    A loader that is drawn from without training is for evaluation, and says nothing of the iteration.
-    """
-    trained_on = Counter(
-        batch.data_set
-        for batch, following in pairwise(iterations)
-        if isinstance(batch, Batch) and isinstance(following, call_ring.Forward)
-    )
-    if not trained_on:
+    """One count of iterations: batches of the data set that is trained on, or else the forwards."""
+    data_set = _trained_on(iterations)
+    if data_set is None:
         return tuple(
             StepMark(iteration=forward.number, seq=forward.seq)
             for forward in iterations
             if isinstance(forward, call_ring.Forward) and forward.seq != NO_SEQ
         )
-    ((data_set, _),) = trained_on.most_common(1)
     return tuple(
         StepMark(iteration=batch.iteration, seq=batch.seq, in_pass=_count(batch.in_pass))
         for batch in iterations
         if isinstance(batch, Batch) and batch.data_set == data_set and batch.seq != NO_SEQ
     )
+
+
+def _trained_on(iterations: Sequence[Batch | call_ring.Forward]) -> int | None:
+    """The number of the data set whose batches most training forwards followed; None where no forward followed a batch.
+
+    A loader that is drawn from without training is for evaluation, and says nothing of the iterations.
+    """
+    followed = Counter(
+        batch.data_set
+        for batch, following in pairwise(iterations)
+        if isinstance(batch, Batch) and isinstance(following, call_ring.Forward)
+    )
+    return followed.most_common(1)[0][0] if followed else None
 
 
 def _forwards(iterations: Sequence[Batch | call_ring.Forward], texts: Texts) -> Iterator[Forward]:
