@@ -83,9 +83,11 @@ def check(
 
 
 def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> Iterator[Where]:
-    """The lines at which these ranks called `sys.exit`, as far as they did."""
+    """The lines at which these ranks called `sys.exit`, as far as they did; every process of mp.spawn ends by such a call."""
     for entry in exits or ():
-        place = users_frame(entry.value.left_by) if entry.rank in ranks else None
+        left_by = entry.value.left_by
+        spawned = bool(left_by) and left_by[0].file.endswith("/multiprocessing/spawn.py")
+        place = users_frame(left_by) if entry.rank in ranks and not spawned else None
         if place is not None:
             yield Where.at(place, rank=entry.rank, note="left here, by sys.exit without a failure")
 

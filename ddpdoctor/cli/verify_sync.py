@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
@@ -49,6 +50,12 @@ def verify_sync(
         Optional[int],  # noqa: UP045
         typer.Option("--nproc", "-n", help="Start this many ranks here.  [default: one per GPU, or 2]"),
     ] = None,
+    own_ranks: Annotated[
+        bool,
+        typer.Option(
+            "--own-ranks", help="The script starts its ranks itself, as with mp.spawn: run it once, with python."
+        ),
+    ] = False,
     every: Annotated[
         int,
         typer.Option("--every", metavar="K", min=0, help="Check every Kth step; 0: as often as 1 % overhead allows."),
@@ -87,14 +94,57 @@ def verify_sync(
     if target:
         _refuse_script_before_checkpoints(target, nproc)
         _refuse_what_is_no_script(target)
-        nproc = ranks_here(nproc)
-        if replay and nproc is None:
+        if own_ranks:
+            _refuse_other_launchers(nproc)
+        else:
+            nproc = ranks_here(nproc)
+        if replay and nproc is None and not own_ranks:
             raise UsageError(
                 "--replay starts the script a second time, which only the launcher could do here",
                 hint="give --nproc N to have the ranks started here, or run the launcher again with --every 1",
             )
-        raise typer.Exit(_track(target, options, nproc=nproc, every=every, stall_after=stall_after, replay=replay))
+        raise typer.Exit(
+            _track(
+                target,
+                options,
+                _Way(nproc=nproc, own_ranks=own_ranks),
+                every=every,
+                stall_after=stall_after,
+                replay=replay,
+            )
+        )
     _compare(options, ranks_here(nproc), deadline)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How the ranks of a script are started: `nproc` here, by the script itself, or by the launcher that started us."""
+
+    nproc: int | None
+    own_ranks: bool
+
+    @property
+    def options(self) -> str:
+        """The options that say so, and that let it run twice where it can."""
+        if self.own_ranks:
+            return "--own-ranks --every 1 --replay"
+        return "--every 1" if self.nproc is None else f"--nproc {self.nproc} --every 1 --replay"
+
+
+def _refuse_other_launchers(nproc: int | None) -> None:
+    from ddpdoctor.launch.ranks import current_launch
+
+    launch = current_launch()
+    if nproc is not None or launch is not None:
+        by = (
+            f"--nproc {nproc}"
+            if launch is None
+            else f"{launch.launcher}, which started this process as rank {launch.rank},"
+        )
+        raise UsageError(
+            f"--own-ranks says that the script starts its ranks itself, and {by} would start it once per rank",
+            hint="omit the other one: --own-ranks for mp.spawn and the like, --nproc N for scripts that run under torchrun",
+        )
 
 
 def _compare_checkpoints(target: list[str], options: ReportOptions, tolerance: float) -> NoReturn:
@@ -146,7 +196,7 @@ def _refuse_what_is_no_script(target: list[str]) -> None:
 
 
 def _track(
-    target: list[str], options: ReportOptions, *, nproc: int | None, every: int, stall_after: float, replay: bool
+    target: list[str], options: ReportOptions, way: _Way, *, every: int, stall_after: float, replay: bool
 ) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
     from ddpdoctor.cli.report_output import judge, keep, show, with_command, with_excerpts
@@ -159,7 +209,8 @@ def _track(
         return track_script(
             Path(target[0]),
             target[1:],
-            nproc=nproc,
+            nproc=way.nproc,
+            own_ranks=way.own_ranks,
             every=every,
             closely=closely,
             stall_after=stall_after,
@@ -171,8 +222,7 @@ def _track(
             assert tracked.evidence is not None
             return tracked.evidence
 
-    ways = "--every 1" if nproc is None else f"--nproc {nproc} --every 1 --replay"
-    command = f"ddpdoctor verify-sync {ways} {shlex.join(target)}"
+    command = f"ddpdoctor verify-sync {way.options} {shlex.join(target)}"
     with run(every) as tracked:
         if tracked.evidence is None:
             return tracked.code

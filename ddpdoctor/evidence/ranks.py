@@ -195,14 +195,6 @@ class JobSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndedRanks:
-    """Ranks of a running job whose processes are gone, with a code that nobody saw."""
-
-    ranks: tuple[int, ...]
-    """In order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndRequest:
     """A signal by which somebody had the whole job end: a person, a scheduler or a time limit."""
 
@@ -218,6 +210,5 @@ KINDS = {
     StepCount: "step count",
     CollectiveCalls: "record of collective calls",
     JobSize: "number of ranks",
-    EndedRanks: "list of ended ranks",
     EndRequest: "request to end the job",
 }

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class RanksFailedError(DdpdoctorError):
-    """A rank raised an error; the message holds its traceback."""
+    """A rank raised an error, or the ranks hung; the message holds the verdict of `ddpdoctor watch`, then all tracebacks."""
 
 
 def notebook_launch(
@@ -34,9 +34,11 @@ def notebook_launch(
     The function may be defined in a cell and use others that are: it travels by value (cloudpickle). The ranks are started
     on a free port, find RANK, WORLD_SIZE and the rest in their environment, and call `init_process_group` themselves. CUDA
     may have been used in the notebook before. What the ranks print is printed when they have ended; none outlives the call.
+    They run under `ddpdoctor watch --kill-on-hang`: ranks that hang are ended.
 
     Raises:
-        RanksFailedError: a rank raised; the message holds the traceback of each that did.
+        RanksFailedError: a rank raised, or the ranks hung; the message holds the verdict, the root cause first, and the traceback
+            of each rank that raised.
         UsageError: it is called inside a rank, `nproc` is out of range, or cloudpickle is not installed.
     """
     if current_launch() is not None:
@@ -53,12 +55,17 @@ def notebook_launch(
         (there / "call.pickle").write_bytes(cloudpickle.dumps((function, arguments, named)))
         command, env = ranks_command(our_file("probes", "notebook_rank.py"), [folder], nproc=nproc, logs=folder)
         env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # what the cell could import, a rank can
-        ended = run(command, deadline_seconds=deadline_seconds, env=env, folder=folder)
+        verdict = there / "verdict.txt"
+        ended = run([*_watched(verdict), *command], deadline_seconds=deadline_seconds, env=env, folder=folder)
         sys.stdout.write(ended.stdout)
         tracebacks = [path.read_text() for path in sorted(there.glob("rank*.txt"))]
-        if tracebacks:
-            raise RanksFailedError("\n".join(tracebacks))
         result = there / "result.pickle"
-        if ended.code or not result.exists():
-            raise RanksFailedError(why_ranks_failed(ended, "the function"))
+        if tracebacks or ended.code or not result.exists():
+            said = verdict.read_text() if verdict.exists() else why_ranks_failed(ended, "the function")
+            raise RanksFailedError("\n".join([said, *tracebacks]))
         return cast(T, pickle.loads(result.read_bytes()))  # noqa: S301 - written by our own rank, from the caller's own function
+
+
+def _watched(verdict: Path) -> list[str]:
+    """The command that watches the ranks and leaves the report in `verdict`."""
+    return [sys.executable, "-m", "ddpdoctor", "watch", "--kill-on-hang", "--output", str(verdict), "--"]

@@ -156,7 +156,8 @@ def checked_nproc(nproc: int | None) -> int:
     if nproc is None:
         raise UsageError(
             "no launcher started this process, and no --nproc says how many ranks to start",
-            hint="add `--nproc 2`, or start it with torchrun, srun or mpirun",
+            hint="add `--nproc 2`, or start it with torchrun, srun or mpirun; a script that starts its ranks itself: "
+            "`verify-sync --own-ranks`",
         )
     if not 1 <= nproc <= MAX_LOCAL_RANKS:
         cores = len(os.sched_getaffinity(0))

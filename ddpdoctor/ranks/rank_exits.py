@@ -140,8 +140,13 @@ def with_users_faulthandler(exits: Mapping[int, RankExit], stderr: str) -> dict[
     return {**exits, crashed[0]: replace(exits[crashed[0]], native_stack=frames)}
 
 
-def with_log(exits: Mapping[int, RankExit], log: Evidence) -> tuple[dict[int, RankExit], JobLog | None]:
-    """The ends with what the job's log adds to them, and what in the log belongs to no rank and was not known yet."""
+def with_log(
+    exits: Mapping[int, RankExit], log: Evidence, joined: Collection[int]
+) -> tuple[dict[int, RankExit], JobLog | None]:
+    """The ends with what the job's log adds to them, and what in the log belongs to no rank and was not known yet.
+
+    Of ranks that have not `joined` no agent tells: the log alone does.
+    """
     told = {facts.rank: fact for facts in log.ranks for fact in facts.facts if isinstance(fact, RankExit)}
     both = {
         rank: replace(
@@ -155,6 +160,7 @@ def with_log(exits: Mapping[int, RankExit], log: Evidence) -> tuple[dict[int, Ra
         else known
         for rank, known in exits.items()
     }
+    both |= {rank: ending for rank, ending in told.items() if rank not in joined and rank not in both}
     whole = log.one(JobLog)
     if whole is None:
         return both, None

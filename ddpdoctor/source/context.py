@@ -142,7 +142,8 @@ def _places(file: str, tree: ast.Module, text: bytes) -> _Index:
     while pending:
         node, scope = pending.pop()
         if isinstance(node, ast.stmt):
-            index.spans.append((node, node.end_lineno or node.lineno, scope))
+            inner = replace(scope, conditions=(*scope.conditions, *_conditions_within(node, scope.ranks)))
+            index.spans.append((node, node.end_lineno or node.lineno, inner))
         pending.extend(_inside(node, scope))
     return index
 
@@ -201,6 +202,25 @@ def _skips(nodes: Iterable[ast.AST]) -> Iterator[int]:
                 yield from _skips(node.orelse)
             case _:
                 yield from _skips(ast.iter_child_nodes(node))
+
+
+def _conditions_within(statement: ast.stmt, ranks: frozenset[str]) -> Iterator[Condition]:
+    """The test that decides whether a simple statement calls: of `x = f() if rank == 0 else 0`, `rank == 0 and f()`."""
+    match statement:
+        case ast.Expr(value=ast.BoolOp(op=operator, values=[test, *_, last])) if _has_call(last):
+            branch = 0 if isinstance(operator, ast.And) else 1
+        case (
+            ast.Expr(value=ast.IfExp(test=test, body=body, orelse=orelse))
+            | ast.Assign(value=ast.IfExp(test=test, body=body, orelse=orelse))
+        ) if _has_call(body) != _has_call(orelse):
+            branch = 0 if _has_call(body) else 1
+        case _:
+            return
+    yield Condition(line=test.lineno, test=_short(test), branch=branch, by_rank=tells_the_rank(test, ranks))
+
+
+def _has_call(expression: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call) for node in ast.walk(expression))
 
 
 def _calls(statement: ast.stmt) -> Iterator[str]:

@@ -50,9 +50,12 @@ def track_script(
     every: int,
     stall_after: float,
     quiet_stdout: bool,
+    own_ranks: bool = False,
     closely: OpenQuestion | None = None,
 ) -> Iterator[Tracked]:
     """Run `script` with the tracker in each rank, on `nproc` local ranks or as the one rank that a launcher made of us.
+
+    With `own_ranks` it is run once, as one process that is no rank, and starts its ranks itself.
 
     Audits every `every` steps (0: as time allows), and looks `closely` for what an earlier run left open. The script's output
     is its own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for `stall_after` seconds is
@@ -66,7 +69,11 @@ def track_script(
         raise UsageError(f"{script} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
     launch = current_launch()
     with private_directory() as folder, contextlib.ExitStack() as stack:
-        command, environ = ranks_command(script, arguments, nproc=nproc, logs=folder)
+        command, environ = (
+            ([sys.executable, str(script), *arguments], {})
+            if own_ranks
+            else ranks_command(script, arguments, nproc=nproc, logs=folder)
+        )
         directory, signals = Path(folder, "ranks"), Path(folder, "signals")
         directory.mkdir()
         signals.mkdir()

@@ -1,7 +1,7 @@
 """A forgotten thread, and a teardown after an error; healthy: one rank is already leaving while the others still work."""
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import EndedRanks, JobSize, RankError, RankExit
+from ddpdoctor.evidence.ranks import JobSize, RankError, RankExit
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
@@ -51,7 +51,9 @@ SICK = (
     Sick(  # `ddpdoctor hang`: the launcher started all ranks on this host
         evidence=hang(
             rank(UPLOADS, system_call="clock_nanosleep", moved=False, cpu_share=0.0),
-            facts=(JobSize(ranks=3), EndedRanks(ranks=(1, 2))),
+            (DONE,),
+            (DONE,),
+            facts=(JobSize(ranks=3),),
             seconds=None,
         ),
         says="rank 0 in upload (train.py:12) sleeps; ranks 1-2 have ended",

@@ -12,6 +12,7 @@ import pytest
 
 from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.launch.sick_jobs import find_fault
+from tests.free_port import free_port
 
 pytestmark = pytest.mark.timeout(600)
 Answer = tuple[int, dict[str, Any], str]
@@ -190,3 +191,46 @@ def test_a_script_that_stands_still_is_ended_and_watch_is_named(tmp_path: Path) 
     exit_code, report, _ = verify("--nproc", "1", "--stall-after", "3", str(script))
     assert exit_code == 3
     assert "ddpdoctor watch" in json.dumps(report)
+
+
+SPAWNS = """
+import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel
+
+def main(rank, port):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    model = DistributedDataParallel(torch.nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1 * (1 + rank * len(sys.argv[2:])))
+    torch.manual_seed(rank)
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(torch.randn(2, 4)).sum().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.spawn(main, args=(sys.argv[1],), nprocs=2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sick", "found"), [((), []), (("sick",), ["DDP506"])], ids=["healthy", "sick"])
+def test_a_script_that_starts_its_own_ranks(tmp_path: Path, sick: tuple[str, ...], found: list[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SPAWNS)
+
+    code, report, stderr = verify("--own-ranks", "--every", "1", str(script), str(free_port()), *sick)
+
+    headlines = [finding["code"] for finding in report["findings"] if finding["explained_by"] is None]
+    assert headlines == found, (report, stderr)
+    assert code == len(found), stderr
+
+
+def test_own_ranks_and_ranks_that_are_started_here_exclude_each_other() -> None:
+    code, _, stderr = verify("--own-ranks", "--nproc", "2", str(find_fault("DDP504")))
+
+    assert code == 2
+    assert (
+        "--own-ranks says that the script starts its ranks itself, and --nproc 2 would start it once per rank" in stderr
+    )

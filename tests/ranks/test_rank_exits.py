@@ -10,10 +10,11 @@ from ddpdoctor.agent.inside.schema.call_ring import Header
 from ddpdoctor.agent.inside.schema.error import Error
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure
 from ddpdoctor.analysis.crashes.end_request import without_secondary_error
+from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.ranks import EndRequest, RankError, RankExit
 from ddpdoctor.launch.observed_job import Received
 from ddpdoctor.ranks.agent_files import RankProcess
-from ddpdoctor.ranks.rank_exits import asked_to_end, exits_of
+from ddpdoctor.ranks.rank_exits import asked_to_end, exits_of, with_log
 
 TORCHRUN = 50
 FIRST_PID = 100
@@ -135,3 +136,12 @@ def test_what_a_rank_raises_after_we_ended_the_job_is_no_failure_of_its_own(tmp_
     assert not failed(killed_at=19.9)
     assert failed(killed_at=None)
     assert failed(killed_at=20.05)
+
+
+def test_of_a_rank_that_ended_before_it_joined_the_log_alone_tells() -> None:
+    raised = RankExit(exit_code=1, error=RankError(type="KeyError", message="'label 11'"))
+    log = Evidence(ranks=tuple(RankFacts(rank=number, host="host-a", facts=(raised,)) for number in (0, 1)))
+
+    exits, _ = with_log({}, log, joined={0})
+
+    assert exits == {1: raised}

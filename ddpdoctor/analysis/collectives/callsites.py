@@ -32,7 +32,7 @@ _TOLD_OF_THE_OTHER = {Relation.WITHIN, Relation.UNCONDITIONAL, Relation.AHEAD}
 _ORDER_ONLY = {Relation.PAST, Relation.WITHIN, Relation.ELSEWHERE}
 _TELLS_RANKS_APART = re.compile(
     r"rank|master|main_?process|process_(?:index|zero)|chief|is_(?:main|root|primary|leader|coordinator)|global_zero"
-    r"|should_(?:save|log)$",
+    r"|should_(?:save|log)$|\bgpu(?:_id|_index)? ?[!=]= ?\d",
     re.IGNORECASE,
 )
 # frameworks ask for the rank in other tests as well, which all ranks answer alike: is there a rank at all, which group

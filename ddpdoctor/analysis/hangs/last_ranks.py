@@ -10,7 +10,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.evidence.ranks import EndedRanks, JobSize, RankExit
+from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.model import SkipCheck, group_ranks
 
 
@@ -28,7 +28,6 @@ class LastRanks(Hang):
 def derive(
     activities: Activities,
     exits: PerRank[RankExit] | None,
-    ended: EndedRanks | None,
     size: JobSize | None,
     stall: Stall | None,
 ) -> LastRanks:
@@ -38,8 +37,7 @@ def derive(
         SkipCheck: no rank has ended, not all others are known, or a rank is still at work.
     """
     living = {activity.rank for activity in activities.each}
-    gone = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
-    gone = (gone | {*(ended.ranks if ended is not None else ())}) - living
+    gone = {entry.rank for entry in exits or () if entry.value.exit_code == 0} - living
     if not gone or not living:
         raise SkipCheck("no rank is known to have ended before the others")
     if size is not None and len(gone | living) < size.ranks:

@@ -135,7 +135,7 @@ class JobEvidence:
         exits = {rank: self._with_memory(ending) for rank, ending in exits.items()}
         if code is not None:
             with contextlib.suppress(OSError):
-                exits, log = with_log(exits, read_logs(self.job.stderr_files()))
+                exits, log = with_log(exits, read_logs(self.job.stderr_files()), {agent.rank for agent in ranks})
                 said = "".join(path.read_text(errors="replace") for path in self.job.stderr_files())
                 exits = with_users_faulthandler(exits, said)
         request = EndRequest(signal=asked.signal, at=asked.at) if asked is not None else None
@@ -161,9 +161,13 @@ class JobEvidence:
             for rank, found in looked.items()
             if rank not in joined
         ]
+        seen_ranks = {found.rank for found in facts}
+        facts += [  # ranks that ended before they joined: the log alone tells of them
+            RankFacts(rank=rank, host=host, facts=(ending,)) for rank, ending in exits.items() if rank not in seen_ranks
+        ]
         source, overwrites = source_of(_frames(facts)), overwrites_of(_frames(facts))
         sizes = [agent.header.world_size for agent in ranks] or [self.launched]
-        size = JobSize(ranks=max(sizes)) if facts else None
+        size = JobSize(ranks=max(sizes)) if seen_ranks else None
         run = self.run
         if run is not None and code is not None:
             run = replace(run, ended_at=time.time(), exit_code=code)
@@ -172,7 +176,7 @@ class JobEvidence:
             ranks=tuple(sorted(facts, key=lambda found: found.rank)),
             missing=(
                 *missing,
-                *(() if facts else _no_ranks(self.directory)),
+                *(() if seen_ranks else _no_ranks(self.directory)),
                 *(_interrupted(asked) if asked is not None and interrupted else ()),
             ),
             notes=(*self.notes, *given_up(self.directory)),

@@ -61,7 +61,8 @@ def test_a_name_that_the_file_gives_the_rank_to_tells_as_much(tmp_path: Path) ->
     ("test", "tells"),
     [
         ("trainer.is_global_zero", True), ("is_root()", True), ("accelerator.is_local_main_process", True),
-        ("args.local_rank != -1", False), ("step % 10 == 0", False), ("primary_loss < best", False),
+        ("self.gpu_id == 0 and epoch % 2 == 0", True), ("state.is_world_process_zero", True), ("args.should_save", True),
+        ("gpu == 'cuda'", False), ("args.local_rank != -1", False), ("step % 10 == 0", False), ("primary_loss < best", False),
     ],
 )  # fmt: skip
 def test_words_for_the_first_rank_tell_ranks_apart(test: str, *, tells: bool) -> None:
@@ -202,3 +203,31 @@ def test_decorators_and_blocks_for_one_rank_are_tests_of_the_rank(
 
     assert found.decides
     assert condition_note(found) == note
+
+
+@pytest.mark.parametrize(
+    ("statement", "note"),
+    [
+        ("score = validate() if rank == 0 else 0", "inside `if rank == 0` (train.py:2)"),
+        ("score = 0 if rank else validate()", "not `if rank` (train.py:2)"),
+        ("rank == 0 and validate()", "inside `if rank == 0` (train.py:2)"),
+        ("rank or validate()", "not `if rank` (train.py:2)"),
+    ],
+)
+def test_a_test_within_a_statement_is_one_of_its_call(tmp_path: Path, statement: str, note: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(f"def main(rank):\n    {statement}\n    train()\n")
+    mine, theirs = stack(path, (2, "main")), stack(path, (3, "main"))
+
+    found = compare(mine, theirs, source_of([*mine, *theirs]))
+
+    assert found.decides
+    assert condition_note(found) == note
+
+
+def test_both_branches_of_an_expression_call(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("def main(rank):\n    score = validate() if rank == 0 else test()\n    train()\n")
+    mine, theirs = stack(path, (2, "main")), stack(path, (3, "main"))
+
+    assert not compare(mine, theirs, source_of([*mine, *theirs])).decides
