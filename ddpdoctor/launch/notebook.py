@@ -68,4 +68,4 @@ def notebook_launch(
 
 def _watched(verdict: Path) -> list[str]:
     """The command that watches the ranks and leaves the report in `verdict`."""
-    return [sys.executable, "-m", "ddpdoctor", "watch", "--kill-on-hang", "--output", str(verdict), "--"]
+    return [sys.executable, "-I", "-m", "ddpdoctor", "watch", "--kill-on-hang", "--output", str(verdict), "--"]
