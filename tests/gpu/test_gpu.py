@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +14,8 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.workflows.diagnose import gather
 from tests.gpu.__main__ import main
 from tests.gpu.hangs import wrong
-from tests.gpu.machine import Machine, NoGpu, find, needed
-from tests.gpu.parts import Part, Step, parts
+from tests.gpu.machine import ROOT, Machine, NoGpu, find, needed
+from tests.gpu.parts import DDPDOCTOR, Part, Step, parts
 from tests.gpu.runner import read_state, sharing_of
 
 KEPT = Path(__file__).parent / "kept"  # what `make gpu PARTS="--keep tests/gpu/kept"` left of a run on a card
@@ -144,6 +145,21 @@ def test_a_python_whose_torch_has_no_cuda_is_named_with_the_reason() -> None:
         pytest.skip("this machine has a GPU")
     assert sys.executable in found.reason
     assert "built without CUDA" in found.reason or "sees no GPU" in found.reason
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in parts() if DDPDOCTOR[-1] in one.steps[0].command], ids=lambda one: one.name
+)
+def test_the_commands_of_ddpdoctor_have_the_options_that_they_are_given(one: Part) -> None:
+    """What follows `train` goes to the job, whose options its own help lists."""
+    command, *given = one.steps[0].command[len(DDPDOCTOR) :]
+    programs = [[sys.executable, "-m", "ddpdoctor", command, "--help"]]
+    if command == "train":
+        programs += [[sys.executable, str(ROOT / "reference_train" / "recipe.py"), "--help"]]
+    told = "".join(
+        subprocess.run(each, capture_output=True, text=True, timeout=100, check=True).stdout for each in programs
+    )
+    assert [option for option in given if option.startswith("--") and option not in told] == []
 
 
 def test_what_ddpdoctor_needs_is_read_where_it_is_written() -> None:
