@@ -109,6 +109,10 @@ def _reached(fault: str, truth: Truth, run: Run, planted: Fault, recorder: Recor
         return replace(truth, ranks=(came, tuple(one for one in came if run.shows(one, planted))))
     if fault == "two dead":
         return replace(truth, ranks=(*truth.ranks, run.halted))
+    if fault in ("left out", "left out last"):
+        (ranks,) = truth.ranks
+        if not any(event.ended is None for event in run.events[ranks[0]]):
+            truth = replace(truth, codes=(*truth.codes, "DDP307"))  # nothing tells it from a rank that hangs there
     if fault in ("shape", "operation", "besides", "left out") and recorder.active:
         (ranks,) = truth.ranks
         pairs = {event.group.ranks for event in run.events[ranks[0]] if len(event.group.ranks) == 2}
@@ -118,10 +122,6 @@ def _reached(fault: str, truth: Truth, run: Run, planted: Fault, recorder: Recor
         (ranks,) = truth.ranks
         pairs = {tuple(sorted((ranks[0], other))) for other in range(run.mesh.world)}
         return replace(truth, ranks=(ranks, *pairs))  # no completed call to compare the two orders with
-    if fault in ("left out", "left out last"):
-        (ranks,) = truth.ranks
-        if not any(event.ended is None for event in run.events[ranks[0]]):
-            return replace(truth, codes=(*truth.codes, "DDP307"))  # nothing tells it from a rank that hangs there
     return truth
 
 

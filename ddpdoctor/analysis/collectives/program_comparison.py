@@ -145,10 +145,13 @@ class ProgramComparison:
         return found[0][0]
 
     def as_long_as_its_like(self, rank: int) -> bool:
-        """Whether most ranks with its part have made as many calls as this rank: of every kind, or as many more as fewer."""
+        """Whether most ranks with its part have made as many calls of every kind as this rank.
+
+        One that has made a call less of one kind and one more of another may have left the first out.
+        """
         mine = self._program(rank)
         others = (self._program(other) for other in self._nearest(rank)[:MOST_COMPARED])
-        alike = [sum(_ahead(mine, other).values()) == 0 for other in others if other.part == mine.part]
+        alike = [not any(_ahead(mine, other).values()) for other in others if other.part == mine.part]
         return 2 * sum(alike) > len(alike)
 
     def kind(self, rank: int, group: str, *, point_to_point: bool) -> Kind | None:
