@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 # compiled once: every test starts programs of this tree
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: smoke test slow matrix bench gpu lint clean
+.PHONY: smoke test slow matrix bench gpu lint docs clean
 
 # what ddpdoctor needs to run ranks: torch is an extra, as a training environment brings its own
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -49,6 +49,11 @@ lint: $(VENV)/development
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# the site, as it is published: a broken link is an error
+docs: $(VENV)/installed
+	$(PIP) --editable '.[docs]'
+	$(BIN)/mkdocs build --site-dir build/site
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

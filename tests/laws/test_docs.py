@@ -51,7 +51,8 @@ def test_no_command_is_cut_short_in_the_help_of_an_80_column_terminal() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        made = page.parent / target == ROOT / "docs" / "reference.md"  # from the help, while the site is built
+        assert made or (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def anchors(page: Path) -> set[str]:
