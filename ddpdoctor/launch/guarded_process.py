@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -13,10 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from weakref import WeakKeyDictionary
+
+from ddpdoctor.launch import process_tree
 
 SUBREAPER = Path(__file__).with_name("subreaper.py")
 GRACE_SECONDS = 3.0  # torchrun needs about one second to pass SIGTERM on and leave
 KEPT_LINES = 400
+TREE = "DDPDOCTOR_TREE"
+_NUMBERS = itertools.count()
+_MARKS: WeakKeyDictionary[subprocess.Popen[str], str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +92,10 @@ def start_guarded(
 
     Where we are killed, the subreaper ends the program, and removes `folder`, which we could not.
     """
-    return subprocess.Popen(
+    mark = f"{os.getpid()}-{next(_NUMBERS)}"
+    process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(SUBREAPER), str(grace_seconds), str(os.getpid()), folder or "", *command],
-        env={**os.environ, **(env or {})},
+        env={**os.environ, **(env or {}), TREE: mark},
         cwd=cwd,
         stdin=stdin,
         stdout=stdout,
@@ -96,16 +104,23 @@ def start_guarded(
         errors="replace",
         start_new_session=True,
     )
+    _MARKS[process] = f"{TREE}={mark}"
+    return process
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """End a guarded program with its whole tree, and wait until it is gone."""
+    """End a guarded program with its whole tree, and wait until it is gone.
+
+    Where somebody killed the subreaper, its tree is known by a variable that all of it inherited.
+    """
     if process.poll() is None:
         process.terminate()
-        while True:  # a second Ctrl-C must not leave the tree behind
+        while process.returncode is None:  # a second Ctrl-C must not leave the tree behind
             with contextlib.suppress(KeyboardInterrupt):
                 process.wait()
-                return
+    mark = _MARKS.pop(process, "")
+    if process.returncode < 0 and mark:
+        process_tree.end(process.pid, mark, grace_seconds=GRACE_SECONDS)
 
 
 class _Tail:

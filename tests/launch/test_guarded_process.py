@@ -115,3 +115,19 @@ def test_a_request_to_end_is_heard_at_any_moment_and_the_folder_goes(tmp_path: P
         assert process.wait(timeout=60) == 128 + signal.SIGTERM
     assert not alive(mark)
     assert folder.exists() == (moment == "while it runs")
+
+
+def test_a_killed_subreaper_leaves_nothing_of_its_tree(tmp_path: Path) -> None:
+    """The second line: the tree is known by a variable, the orphans in sessions of their own included."""
+    mark = f"mark-{os.getpid()}-killed-subreaper"
+
+    def kill_the_subreaper() -> bool:
+        if len(alive(mark)) >= 3:
+            for child in psutil.Process().children():
+                if str(SUBREAPER) in child.cmdline():
+                    child.kill()
+        return False
+
+    ended = run([sys.executable, "-c", FAMILY, mark], deadline_seconds=60, poll=kill_the_subreaper)
+    assert ended.code == -signal.SIGKILL
+    assert gone(mark)
