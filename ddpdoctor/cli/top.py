@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ddpdoctor.ranks.snapshot import Target
     from ddpdoctor.workflows.rank_status import StatusReader
 
-RESCAN_SECONDS = 5.0
+RESCAN_SECONDS = 20.0  # to look through /proc costs 0.1 s of a CPU
 RATE_SECONDS = 1.0  # between the two samples of a single snapshot: a rate needs both
 ABOVE_AND_BELOW = 4  # rows of the screen that are no ranks
 MOST_FRAMES = 12

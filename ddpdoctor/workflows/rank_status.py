@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import resource
 import socket
 import time
 from collections import deque
@@ -35,6 +37,7 @@ from ddpdoctor.ranks.stacks import NoStacks, py_spy
 RECORDS = 64  # of a rank's call ring that are read at a time: a few steps
 LATENESS_CALLS = 20
 STACKS_AT_ONCE = 4  # py-spy takes 0.05 s of a CPU for each
+STACKS_SHARE = 0.005  # of the CPUs of this host that reading stacks may take, after the first look at each rank
 PACE_SAMPLES = 15
 GPU_SECONDS = 10.0  # between two looks at the GPUs: the driver is asked in a process of its own
 _WORDS = {
@@ -55,6 +58,7 @@ class StatusReader:
     _signs: dict[int, tuple[object, float]] = field(default_factory=dict)
     _stacks: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     _turn: int = 0
+    _next_stacks: float = 0.0
     _gpus: Gpus | None = None
     _next_gpus: float = 0.0
 
@@ -100,7 +104,7 @@ class StatusReader:
 
     def _doing(self, target: Target, log: CallLog | None) -> tuple[str, str, bool]:
         """The state in a few words, the user's line, and whether the rank waits for its peers."""
-        if target.rank in self._stacks:
+        if self._stacks.get(target.rank):
             frames = self._stacks[target.rank]
             found, place = told_by_stack(frames), users_frame(frames)
             activity = found[0] if found is not None else Activity.COMPUTING
@@ -152,13 +156,17 @@ class StatusReader:
         if not wanted:
             return
         first = {target.rank for target in wanted} - {*self._stacks}
+        if not first and now < self._next_stacks:
+            return
+        before = _seconds_of_children()
         turn = list(itertools.islice(itertools.cycle(wanted), self._turn, self._turn + STACKS_AT_ONCE))
         self._turn = (self._turn + STACKS_AT_ONCE) % len(wanted)
         chosen = {target.rank: target for target in (*(each for each in wanted if each.rank in first), *turn)}
         with ThreadPoolExecutor(max_workers=STACKS_AT_ONCE) as pool:
             for target, frames in zip(chosen.values(), pool.map(main_stack, chosen.values()), strict=True):
-                if frames is not None:
-                    self._stacks[target.rank] = frames
+                self._stacks[target.rank] = frames if frames is not None else ()
+        spent = _seconds_of_children() - before
+        self._next_stacks = now + spent / (STACKS_SHARE * (os.cpu_count() or 1))
 
     def _wants_stack(self, target: Target, now: float) -> bool:
         return target.agent is None or (self._idle(target, now) or 0.0) > QUIET_SECONDS
@@ -177,6 +185,11 @@ class StatusReader:
                     [*parts, *([f"{gpu.temperature_celsius}C"] if gpu.temperature_celsius is not None else [])]
                 )
         return ""
+
+
+def _seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main_stack(target: Target) -> tuple[Frame, ...] | None:
