@@ -15,11 +15,11 @@ from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
 from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
-from ddpdoctor.source.shell import ShellParserMissing, read_script
+from ddpdoctor.source.shell import ShellUnreadable, read_script
 from ddpdoctor.source.training_code import IGNORED_FOLDERS
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job")
-MOST_BYTES = 1 << 20  # no launch script is that long
+MOST_BYTES = 1 << 17  # the longest of 345 public ones has 18 KB
 _PROGRAM = re.compile(r"(?<![\w./$}-])[\w./-]+\.py\b")
 
 
@@ -64,7 +64,7 @@ def _reason_kept(path: Path, unreadable: list[tuple[str, str]], *, named: bool) 
     """Note why a file cannot be read; of YAML only where it was named: templates of Helm and others are none."""
     try:
         yield
-    except (_Unreadable, ShellParserMissing) as reason:
+    except (_Unreadable, ShellUnreadable) as reason:
         unreadable.append((str(path), str(reason)))
     except NoManifest as reason:
         if named:

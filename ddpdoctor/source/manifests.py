@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Setting
 from ddpdoctor.source.shell import read_command
 
 if TYPE_CHECKING:
+    from yaml.events import Event
     from yaml.nodes import Node
 
 SUFFIXES = (".yaml", ".yml")
-MOST_BYTES = 1 << 20
+MOST_DEPTH = 100  # a PyTorchJob has twelve
 DOCKER_DEFAULT_BYTES = 64 << 20  # the size of /dev/shm in a container that asks for none
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtb]?)(?:i?b?)\s*", re.IGNORECASE)
@@ -43,6 +44,8 @@ def read_manifests(path: str, text: str) -> list[Manifest]:
         raise NoManifest("reading YAML needs PyYAML: `pip install pyyaml`") from None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        if _depth(yaml.parse(text, Loader=loader)) > MOST_DEPTH:  # composing is recursive, and in C
+            raise NoManifest("it is nested too deeply")
         documents = list(yaml.compose_all(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         line = f" at line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
@@ -50,6 +53,19 @@ def read_manifests(path: str, text: str) -> list[Manifest]:
     except (yaml.YAMLError, RecursionError, ValueError):
         raise NoManifest("it is no YAML") from None
     return [manifest for document in documents for manifest in _manifests(path, document)]
+
+
+def _depth(events: Iterable[Event]) -> int:
+    """How deeply a text is nested, as far as it matters."""
+    depth = most = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith(("SequenceStartEvent", "MappingStartEvent"))
+        depth -= name.endswith(("SequenceEndEvent", "MappingEndEvent"))
+        most = max(most, depth)
+        if most > MOST_DEPTH:
+            break
+    return most
 
 
 def _manifests(path: str, root: Node | None) -> Iterator[Manifest]:

@@ -6,6 +6,7 @@ that `bash -c` or `eval` gets. A text in single quotes that a task of srun runs 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 MOST_DEPTH = 120  # nested statements; people write ten
 MOST_TEXTS = 6  # a text for a shell within a text for a shell
-MOST_COMMANDS = 20_000  # of one script, functions counted at each call
+MOST_COMMANDS = 2_000  # of one script, functions counted at each call
+MOST_CHARACTERS = 1 << 17  # of all texts for shells in a script
+_MOST = {"|": 1000, "=(": 500, "[[": 2000}
+"""What the parser takes a time for that grows with the square of their number; 345 public scripts have at most 85, 6 and 27."""
 
 _SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
 _BATCH_SHELL = {"SLURM_NODEID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
@@ -50,8 +54,8 @@ _WORDS = frozenset(
 )  # fmt: skip
 
 
-class ShellParserMissing(Exception):  # noqa: N818 - a reason, shown to the user
-    """tree-sitter or its grammar is not installed; the message says how to install it."""
+class ShellUnreadable(Exception):  # noqa: N818 - a reason, shown to the user
+    """A text is passed over; the message says why: it is no launch script, or the parser is not installed."""
 
 
 @cache
@@ -60,24 +64,34 @@ def _parser() -> Parser:
         import tree_sitter
         import tree_sitter_bash
     except ImportError:
-        raise ShellParserMissing(
-            "reading shell needs tree-sitter: `pip install tree-sitter tree-sitter-bash`"
-        ) from None
+        raise ShellUnreadable("reading shell needs tree-sitter: `pip install tree-sitter tree-sitter-bash`") from None
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def _tree(text: str) -> Node:
+    """The syntax tree of a text.
+
+    Raises:
+        ShellUnreadable: the parser is not installed, or it would take long over the text.
+    """
+    for sign, most in _MOST.items():
+        if text.count(sign) > most:
+            raise ShellUnreadable(f"it has more than {most} times `{sign}`, which no launch script has")
+    return _parser().parse(text.encode()).root_node
 
 
 def read_script(path: str, text: str) -> Script:
     """The facts about one script.
 
     Raises:
-        ShellParserMissing: the parser is not installed.
+        ShellUnreadable: the parser is not installed, or the text is no script that a person writes.
     """
-    tree = _parser().parse(text.encode())
+    root = _tree(text)
     reader = _Reader()
-    options = tuple(_options(tree.root_node))
+    options = tuple(_options(root))
     if options:
         reader.variables.known.update(_of_the_batch_shell(options))
-    reader.run(tree.root_node)
+    reader.run(root)
     reader.uncalled()
     return Script(path=path, options=options, variables=tuple(reader.settings), commands=tuple(reader.commands))
 
@@ -86,10 +100,10 @@ def read_command(text: str, line: int) -> tuple[tuple[Command, ...], tuple[Setti
     """The commands and variables of a text that a container's shell runs; lines count from `line`.
 
     Raises:
-        ShellParserMissing: the parser is not installed.
+        ShellUnreadable: the parser is not installed, or the text is no script that a person writes.
     """
     reader = _Reader(first_line=line)
-    reader.run(_parser().parse(text.encode()).root_node)
+    reader.run(_tree(text))
     reader.uncalled()
     return tuple(reader.commands), tuple(reader.settings)
 
@@ -110,6 +124,8 @@ class _Reader:
     within: tuple[str, ...] = ()
     texts: int = 0
     depth: int = 0
+    read: list[int] = field(default_factory=list)
+    """The lengths of the texts for shells that were read."""
 
     def run(self, node: Node) -> None:
         """One statement with all below it; what is nested too deeply is left out."""
@@ -187,7 +203,7 @@ class _Reader:
                 words = [*self._words(child), *(word for each in more for word in words_of(each, self.variables))]
                 document = _here_document(node)
                 if document is not None and words and words[-1] in {*_SHELLS, "-s", "-"}:
-                    self._shell(words, document, document)
+                    self._shell([word for word in words if word not in {*_SHELLS, "-s", "-"}], document, document)
                 else:
                     self._command(child, more)
             elif child.type not in _WORDS:
@@ -284,6 +300,9 @@ class _Reader:
             source = text if node is None else text_of(node, self.variables, Outer.MARK if not same else Outer.KEEP)
         else:
             source = _document_text(text, self.variables)
+        self.read.append(len(source))
+        if sum(self.read) > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
+            return
         elsewhere = bool(around) and around[0] not in {"exec", "time", "nohup", "timeout"}
         inner = replace(
             self,
@@ -296,7 +315,8 @@ class _Reader:
         if elsewhere:
             for name in _BATCH_SHELL:
                 inner.variables.forget(name)
-        inner.run(_parser().parse(source.encode()).root_node)
+        with contextlib.suppress(ShellUnreadable):
+            inner.run(_tree(source))
         self.called |= inner.called
 
     def _assign(self, node: Node, *, only_for_command: bool = False) -> None:
