@@ -65,6 +65,49 @@ class Where:
         return cls(rank=rank, file=place.file, line=place.line, function=place.function, note=note)
 
 
+class Edit(Enum):
+    """A change of source code that a tool can make."""
+
+    ADD_ARGUMENT = "add argument"
+    """The call gets `new`."""
+    REMOVE_ARGUMENT = "remove argument"
+    """The call loses the keyword `old`."""
+    REPLACE_ARGUMENT = "replace argument"
+    """`old` within the arguments of the call becomes `new`."""
+    FIRST_IN_LOOP = "first in loop"
+    """The loop gets `new` as its first line."""
+    SORT = "sort"
+    """The call `old` in the line becomes `sorted(old)`."""
+    END_PROCESS_GROUP = "end process group"
+    """The process group is destroyed at the end of the program."""
+    RANK_ZERO_FIRST = "rank zero first"
+    """Barriers before and behind the statement let rank 0 go first."""
+    CALL = "call"
+    """The name `old` in the line becomes `old()`."""
+    TORCHRUN = "torchrun"
+    """`python -m torch.distributed.launch` in the line becomes `torchrun`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fix:
+    """How a tool can correct a finding in the source code."""
+
+    edit: Edit
+    """The change."""
+    file: str
+    """The file."""
+    line: int
+    """The line, from 1."""
+    column: int | None = None
+    """The column of the call, from 1; None where the line is enough."""
+    old: str = ""
+    """What is replaced, as `edit` says."""
+    new: str = ""
+    """What takes its place, as `edit` says."""
+    safe: bool = True
+    """Whether it cannot change what the program means to do."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is wrong: the message measures, the remedy advises."""
@@ -91,6 +134,8 @@ class Finding:
     """The code of the finding that accounts for this one, or None."""
     shown_by_job: bool = False
     """Whether an error of the job shows it, and not only a look at the host."""
+    fix: Fix | None = None
+    """How a tool can correct it, where one can."""
 
     @property
     def code(self) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Edit, Finding, Fix, Rule, Severity
 
 RULE = Rule(
     code="DDP703",
@@ -19,8 +20,13 @@ RULE = Rule(
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each line that starts torch.distributed.launch."""
     for script in launch.scripts:
-        for line in sorted({start.line for start in script.torchruns if start.launcher == "torch.distributed.launch"}):
-            yield RULE.finding(
+        starts = {start.line: start for start in script.torchruns if start.launcher == "torch.distributed.launch"}
+        for line, start in sorted(starts.items()):
+            finding = RULE.finding(
                 "torch.distributed.launch is deprecated, and passes the script a --local-rank option that it may not accept",
                 where=[place(script.path, line)],
             )
+            safe = "use-env" in start.options.values or any(
+                "LOCAL_RANK" in program.reads for program in script.programs
+            )
+            yield replace(finding, fix=Fix(edit=Edit.TORCHRUN, file=script.path, line=line, safe=safe))

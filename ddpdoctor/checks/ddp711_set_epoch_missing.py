@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
 from ddpdoctor.analysis.training_code.epochs import epoch_loop, told_the_epoch
-from ddpdoctor.messages.code_findings import code_finding
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.messages.code_findings import code_finding, fix
+from ddpdoctor.model import Edit, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP711",
@@ -38,4 +38,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             loop.epochs.place,
             notes=[f"the loader with it is gone over in line {loop.batches.place.line}: `{loop.batches.head}`"],
             remedy=f"call `{name}.sampler.set_epoch({loop.counter})` as the first line of `{loop.epochs.head}`",
+            fix=fix(Edit.FIRST_IN_LOOP, loop.epochs.place, new=f"{name}.sampler.set_epoch({loop.counter})")
+            if name.isidentifier() and loop.counter.isidentifier()
+            else None,
         )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import Kind
-from ddpdoctor.messages.code_findings import code_finding
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.messages.code_findings import code_finding, fix
+from ddpdoctor.model import Edit, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP713",
@@ -33,4 +33,5 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             f"DataLoader raises ValueError: `shuffle=True` and `sampler={sampler.text}` exclude each other",
             loader.place,
             remedy=f"drop `shuffle=True`: `{sampler.text}` shuffles by itself",
+            fix=fix(Edit.REMOVE_ARGUMENT, loader.place, old="shuffle"),
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.evidence.training_code import Kind, Origin, Place
 from ddpdoctor.messages.code_findings import code_finding
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Edit, Finding, Fix, Rule, Severity
 
 RULE = Rule(
     code="DDP714",
@@ -34,4 +34,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 because=origin,
                 notes=[f"`{cut.by.text}` is in the bounds"] if cut.by.text else (),
                 remedy=f"sort before the cut: `sorted({origin.text})`",
+                fix=_fix(origin, cut.place),
             )
+
+
+def _fix(origin: Origin, cut: Place) -> Fix | None:
+    """`sorted(...)` around the listing; entries of `os.scandir` have no order."""
+    if "scandir" in origin.text:
+        return None
+    file, line = (origin.why[-1].file, origin.why[-1].line) if origin.why else (cut.file, cut.line)
+    return Fix(edit=Edit.SORT, file=file, line=line, old=origin.text)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
-from ddpdoctor.messages.code_findings import code_finding, short
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.messages.code_findings import code_finding, fix, short
+from ddpdoctor.model import Edit, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP716",
@@ -43,6 +43,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             remedy="write `download=dist.get_rank() == 0` and `dist.barrier()` behind it, before the other ranks open the files"
             if call.does == "dataset"
             else None,
+            fix=fix(Edit.RANK_ZERO_FIRST, call.place),
         )
 
 

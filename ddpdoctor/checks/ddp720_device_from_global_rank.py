@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
 from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin, Value
-from ddpdoctor.messages.code_findings import code_finding, short
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.messages.code_findings import code_finding, fix, short
+from ddpdoctor.model import Edit, Finding, Fix, Rule, Severity
 
 RULE = Rule(
     code="DDP720",
@@ -40,7 +40,17 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             because=origin,
             notes=[*again, f"`{value.text}` comes from {origin.text}"],
             remedy=f'use the local rank in place of `{value.text}`: `int(os.environ["LOCAL_RANK"])`',
+            fix=_fix(call, value, origin),
         )
+
+
+def _fix(call: Call, value: Value, origin: Origin) -> Fix | None:
+    """LOCAL_RANK in place of RANK, which come from one launcher; of any other rank its remainder by the GPUs of the node."""
+    if not value.text.replace(".", "").isidentifier():
+        return None
+    from_launcher = origin.text == "RANK"
+    new = 'int(os.environ["LOCAL_RANK"])' if from_launcher else f"{value.text} % torch.cuda.device_count()"
+    return fix(Edit.REPLACE_ARGUMENT, call.place, old=value.text, new=new, safe=from_launcher)
 
 
 def _devices(call: Call) -> Iterator[tuple[Value, Origin]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
-from ddpdoctor.messages.code_findings import code_finding
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.messages.code_findings import code_finding, fix
+from ddpdoctor.model import Edit, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP724",
@@ -27,5 +27,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if not any(graph.modules[program.root].main for program in programs if program.root in graph.modules):
             continue
         yield code_finding(
-            RULE, "nothing destroys this process group: the program's end may hang, and NCCL warns of leaks", call.place
+            RULE,
+            "nothing destroys this process group: the program's end may hang, and NCCL warns of leaks",
+            call.place,
+            fix=fix(Edit.END_PROCESS_GROUP, call.place),
         )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.messages.code_findings import code_finding, guarded
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.messages.code_findings import code_finding, fix, guarded
+from ddpdoctor.model import Edit, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP734",
@@ -34,4 +34,5 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             call.place,
             because=guard.by_rank,
             remedy=f"move new_group out of `if {guard.test}`: every rank calls it, and only members use the group",
+            fix=fix(Edit.ADD_ARGUMENT, call.place, new="use_local_synchronization=True", safe=False),
         )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind
-from ddpdoctor.messages.code_findings import code_finding
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.messages.code_findings import code_finding, fix
+from ddpdoctor.model import Edit, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP751",
@@ -39,6 +39,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             f"{call.text} has no map_location: the tensors of all ranks land on the GPU that saved them, GPU 0",
             call.place,
             remedy=f'write `torch.load({path.text}, map_location="cpu")`',
+            fix=fix(Edit.ADD_ARGUMENT, call.place, new='map_location="cpu"'),
         )
 
 

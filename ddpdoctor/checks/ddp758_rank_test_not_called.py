@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import Guard, Kind, Place
-from ddpdoctor.messages.code_findings import code_finding
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.messages.code_findings import code_finding, fix
+from ddpdoctor.model import Edit, Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP758",
@@ -46,6 +46,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                     f"`{guard.test}` is a function and always true: every rank takes this branch",
                     place,
                     remedy=f"call it: `{guard.test}()`",
+                    fix=fix(Edit.CALL, place, old=guard.test, safe=False),
                 )
 
 

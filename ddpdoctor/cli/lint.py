@@ -1,13 +1,18 @@
-"""`ddpdoctor lint`: the usual mistakes in launch scripts and training code."""
+"""`ddpdoctor lint`: the usual mistakes in launch scripts, manifests and training code."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+
+if TYPE_CHECKING:
+    from ddpdoctor.workflows.lint import Linted
+    from ddpdoctor.workflows.lint_config import LintConfig
 
 
 def register(app: typer.App) -> None:
@@ -18,18 +23,75 @@ def register(app: typer.App) -> None:
 @reports
 def lint(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Launch scripts, Python files, notebooks, or directories.")
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Launch scripts, manifests, Python files, notebooks, or directories."),
     ],
     *,
+    fix: Annotated[bool, typer.Option("--fix", help="Correct what can be corrected safely.")] = False,
+    unsafe_fixes: Annotated[
+        bool,
+        typer.Option("--unsafe-fixes", help="With --fix or --diff: also changes that may alter what the program does."),
+    ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and write nothing.")] = False,
+    baseline: Annotated[
+        Optional[Path],  # noqa: UP045 - typer on Python 3.10 reads Optional only
+        typer.Option("--baseline", metavar="FILE", help="Leave out the findings of old code that FILE names."),
+    ] = None,
+    write_baseline: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--write-baseline", metavar="FILE", help="Write the findings of today to FILE, and exit with 0."),
+    ] = None,
     options: ReportOptions,
 ) -> None:
     """Name the usual mistakes in scripts and training code."""
     from ddpdoctor import case
-    from ddpdoctor.cli.report_output import formatted, keep, terminal, with_command, with_excerpts
-    from ddpdoctor.render import lines
-    from ddpdoctor.workflows.lint import lint_paths
+    from ddpdoctor.cli.report_output import keep
+    from ddpdoctor.workflows.lint import LintOptions, lint_paths
+    from ddpdoctor.workflows.lint_baseline import baseline_of
+    from ddpdoctor.workflows.lint_config import config_for
+    from ddpdoctor.workflows.lint_fixes import fix_all, preview
 
-    linted = lint_paths(paths, select=options.select, ignore=options.ignore)
+    config = _checked(config_for(paths))
+    known = None if write_baseline is not None else baseline or config.baseline
+    wanted = LintOptions(select=options.select, ignore=options.ignore, config=config, baseline=known)
+    if fix and not diff:
+        fixed = fix_all(lambda: lint_paths(paths, wanted).report.findings, unsafe=unsafe_fixes)
+        linted = _noted(
+            lint_paths(paths, wanted), f"{_counted(fixed.count)} made in {len(fixed.after)} files", fixed.count
+        )
+    else:
+        linted = _with_fixable(lint_paths(paths, wanted))
+    if diff:
+        typer.echo(preview(linted.report.findings, unsafe=unsafe_fixes).diff(), nl=False)
+    elif write_baseline is not None:
+        case.write_atomically(write_baseline, baseline_of(linted.report.findings, write_baseline.parent))
+        typer.echo(f"{len(linted.report.findings)} findings written to {write_baseline}")
+        raise typer.Exit(0)
+    else:
+        _show(linted, options)
+    keep(linted.evidence, options)
+    raise typer.Exit(linted.report.exit_code(options.fail_on))
+
+
+def _checked(config: LintConfig) -> LintConfig:
+    """The configuration with codes as rules have them.
+
+    Raises:
+        UsageError: no rule has such a code, family or name.
+    """
+    from ddpdoctor.cli.rule_selection import parse_codes
+
+    ignores = {pattern: parse_codes(codes) for pattern, codes in config.per_file_ignores.items()}
+    return replace(
+        config, select=parse_codes(config.select), ignore=parse_codes(config.ignore), per_file_ignores=ignores
+    )
+
+
+def _show(linted: Linted, options: ReportOptions) -> None:
+    from ddpdoctor import case
+    from ddpdoctor.cli.report_output import formatted, terminal, with_command, with_excerpts
+    from ddpdoctor.render import lines
+
     plain = options.format is Format.TEXT
     shown = with_command(linted.evidence, options)
     if options.format is Format.HTML:
@@ -42,5 +104,23 @@ def lint(
     if options.output is not None:
         written = lines.render(linted.report) if plain else formatted(linted.report, options, evidence=shown)
         case.write_atomically(options.output, written, private=True)
-    keep(linted.evidence, options)
-    raise typer.Exit(linted.report.exit_code(options.fail_on))
+
+
+def _with_fixable(linted: Linted) -> Linted:
+    """The report with a note on what `--fix` can correct."""
+    from ddpdoctor.workflows.lint_fixes import fixable
+
+    safe = sum(fixable(finding, unsafe=False) for finding in linted.report.findings)
+    more = sum(fixable(finding, unsafe=True) for finding in linted.report.findings) - safe
+    also = f", {_counted(more)} with --unsafe-fixes" if more else ""
+    return _noted(linted, f"{_counted(safe)} with --fix{also}", safe + more)
+
+
+def _noted(linted: Linted, note: str, count: int) -> Linted:
+    if not count:
+        return linted
+    return replace(linted, report=replace(linted.report, notes=(*linted.report.notes, note)))
+
+
+def _counted(count: int) -> str:
+    return f"{count} {'fix' if count == 1 else 'fixes'}"

@@ -26,6 +26,8 @@ class Format(Enum):
     MARKDOWN = "markdown"
     HTML = "html"
     CSV = "csv"
+    SARIF = "sarif"
+    CONCISE = "concise"
 
 
 class FailOn(Enum):

@@ -162,6 +162,14 @@ def formatted(
 
             origin = html.Origin(command=redact_text(options.invocation.command), version=__version__, at=time.time())
             return html.render(report, case.redact(evidence), title=options.title, facts=facts, origin=origin)
+        case Format.SARIF:
+            from ddpdoctor.render import sarif
+
+            return sarif.render(report)
+        case Format.CONCISE:
+            from ddpdoctor.render import concise
+
+            return concise.render(report)
         case _:
             assert_never(options.format)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.evidence.variables import KnownNames
 
 
@@ -131,6 +132,8 @@ class ScriptFiles:
     """The manifests, in the order given."""
     programs: tuple[ProgramFile, ...] = ()
     """The programs that the scripts name."""
+    remarks: tuple[Remark, ...] = ()
+    """Comments in them that silence findings."""
     names: KnownNames | None = None
     """What the libraries on this host know of the variables that are set; None where none has their prefixes."""
 

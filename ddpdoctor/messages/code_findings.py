@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.evidence.training_code import Call, Guard, Origin, Place
-from ddpdoctor.model import Finding, Measure, Rule, Severity, Where
+from ddpdoctor.model import Edit, Finding, Fix, Measure, Rule, Severity, Where
 
 
 def code_finding(
@@ -18,6 +18,7 @@ def code_finding(
     remedy: str | None = None,
     severity: Severity | None = None,
     measured: Mapping[str, Measure] | None = None,
+    fix: Fix | None = None,
 ) -> Finding:
     """A finding at `places`, the guilty line first; `because` adds the chain from a value to what it comes from."""
     found = rule.finding(
@@ -27,7 +28,12 @@ def code_finding(
         remedy=remedy,
         severity=severity,
     )
-    return replace(found, measured=measured) if measured else found
+    return replace(found, measured=measured or {}, fix=fix)
+
+
+def fix(edit: Edit, place: Place, *, old: str = "", new: str = "", safe: bool = True, column: int | None = None) -> Fix:
+    """A change at `place`; `column` in place of its own."""
+    return Fix(edit=edit, file=place.file, line=place.line, column=column or place.column, old=old, new=new, safe=safe)
 
 
 def where(place: Place, note: str = "") -> Where:

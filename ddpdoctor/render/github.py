@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpdoctor.model import Finding, Report, Severity
+from ddpdoctor.model import Finding, Report, Severity, Where
 from ddpdoctor.render import places, quoted_report, summary
 
 _COMMAND = {Severity.FAIL: "error", Severity.WARN: "warning", Severity.INFO: "notice"}
@@ -23,10 +23,14 @@ def _annotation(finding: Finding) -> str:
     properties = [f"title={_property(f'{finding.code} {finding.rule.name}')}"]
     if finding.where:
         first = finding.where[0]
-        properties = [f"file={_property(first.file)}", f"line={first.line}", *properties]
+        properties = [f"file={_property(first.file)}", f"line={first.line}", *_column(first), *properties]
     body = [finding.message, *(f"{place.who} {place.spot} {place.note}".strip() for place in places(finding))]
     body += [*finding.details, f"what to do: {finding.remedy}"]
     return f"::{_COMMAND[finding.severity]} {','.join(properties)}::{_data(chr(10).join(body))}"
+
+
+def _column(where: Where) -> list[str]:
+    return [f"col={where.column}"] if where.column is not None else []
 
 
 def _data(text: str) -> str:

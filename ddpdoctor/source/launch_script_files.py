@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.evidence.scripts import Manifest, ProgramFile, Script, ScriptFiles
+from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries, torch_folder
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
 from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
+from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.shell import ShellUnreadable, read_script
 from ddpdoctor.source.training_code import IGNORED_FOLDERS
+from ddpdoctor.source.training_code import SUFFIXES as PYTHON_SUFFIXES
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 MOST_BYTES = 1 << 17  # the longest of 345 public ones has 18 KB
@@ -31,28 +34,47 @@ class ReadScripts:
     unreadable: tuple[tuple[str, str], ...] = ()
 
 
-def read_scripts(paths: Iterable[Path]) -> ReadScripts:
-    """The launch scripts and manifests at `paths`, with the programs that they start.
+def script_files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """The launch scripts and manifests at `paths`, and whether each was named itself.
 
-    A file that is named is a manifest by its suffix, and else a script. In folders those with the suffixes of either are read;
-    of YAML only what starts ranks.
+    A file that is named is a manifest by its suffix, Python by its suffix, and else a script. In folders those with the
+    suffixes of scripts and manifests count.
     """
+    for path in paths:
+        if path.is_dir():
+            yield from ((file, False) for file in sorted(_below(path)))
+        elif path.suffix not in PYTHON_SUFFIXES:
+            yield path, True
+
+
+def read_scripts(files: Iterable[tuple[Path, bool]]) -> ReadScripts:
+    """These launch scripts and manifests, with the programs that they start; of YAML that was not named what starts ranks."""
     scripts: list[Script] = []
     manifests: list[Manifest] = []
     programs: list[ProgramFile] = []
     unreadable: list[tuple[str, str]] = []
-    for path, named in _all(paths):
+    remarks: list[Remark] = []
+    for path, named in files:
         with _reason_kept(path, unreadable, named=named):
             text = _text(path)
+            remarks += remarks_in(text, _here(path))
             if path.suffix in MANIFEST_SUFFIXES:
                 manifests += read_manifests(str(path), text) if named or may_train(text) else ()
             else:
                 scripts.append(read_script(str(path), text))
                 programs += _programs(path, text)
-    files = ScriptFiles(
-        scripts=tuple(scripts), manifests=tuple(manifests), programs=tuple(programs), names=_names(scripts, manifests)
+    found = ScriptFiles(
+        scripts=tuple(scripts),
+        manifests=tuple(manifests),
+        programs=tuple(programs),
+        remarks=tuple(remarks),
+        names=_names(scripts, manifests),
     )
-    return ReadScripts(files, tuple(unreadable))
+    return ReadScripts(found, tuple(unreadable))
+
+
+def _here(path: Path) -> Callable[[int], tuple[str, int]]:
+    return lambda line: (str(path), line)
 
 
 class _Unreadable(Exception):  # noqa: N818 - a reason, shown as a note
@@ -69,15 +91,6 @@ def _reason_kept(path: Path, unreadable: list[tuple[str, str]], *, named: bool) 
     except NoManifest as reason:
         if named:
             unreadable.append((str(path), str(reason)))
-
-
-def _all(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    """The files, and whether each was named itself."""
-    for path in paths:
-        if path.is_dir():
-            yield from ((file, False) for file in sorted(_below(path)))
-        else:
-            yield path, True
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode, files_together
+from ddpdoctor.evidence.training_code import Module, Option, Place, Setting, TrainingCode, files_together
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.index import Index
 from ddpdoctor.source.programs import distributed_programs
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
+from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.scopes import Block, RawCall, Scope
 from ddpdoctor.source.torch_names import FRAMEWORKS
 from ddpdoctor.source.unused_parts import UnusedParts
@@ -32,7 +33,6 @@ _MATTERS = re.compile(
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
 )
 """What a module must speak of to do something that rules ask about; others are read for their names only."""
-_REMARK = re.compile(r"#\s*ddpdoctor:\s*ignore(?:\[([A-Z0-9, ]{0,200})\])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _remember(values: Values, sources: Iterable[Source]) -> None:
 
 
 def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool) -> Module:
-    remarks = tuple(_remarks(source))
+    remarks = tuple(remarks_in(source.text, source.place))
     if not full:
         return Module(file=source.file, remarks=remarks)
     matters = _MATTERS.search(source.text) is not None
@@ -281,16 +281,3 @@ def _alone(block: Block, maker: FunctionFacts, scope: Scope) -> bool:
                 return True
             before = before.orelse[0] if len(before.orelse) == 1 else None
     return False
-
-
-def _remarks(source: Source) -> Iterator[Remark]:
-    if "ddpdoctor:" not in source.text:
-        return
-    lines = source.text.split("\n")
-    for number, line in enumerate(lines, start=1):
-        if match := _REMARK.search(line):
-            alone = line.lstrip().startswith("#")
-            after = (at for at in range(number + 1, len(lines) + 1) if lines[at - 1].strip())
-            file, shown = source.place(next(after, number) if alone else number)
-            codes = tuple(code.strip() for code in (match[1] or "").split(",") if code.strip())
-            yield Remark(file=file, line=shown, codes=codes)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.training_code import Remark, TrainingCode
+from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.model import Finding, Report
 from ddpdoctor.secrets import redact_text
-from ddpdoctor.source.launch_script_files import read_scripts
+from ddpdoctor.source.launch_script_files import read_scripts, script_files
 from ddpdoctor.source.parallel_reading import read_training_code
-from ddpdoctor.source.training_code import SUFFIXES, without_gc
+from ddpdoctor.source.training_code import python_files, without_gc
+from ddpdoctor.workflows.lint_baseline import without_known
+from ddpdoctor.workflows.lint_config import LintConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,39 +26,70 @@ class Linted:
     evidence: Evidence
     """The facts, for a case."""
     report: Report
-    """The findings, without those that a comment silences."""
+    """The findings, without those that a comment, the configuration or the baseline leaves out."""
 
 
-def lint_paths(paths: Sequence[Path], *, select: Collection[str] = (), ignore: Collection[str] = ()) -> Linted:
-    """The report over all scripts and Python files at `paths`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintOptions:
+    """What `lint` leaves out."""
+
+    select: Collection[str] = ()
+    """Only these codes or families; empty for those of the configuration."""
+    ignore: Collection[str] = ()
+    """Not these; empty for those of the configuration."""
+    config: LintConfig = field(default_factory=LintConfig)
+    """The project's configuration."""
+    baseline: Path | None = None
+    """A file with findings of old code; None where there is none."""
+
+
+def lint_paths(paths: Sequence[Path], options: LintOptions | None = None) -> Linted:
+    """The report over all scripts, manifests and Python files at `paths`.
 
     Raises:
-        UsageError: a path does not exist.
+        UsageError: a path does not exist, or the baseline cannot be read.
     """
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path} cannot be read: No such file or directory")
     with without_gc():
-        return _lint(paths, select, ignore)
+        return _lint(paths, options or LintOptions())
 
 
-def _lint(paths: Sequence[Path], select: Collection[str], ignore: Collection[str]) -> Linted:
-    scripts = read_scripts([path for path in paths if path.is_dir() or path.suffix not in SUFFIXES])
+def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
+    config = options.config
+    named = {*paths}
+    scripts = read_scripts([(path, own) for path, own in script_files(paths) if own or not config.excluded(path)])
     files = scripts.files if scripts.files.scripts or scripts.files.manifests else None
-    reading = read_training_code(paths)
+    reading = read_training_code([path for path in python_files(paths) if path in named or not config.excluded(path)])
     unread = [f"{file} was passed over: {reason}" for file, reason in (*scripts.unreadable, *reading.unreadable)]
     nothing = files is None and not reading.code.modules
-    named = ", ".join(map(str, paths))
     evidence = Evidence(
         job=tuple(fact for fact in (files, reading.code if reading.code.modules else None) if fact is not None),
         launched=False,
         notes=() if nothing else tuple(unread),
-        undecided=(*unread, f"{named}: no launch script and no Python that could be read") if nothing else (),
+        undecided=(*unread, f"{', '.join(map(str, paths))}: no launch script and no Python that could be read")
+        if nothing
+        else (),
     )
+    select, ignore = options.select or config.select, options.ignore or config.ignore
     report = diagnose(evidence, select=select, ignore=ignore)
     findings = [_redacted(finding) for finding in report.findings]
-    kept, notes = _without_silenced(findings, reading.code, complete=not select and not ignore)
+    remarks = [remark for module in reading.code.modules for remark in module.remarks]
+    kept, notes = _without_silenced(findings, [*remarks, *scripts.files.remarks], complete=not select and not ignore)
+    kept = [each for each in kept if not (each.where and config.ignored(each.code, each.where[0].file))]
+    if options.baseline is not None:
+        kept, known, gone = without_known(kept, options.baseline)
+        notes += _of_baseline(options.baseline, known, gone)
     return Linted(evidence, replace(report, findings=tuple(kept), notes=(*report.notes, *notes)))
+
+
+def _of_baseline(file: Path, known: int, gone: int) -> Iterator[str]:
+    if known:
+        yield f"{known} {'finding is' if known == 1 else 'findings are'} in the baseline {file} and left out"
+    if gone:
+        entries = "entry is" if gone == 1 else "entries are"
+        yield f"{gone} {entries} in the baseline {file} and found no more: write it again"
 
 
 def _redacted(finding: Finding) -> Finding:
@@ -69,10 +102,9 @@ def _redacted(finding: Finding) -> Finding:
 
 
 def _without_silenced(
-    findings: list[Finding], code: TrainingCode, *, complete: bool
+    findings: list[Finding], remarks: list[Remark], *, complete: bool
 ) -> tuple[list[Finding], list[str]]:
     """The findings that no comment silences, and a note for each comment that silences nothing."""
-    remarks = [remark for module in code.modules for remark in module.remarks]
     used: set[Remark] = set()
     kept = []
     for finding in findings:

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from ddpdoctor.model import Severity
-from ddpdoctor.workflows.lint import lint_paths
+from ddpdoctor.workflows.lint import LintOptions, lint_paths
 from tests.crater.repositories import REPOSITORIES
 
 
@@ -29,7 +29,7 @@ def main() -> None:
         if not checkout.is_dir():
             print(f"| {repository.name} | no checkout of {repository.commit} in {checkout} | | | |")
             continue
-        for finding in lint_paths([checkout], select=("DDP7",)).report.findings:
+        for finding in lint_paths([checkout], LintOptions(select=("DDP7",))).report.findings:
             if finding.severity is not Severity.INFO and finding.where:
                 first = finding.where[0]
                 file = Path(first.file).relative_to(checkout).as_posix()

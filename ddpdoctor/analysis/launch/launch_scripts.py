@@ -17,6 +17,7 @@ from ddpdoctor.evidence.scripts import Command, Container, Manifest, Script, Scr
 from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.model import Where
 
+_OF_LAUNCHERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE")
 _LAUNCH_MODULE = "torch.distributed.launch"
 _MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _REMOTE = frozenset(
@@ -30,6 +31,8 @@ class Program:
 
     path: str
     overwrites: tuple[Overwritten, ...]
+    reads: frozenset[str] = frozenset()
+    """Of the variables that launchers set, those whose names stand in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +232,13 @@ def derive(files: ScriptFiles) -> LaunchScripts:
     """Every script and manifest, with the ranks that it starts."""
     programs: dict[str, list[Program]] = {}
     for program in files.programs:
-        programs.setdefault(program.started_by, []).append(Program(program.path, overwritten(program.text)))
+        programs.setdefault(program.started_by, []).append(
+            Program(
+                program.path,
+                overwritten(program.text),
+                frozenset(name for name in _OF_LAUNCHERS if name in program.text),
+            )
+        )
     return LaunchScripts(
         scripts=tuple(
             LaunchScript(

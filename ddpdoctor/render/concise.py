@@ -1,0 +1,28 @@
+"""The report for editors and grep: one line per finding, `file:line:column: CODE message`."""
+
+from __future__ import annotations
+
+from ddpdoctor.model import Finding, Report
+from ddpdoctor.render import printable
+
+
+def render(report: Report) -> str:
+    """One line per finding in the order of the files; then, as `undecided: ...`, why there is no verdict."""
+    lines = [f"{_place(finding)}{finding.code} {finding.message}" for finding in sorted(report.findings, key=_order)]
+    lines += [f"undecided: {reason}" for reason in report.undecided]
+    lines += [f"{crash.rule.code} crashed: {crash.error}" for crash in report.crashed]
+    return "".join(f"{printable(line).replace(chr(10), ' ')}\n" for line in lines)
+
+
+def _order(finding: Finding) -> tuple[str, int, int, str]:
+    if not finding.where:
+        return "", 0, 0, finding.code
+    first = finding.where[0]
+    return first.file, first.line, first.column or 0, finding.code
+
+
+def _place(finding: Finding) -> str:
+    if not finding.where:
+        return ""
+    first = finding.where[0]
+    return f"{first.file}:{first.line}:{first.column or 1}: "

@@ -1,0 +1,371 @@
+"""Applies fixes to source code: libcst finds and writes the expressions, all other text stays as it is."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
+
+from ddpdoctor.model import Edit, Fix
+
+if TYPE_CHECKING:
+    import libcst
+    from libcst.metadata import CodeRange
+
+_LAUNCH = re.compile(r"(?:\S*/)?python[\d.]*(?:[ \t]+-[a-zA-Z]+)*?[ \t]+-m[ \t]+torch\.distributed\.launch\b")
+_USE_ENV = re.compile(r"[ \t]+--use[_-]env\b")
+MOST_LINES_OF_A_COMMAND = 60
+
+
+class LibcstMissing(Exception):  # noqa: N818 - a reason, shown to the user
+    """libcst is not installed; the message says how to install it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One part of the text with what takes its place."""
+
+    start: int
+    end: int
+    text: str
+
+
+def fixed(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
+    """The text with the fixes that fit it, and which those are; a fix whose place is not found there is left out.
+
+    Two fixes that change the same part are not made at once: the later one is left for another round. The text that is
+    returned parses if the one that was given does.
+
+    Raises:
+        LibcstMissing: a fix of Python code is asked for, and libcst is not installed.
+    """
+    of_scripts = [fix for fix in fixes if fix.edit is Edit.TORCHRUN]
+    if of_scripts:
+        return _with_torchrun(text, of_scripts)
+    program = _Program(text)
+    made: list[Fix] = []
+    changes: list[_Change] = []
+    for fix in fixes:
+        wanted = list(program.changes(fix))
+        if wanted and not any(_overlap(one, other) for one in wanted for other in changes):
+            changes += wanted
+            made.append(fix)
+    result = program.with_imports(_applied(text, changes), made)
+    return (result, made) if _parses(result) else (text, [])
+
+
+def _applied(text: str, changes: Sequence[_Change]) -> str:
+    for change in sorted(changes, key=lambda each: (each.start, each.end), reverse=True):
+        text = text[: change.start] + change.text + text[change.end :]
+    return text
+
+
+def _overlap(one: _Change, other: _Change) -> bool:
+    return (one.start < other.end and other.start < one.end) or one == other
+
+
+def _lines(text: str) -> list[str]:
+    """The lines as Python counts them, with their ends; a form feed ends none."""
+    return io.StringIO(text, newline="").readlines()
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _with_torchrun(text: str, fixes: Sequence[Fix]) -> tuple[str, list[Fix]]:
+    """The script with torchrun in place of torch.distributed.launch, and without `--use_env` in the same command."""
+    lines = _lines(text)
+    made = []
+    for fix in fixes:
+        at = end = fix.line - 1
+        while end < min(len(lines), at + MOST_LINES_OF_A_COMMAND) - 1 and lines[end].rstrip("\r\n").endswith("\\"):
+            end += 1
+        command = "".join(lines[at : end + 1])
+        changed = _USE_ENV.sub("", _LAUNCH.sub("torchrun", command))
+        if changed != command and _LAUNCH.search(command):
+            lines[at : end + 1] = [changed, *[""] * (end - at)]
+            made.append(fix)
+    return "".join(lines), made
+
+
+class _Program:
+    """One module with the places of its nodes."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            import libcst
+            from libcst.metadata import MetadataWrapper, PositionProvider
+        except ImportError:
+            raise LibcstMissing("--fix and --diff need libcst: `pip install 'ddpdoctor[fix]'`") from None
+        self.text = text
+        self.nodes: list[tuple[libcst.CSTNode, CodeRange]] = []
+        try:
+            wrapper = MetadataWrapper(libcst.parse_module(text), unsafe_skip_copy=True)
+            places = wrapper.resolve(PositionProvider)
+        except (libcst.ParserSyntaxError, RecursionError):
+            return  # no place is found, and no fix made
+        self.module = wrapper.module
+        self.newline = self.module.default_newline
+        self.nodes = list(places.items())
+        self.starts = [0]
+        for line in _lines(text):
+            self.starts.append(self.starts[-1] + len(line))
+
+    def changes(self, fix: Fix) -> Iterator[_Change]:
+        """What the fix changes; nothing where its place is not found."""
+        if not self.nodes:
+            return
+        match fix.edit:
+            case Edit.ADD_ARGUMENT:
+                yield from self._add_argument(fix)
+            case Edit.REMOVE_ARGUMENT:
+                yield from self._remove_argument(fix)
+            case Edit.REPLACE_ARGUMENT:
+                yield from self._replace_argument(fix)
+            case Edit.FIRST_IN_LOOP:
+                yield from self._first_in_loop(fix)
+            case Edit.SORT:
+                yield from self._sort(fix)
+            case Edit.CALL:
+                yield from self._around(fix, lambda code: f"{code}()")
+            case Edit.END_PROCESS_GROUP:
+                yield from self._end_process_group()
+            case Edit.RANK_ZERO_FIRST:
+                yield from self._rank_zero_first(fix)
+            case Edit.TORCHRUN:
+                return
+            case _:
+                assert_never(fix.edit)
+
+    def with_imports(self, text: str, made: Sequence[Fix]) -> str:
+        """The text with `import os` where a fix needs it, below the docstring and `from __future__`."""
+        if not any("os." in fix.new for fix in made) or re.search(r"^import os\b|^import .*\bos\b", text, re.MULTILINE):
+            return text
+        tree = ast.parse(text)
+        after = 0
+        for statement in tree.body:
+            documents = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+            if not documents and not future:
+                break
+            after = statement.end_lineno or after
+        lines = _lines(text)
+        first = next((at for at in range(after, len(lines)) if re.match(r"import |from ", lines[at])), after)
+        return "".join([*lines[:first], f"import os{self.newline}", *lines[first:]])
+
+    def _at(self, line: int, column: int) -> int:
+        """The index of a place, from libcst's lines and columns."""
+        return self.starts[line - 1] + column
+
+    def _span(self, place: CodeRange) -> tuple[int, int]:
+        return self._at(place.start.line, place.start.column), self._at(place.end.line, place.end.column)
+
+    def _column(self, fix: Fix) -> int:
+        """The column in characters; Python counts bytes."""
+        line = self.text[self.starts[fix.line - 1] : self.starts[fix.line]] if 0 < fix.line < len(self.starts) else ""
+        return len(line.encode()[: (fix.column or 1) - 1].decode(errors="ignore"))
+
+    def _call(self, fix: Fix) -> tuple[libcst.Call, CodeRange] | None:
+        import libcst
+
+        column = self._column(fix)
+        found = [
+            (node, place)
+            for node, place in self.nodes
+            if isinstance(node, libcst.Call) and (place.start.line, place.start.column) == (fix.line, column)
+        ]
+        return max(found, key=lambda each: self._span(each[1])[1], default=None)
+
+    def _add_argument(self, fix: Fix) -> Iterator[_Change]:
+        found = self._call(fix)
+        if found is None:
+            return
+        call, place = found
+        start, end = self._span(place)
+        code = self.text[start:end]
+        if not code.endswith(")") or any(
+            each.keyword is not None and each.keyword.value == fix.new.partition("=")[0] for each in call.args
+        ):
+            return
+        if not call.args:
+            yield _Change(end - 1, end - 1, fix.new)
+            return
+        last = self._span_of(call.args[-1].value)
+        yield _Change(last, last, f", {fix.new}")
+
+    def _span_of(self, node: libcst.CSTNode) -> int:
+        """The index behind a node, its parentheses counted."""
+        import libcst
+
+        end = next(self._span(place)[1] for each, place in self.nodes if each is node)
+        around = node.rpar if isinstance(node, libcst.BaseExpression) else ()
+        for _ in around:
+            end = self.text.index(")", end) + 1
+        return end
+
+    def _remove_argument(self, fix: Fix) -> Iterator[_Change]:
+        found = self._call(fix)
+        if found is None:
+            return
+        call, _ = found
+        for index, argument in enumerate(call.args):
+            if argument.keyword is not None and argument.keyword.value == fix.old:
+                start = self._start_of(argument)
+                if index + 1 < len(call.args):
+                    yield _Change(start, self._start_of(call.args[index + 1]), "")
+                elif index:
+                    yield _Change(self._span_of(call.args[index - 1].value), self._span_of(argument.value), "")
+                else:
+                    yield _Change(start, self._span_of(argument.value), "")
+
+    def _start_of(self, node: libcst.CSTNode) -> int:
+        return next(self._span(place)[0] for each, place in self.nodes if each is node)
+
+    def _replace_argument(self, fix: Fix) -> Iterator[_Change]:
+        found = self._call(fix)
+        if found is None:
+            return
+        inside = self._span(found[1])
+        for start, end in self._expressions(fix.old, inside):
+            yield _Change(start, end, fix.new)
+
+    def _expressions(self, code: str, inside: tuple[int, int]) -> list[tuple[int, int]]:
+        """The places of an expression within a part of the text, the name of an argument left out."""
+        import libcst
+
+        spans = {
+            self._span(place)
+            for node, place in self.nodes
+            if isinstance(node, libcst.Name | libcst.Attribute | libcst.Call | libcst.BaseString)
+        }
+        names = {
+            self._span(place)[0]
+            for node, place in self.nodes
+            if isinstance(node, libcst.Arg) and node.keyword is not None
+        }
+        return sorted(
+            (start, end)
+            for start, end in spans
+            if inside[0] <= start and end <= inside[1] and self.text[start:end] == code and start not in names
+        )
+
+    def _around(self, fix: Fix, change: Callable[[str], str]) -> Iterator[_Change]:
+        """Around the expression `old` of the line, where it stands once."""
+        line = self._at(fix.line, 0)
+        found = self._expressions(fix.old, (line, len(self.text)))
+        first = (
+            [(start, end) for start, end in found if start < self._at(fix.line + 1, 0)]
+            if fix.line < len(self.starts)
+            else []
+        )
+        if len(first) == 1:
+            start, end = first[0]
+            yield _Change(start, end, change(self.text[start:end]))
+
+    def _sort(self, fix: Fix) -> Iterator[_Change]:
+        """`sorted()` around the call of this name that begins in the line, where there is one."""
+        import libcst
+
+        name = fix.old.partition("(")[0].rpartition(".")[2]
+        calls = [
+            self._span(place)
+            for node, place in self.nodes
+            if isinstance(node, libcst.Call)
+            and place.start.line == fix.line
+            and isinstance(node.func, libcst.Name | libcst.Attribute)
+            and (node.func.attr if isinstance(node.func, libcst.Attribute) else node.func).value == name
+        ]
+        if len(calls) == 1:
+            start, end = calls[0]
+            yield _Change(start, end, f"sorted({self.text[start:end]})")
+
+    def _first_in_loop(self, fix: Fix) -> Iterator[_Change]:
+        import libcst
+
+        for node, place in self.nodes:
+            if isinstance(node, libcst.For | libcst.While) and place.start.line == fix.line:
+                body = node.body
+                if isinstance(body, libcst.IndentedBlock) and body.body:
+                    first = next(found for each, found in self.nodes if each is body.body[0])
+                    start = self._at(first.start.line, 0)
+                    indent = self.text[start : start + first.start.column]
+                    yield _Change(start, start, f"{indent}{fix.new}{self.newline}")
+                return
+
+    def _dist(self) -> str:
+        """The name of torch.distributed in this module; empty where it has none."""
+        for pattern, name in (
+            (r"^[ \t]*import torch\.distributed as (\w+)", ""),
+            (r"^[ \t]*from torch import (?:.*, *)?distributed as (\w+)", ""),
+            (r"^[ \t]*from torch import (?:.*, *)?distributed\b(?! as)", "distributed"),
+            (r"^[ \t]*import torch(?:\.distributed)?[ \t]*$", "torch.distributed"),
+        ):
+            if match := re.search(pattern, self.text, re.MULTILINE):
+                return name or match[1]
+        return ""
+
+    def _end_process_group(self) -> Iterator[_Change]:
+        """At the end of `if __name__ == "__main__":`, for a process that still has a group."""
+        import libcst
+
+        dist = self._dist()
+        for node, place in self.nodes:
+            if (
+                isinstance(node, libcst.If)
+                and "__name__" in self.module.code_for_node(node.test)
+                and place.start.column == 0
+            ):
+                body = node.body
+                if not isinstance(body, libcst.IndentedBlock) or not body.body or node.orelse is not None or not dist:
+                    return
+                first = next(found for each, found in self.nodes if each is body.body[0])
+                last = next(found for each, found in self.nodes if each is body.body[-1])
+                indent = self.text[self._at(first.start.line, 0) : self._at(first.start.line, first.start.column)]
+                end = self.starts[last.end.line] if last.end.column else self._at(last.end.line, 0)
+                before = "" if self.text[:end].endswith(("\n", "\r")) else self.newline
+                step = self.module.default_indent
+                yield _Change(
+                    end,
+                    end,
+                    f"{before}{indent}if {dist}.is_initialized():{self.newline}"
+                    f"{indent}{step}{dist}.destroy_process_group(){self.newline}",
+                )
+                return
+
+    def _rank_zero_first(self, fix: Fix) -> Iterator[_Change]:
+        """A barrier for the others before the statement, and one for rank 0 behind it, where a process group is there by then."""
+        import libcst
+
+        dist = self._dist()
+        for node, place in self.nodes:
+            if not isinstance(node, libcst.SimpleStatementLine) or not place.start.line <= fix.line <= place.end.line:
+                continue
+            start, end = self._at(place.start.line, 0), self.starts[place.end.line]
+            indent = self.text[start : start + place.start.column]
+            if not dist or not indent or not self._initialised(start, indent) or not self.text[:end].endswith("\n"):
+                return
+            step = self.module.default_indent
+            first = f"{indent}if {dist}.get_rank() != 0:{self.newline}{indent}{step}{dist}.barrier(){self.newline}"
+            behind = f"{indent}if {dist}.get_rank() == 0:{self.newline}{indent}{step}{dist}.barrier(){self.newline}"
+            yield _Change(start, start, first)
+            yield _Change(end, end, behind)
+            return
+
+    def _initialised(self, before: int, indent: str) -> bool:
+        """Whether a statement of the same block above makes the process group."""
+        for line in reversed(_lines(self.text[:before])):
+            if line.strip() and not line.startswith(indent):
+                return False
+            if re.match(rf"{indent}[\w.]*init_process_group\(", line):
+                return True
+        return False

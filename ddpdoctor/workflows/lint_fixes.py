@@ -1,0 +1,111 @@
+"""Corrects what `lint` found, file by file, until a round changes nothing: `--fix`, `--unsafe-fixes` and `--diff`."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import tokenize
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ddpdoctor import case
+from ddpdoctor.errors import UsageError
+from ddpdoctor.model import Finding, Fix
+from ddpdoctor.source.fixes import LibcstMissing, fixed
+from ddpdoctor.source.launch_script_files import SUFFIXES
+
+_SUFFIXES = frozenset({".py", *SUFFIXES, ""})
+MOST_ROUNDS = 8  # fixes that touch the same part are made one after the other
+
+
+@dataclass(slots=True)
+class Fixed:
+    """What was changed: files as they were and as they are, and how many fixes were made."""
+
+    count: int = 0
+    before: dict[str, bytes] = field(default_factory=dict)
+    after: dict[str, bytes] = field(default_factory=dict)
+
+    def diff(self) -> str:
+        """All changes as one unified diff."""
+        parts: list[str] = []
+        for name, old in self.before.items():
+            lines = (_lines(old), _lines(self.after[name]))
+            parts += difflib.unified_diff(*lines, fromfile=name, tofile=name)
+        return "".join(part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts)
+
+
+def preview(findings: Iterable[Finding], *, unsafe: bool) -> Fixed:
+    """What the fixes of these findings would change; nothing is written.
+
+    Raises:
+        UsageError: libcst is not installed.
+    """
+    done = Fixed()
+    for name, fixes in _by_file(findings, unsafe=unsafe).items():
+        _correct(Path(name), fixes, done, write=False)
+    return done
+
+
+def fix_all(findings: Callable[[], Iterable[Finding]], *, unsafe: bool) -> Fixed:
+    """Ask for findings and correct them, until nothing more can be; files are written atomically.
+
+    Raises:
+        UsageError: libcst is not installed.
+        DdpdoctorError: a file cannot be written.
+    """
+    done = Fixed()
+    for _ in range(MOST_ROUNDS):
+        wanted = _by_file(findings(), unsafe=unsafe)
+        if not sum(_correct(Path(name), fixes, done, write=True) for name, fixes in wanted.items()):
+            break
+    return done
+
+
+def fixable(finding: Finding, *, unsafe: bool) -> bool:
+    """Whether a tool can correct a finding; cells of notebooks and blocks of Markdown are left to people."""
+    fix = finding.fix
+    return fix is not None and (fix.safe or unsafe) and Path(fix.file).suffix in _SUFFIXES
+
+
+def _by_file(findings: Iterable[Finding], *, unsafe: bool) -> dict[str, list[Fix]]:
+    wanted: dict[str, list[Fix]] = {}
+    for finding in findings:
+        if finding.fix is not None and fixable(finding, unsafe=unsafe):
+            fixes = wanted.setdefault(finding.fix.file, [])
+            if finding.fix not in fixes:
+                fixes.append(finding.fix)
+    return wanted
+
+
+def _correct(file: Path, fixes: list[Fix], done: Fixed, *, write: bool) -> int:
+    """Make the fixes of one file; returns how many were made."""
+    try:
+        data = file.read_bytes()
+        encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0] if file.suffix == ".py" else "utf-8"
+        text, made = fixed(data.decode(encoding), fixes)
+        new = text.encode(encoding)
+    except LibcstMissing as reason:
+        raise UsageError(str(reason)) from None
+    except (OSError, SyntaxError, UnicodeError, LookupError):
+        return 0
+    if not made or new == data:
+        return 0
+    done.before.setdefault(str(file), data)
+    if write:
+        _write(file, new)
+    done.after[str(file)] = new
+    done.count += len(made)
+    return len(made)
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write atomically, and keep the permissions."""
+    mode = file.stat().st_mode
+    case.write_atomically(file, data)
+    file.chmod(mode & 0o7777)
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode(errors="replace").splitlines(keepends=True)
