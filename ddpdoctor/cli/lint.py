@@ -41,6 +41,9 @@ def lint(
         Optional[Path],  # noqa: UP045
         typer.Option("--write-baseline", metavar="FILE", help="Write the findings of today to FILE, and exit with 0."),
     ] = None,
+    force_exclude: Annotated[
+        bool, typer.Option("--force-exclude", help="Apply `exclude` of pyproject.toml to files that are named, too.")
+    ] = False,
     options: ReportOptions,
 ) -> None:
     """Name the usual mistakes in scripts and training code."""
@@ -52,6 +55,12 @@ def lint(
     from ddpdoctor.workflows.lint_fixes import fix_all, preview
 
     config = _checked(config_for(paths))
+    if force_exclude:
+        kept = [path for path in paths if not config.excluded(path)]
+        if paths and not kept:
+            typer.echo(f"{len(paths)} files excluded by {config.folder / 'pyproject.toml'}")
+            raise typer.Exit(0)
+        paths = kept
     known = None if write_baseline is not None else baseline or config.baseline
     wanted = LintOptions(select=options.select, ignore=options.ignore, config=config, baseline=known)
     if fix and not diff:

@@ -1,0 +1,160 @@
+"""`ddpdoctor lint --fix`: what is corrected, what is left to people, and that nothing else of a file changes."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor import cli
+from tests.training_programs import GOOD
+
+GUARDED = """\
+    if local_rank == 0:
+        datasets.CIFAR10("data", download=True)
+    dist.barrier()
+    train_data = datasets.CIFAR10("data", train=True)
+"""
+TRAIN = '    train_data = datasets.CIFAR10("data", train=True)\n'
+FILES = "    files = glob.glob('*.bin')  # all\n    train_data = Shards(files[rank::8])\n"
+
+# name: what is wrong in the good program, and the lines of the diff
+SAFE = {
+    "DDP711": (("        sampler.set_epoch(epoch)\n", ""), ["+        loader.sampler.set_epoch(epoch)"]),
+    "DDP713": (
+        ("batch_size=64, sampler=sampler", "batch_size=64, shuffle=True,\n        sampler=sampler"),
+        [
+            "-    loader = DataLoader(train_data, batch_size=64, shuffle=True,",
+            "-        sampler=sampler)",
+            "+    loader = DataLoader(train_data, batch_size=64, sampler=sampler)",
+        ],
+    ),
+    "DDP714": (
+        (TRAIN, FILES),
+        ["-    files = glob.glob('*.bin')  # all", "+    files = sorted(glob.glob('*.bin'))  # all"],
+    ),
+    "DDP716": (
+        (GUARDED, '    train_data = datasets.CIFAR10(\n        "data", download=True)\n'),
+        [
+            "+    if dist.get_rank() != 0:",
+            "+        dist.barrier()",
+            "+    if dist.get_rank() == 0:",
+            "+        dist.barrier()",
+        ],
+    ),
+    "DDP720": (
+        ("set_device(local_rank)", "set_device(rank)"),
+        ["-    torch.cuda.set_device(rank)", '+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))'],
+    ),
+    "DDP724": (
+        ("    dist.destroy_process_group()\n", ""),
+        ["+    if dist.is_initialized():", "+        dist.destroy_process_group()"],
+    ),
+    "DDP751": (
+        ("    best = 0.0\n", "    ddp.module.load_state_dict(torch.load(('a.pt'),))  # ü\n    best = 0.0\n"),
+        [
+            "-    ddp.module.load_state_dict(torch.load(('a.pt'),))  # ü",
+            "+    ddp.module.load_state_dict(torch.load(('a.pt'), map_location=\"cpu\",))  # ü",
+        ],
+    ),
+}  # fmt: skip
+
+
+def sick(code: str) -> str:
+    old, new = SAFE[code][0]
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+@pytest.mark.parametrize("code", SAFE)
+def test_the_diff_has_the_change_and_nothing_is_written(
+    code: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(sick(code), encoding="utf-8")
+
+    cli.run(["lint", str(file), "--diff", "--select", code])
+
+    changed = [line for line in capfd.readouterr().out.splitlines()[2:] if line[:1] in {"+", "-"}]
+    assert changed == SAFE[code][1]
+    assert file.read_text(encoding="utf-8") == sick(code)
+
+
+@pytest.mark.parametrize(("newline", "encoding"), [("\n", "utf-8"), ("\r\n", "utf-8-sig"), ("\n", "latin-1")])
+def test_all_at_once_keeps_encoding_line_ends_and_permissions(newline: str, encoding: str, tmp_path: Path) -> None:
+    """Several mistakes in one file are corrected; what is left parses, and a second run has nothing to do."""
+    text = GOOD
+    for (old, new), _ in (SAFE[code] for code in ("DDP711", "DDP713", "DDP716", "DDP720", "DDP724", "DDP751")):
+        text = text.replace(old, new)
+    head = "# -*- coding: latin-1 -*-\n" if encoding == "latin-1" else ""
+    file = tmp_path / "train.py"
+    file.write_bytes(f"{head}{text}".replace("\n", newline).encode(encoding))
+    file.chmod(0o750)
+
+    assert cli.run(["lint", str(file), "--fix", "--fail-on", "warn"]) == 0
+
+    data = file.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o750
+    assert data.decode(encoding).count("\n") == data.decode(encoding).count(newline)
+    assert data.startswith(b"\xef\xbb\xbf") == (encoding == "utf-8-sig")
+    assert "# ü" in data.decode(encoding)
+    ast.parse(data)
+    assert cli.run(["lint", str(file), "--fix"]) == 0
+    assert file.read_bytes() == data
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_unsafe_changes_are_made_only_where_they_are_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "train.py"
+    test = "def is_main_process():\n    return dist.get_rank() == 0\n\n\ndef main():\n"
+    file.write_text(GOOD.replace("def main():\n", test).replace("if rank == 0:", "if is_main_process:"))
+    before = file.read_text()
+
+    assert cli.run(["lint", str(file), "--fix"]) == 1
+    assert file.read_text() == before
+    assert cli.run(["lint", str(file)]) == 1
+    assert "note: 0 fixes with --fix, 1 fix with --unsafe-fixes" in capfd.readouterr().out
+
+    assert cli.run(["lint", str(file), "--fix", "--unsafe-fixes"]) == 0
+    assert "        if is_main_process():\n" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (
+            "python3 -u -m torch.distributed.launch --nproc_per_node=4 --use_env \\\n    train.py\n",
+            "torchrun --nproc_per_node=4 \\\n    train.py\n",
+        ),
+        ("python -m torch.distributed.launch --nproc_per_node=4 train.py\n", None),
+    ],
+    ids=["use_env", "an argument that torchrun does not pass"],
+)
+def test_the_old_launcher_becomes_torchrun_where_the_program_reads_the_environment(
+    script: str, expected: str | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "job.sh"
+    file.write_text(script)
+    cli.run(["lint", str(file), "--fix"])
+    assert file.read_text() == (expected or script)
+
+
+def test_what_a_comment_silences_is_not_corrected(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(sick("DDP720").replace("set_device(rank)", "set_device(rank)  # ddpdoctor: ignore[DDP720]"))
+    before = file.read_text()
+    assert cli.run(["lint", str(file), "--fix"]) == 0
+    assert file.read_text() == before
+
+
+def test_without_libcst_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(sick("DDP720"))
+    monkeypatch.setitem(sys.modules, "libcst", None)
+    assert cli.run(["lint", str(tmp_path), "--fix"]) == 2
+    assert "--fix and --diff need libcst: `pip install 'ddpdoctor[fix]'`" in capfd.readouterr().err
