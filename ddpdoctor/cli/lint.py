@@ -58,7 +58,7 @@ def lint(
     if force_exclude:
         kept = [path for path in paths if not config.excluded(path)]
         if paths and not kept:
-            typer.echo(f"{len(paths)} files excluded by {config.folder / 'pyproject.toml'}")
+            output.show(f"{len(paths)} files are excluded by {config.folder / 'pyproject.toml'}\n")
             raise typer.Exit(0)
         paths = kept
     known = None if write_baseline is not None else baseline or config.baseline
@@ -71,10 +71,10 @@ def lint(
     else:
         linted = _with_fixable(lint_paths(paths, wanted))
     if diff:
-        typer.echo(preview(linted.report.findings, unsafe=unsafe_fixes).diff(), nl=False)
+        output.show(preview(linted.report.findings, unsafe=unsafe_fixes).diff())
     elif write_baseline is not None:
         case.write_atomically(write_baseline, baseline_of(linted.report.findings, write_baseline.parent))
-        typer.echo(f"{len(linted.report.findings)} findings written to {write_baseline}")
+        output.show(f"{len(linted.report.findings)} findings written to {write_baseline}\n")
         raise typer.Exit(0)
     else:
         _show(linted, options)

@@ -57,7 +57,7 @@ def test_an_empty_report_is_valid_too() -> None:
 def test_concise_is_one_line_per_finding() -> None:
     assert concise.render(REPORT) == (
         "DDP720 nothing to show\n"
-        "src/my train.py:26:5: DDP720 set_device gets the global rank\n"
+        "src/my train.py:26:5: DDP720 set_device gets the | global rank\n"
         "undecided: no reason\n"
         "DDP720 crashed: ValueError: x\n"
     )
