@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -51,10 +52,9 @@ def lint(
     from ddpdoctor.cli.report_output import keep
     from ddpdoctor.workflows.lint import LintOptions, lint_paths
     from ddpdoctor.workflows.lint_baseline import baseline_of
-    from ddpdoctor.workflows.lint_config import config_for
     from ddpdoctor.workflows.lint_fixes import fix_all, preview
 
-    config = _checked(config_for(paths))
+    config = project_config(paths)
     if force_exclude:
         kept = [path for path in paths if not config.excluded(path)]
         if paths and not kept:
@@ -82,14 +82,16 @@ def lint(
     raise typer.Exit(linted.report.exit_code(options.fail_on))
 
 
-def _checked(config: LintConfig) -> LintConfig:
-    """The configuration with codes as rules have them.
+def project_config(paths: Sequence[Path]) -> LintConfig:
+    """The configuration of the project that `paths` belong to, with codes as rules have them.
 
     Raises:
-        UsageError: no rule has such a code, family or name.
+        UsageError: it is wrong, or no rule has such a code, family or name.
     """
     from ddpdoctor.cli.rule_selection import parse_codes
+    from ddpdoctor.workflows.lint_config import config_for
 
+    config = config_for(paths)
     ignores = {pattern: parse_codes(codes) for pattern, codes in config.per_file_ignores.items()}
     return replace(
         config, select=parse_codes(config.select), ignore=parse_codes(config.ignore), per_file_ignores=ignores

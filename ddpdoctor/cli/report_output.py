@@ -55,8 +55,10 @@ def conclude(
 
 
 def judge(evidence: Evidence, options: ReportOptions) -> Report:
-    """The report over `evidence`, redacted."""
-    return diagnose(case.redact(evidence), select=options.select, ignore=options.ignore)
+    """The report over `evidence`, redacted, with what `lint` says of the lines that it names."""
+    from ddpdoctor.workflows.lint_hints import with_lint
+
+    return with_lint(diagnose(case.redact(evidence), select=options.select, ignore=options.ignore))
 
 
 def with_command(evidence: Evidence, options: ReportOptions) -> Evidence:

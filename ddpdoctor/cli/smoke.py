@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
@@ -32,6 +33,10 @@ def register(app: typer.App) -> None:
 def smoke(
     nproc: Annotated[int, typer.Option("--nproc", "-n", help="Start this many ranks here.")] = 2,
     *,
+    path: Annotated[
+        Optional[Path],  # noqa: UP045 - as the other options
+        typer.Option("--path", metavar="SRC", help="Also lint the training code and scripts at SRC."),
+    ] = None,
     options: ReportOptions,
 ) -> None:
     """Check in under a minute whether this host is fit for DDP.
@@ -41,6 +46,8 @@ def smoke(
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import judge, keep, show, with_command
     from ddpdoctor.launch.ranks import checked_nproc, current_launch
+    from ddpdoctor.render import summary
+    from ddpdoctor.workflows.lint import joined
 
     if launch := current_launch():
         raise UsageError(
@@ -48,6 +55,7 @@ def smoke(
             hint="run `ddpdoctor smoke --nproc N` without a launcher, or `ddpdoctor train` under it",
         )
     checked_nproc(nproc)
+    linted = _lint(path, options) if path is not None else None
     stages = {}
     with progress(next(iter(STAGES))) as told:
         for number, (name, stage) in enumerate(STAGES.items(), start=1):
@@ -59,11 +67,28 @@ def smoke(
         measured={name: {"seconds": stage.seconds, **stage.measured} for name, stage in stages.items()},
     )
     facts = [(name, f"{stage.outcome} ({stage.seconds:.1f} s)") for name, stage in stages.items()]
+    if linted is not None:
+        report = joined(report, linted)
+        facts.append((f"lint of {path}", summary(linted)))
     if options.format is Format.TEXT:
         output.table(facts)
     code = show(report, options, evidence=evidence, facts=facts)
     keep(evidence, options)
     raise typer.Exit(code)
+
+
+def _lint(path: Path, options: ReportOptions) -> Report:
+    """What `lint` says of the code at `path`, with the project's configuration.
+
+    Raises:
+        UsageError: the path does not exist, or the configuration is wrong.
+    """
+    from ddpdoctor.cli.lint import project_config
+    from ddpdoctor.workflows.lint import LintOptions, lint_paths
+
+    config = project_config([path])
+    wanted = LintOptions(select=options.select, ignore=options.ignore, config=config, baseline=config.baseline)
+    return lint_paths([path], wanted).report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

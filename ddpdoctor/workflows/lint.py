@@ -56,6 +56,18 @@ def lint_paths(paths: Sequence[Path], options: LintOptions | None = None) -> Lin
         return _lint(paths, options or LintOptions())
 
 
+def joined(report: Report, linted: Report) -> Report:
+    """A report of a run and one of `lint` as one: each rule counts where it looked."""
+    looked = {outcome.rule.code: outcome for outcome in linted.ran}
+    return replace(
+        report,
+        outcomes=tuple(looked.get(outcome.rule.code, outcome) for outcome in report.outcomes),
+        findings=(*report.findings, *linted.findings),
+        notes=(*report.notes, *linted.notes),
+        undecided=(*report.undecided, *linted.undecided),
+    )
+
+
 def _lint(paths: Sequence[Path], options: LintOptions) -> Linted:
     config = options.config
     named = {*paths}

@@ -1,0 +1,55 @@
+"""What `lint` would have said of the lines that a run-time finding names, before the job ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ddpdoctor.errors import DdpdoctorError
+from ddpdoctor.model import Finding, Report, Severity
+from ddpdoctor.workflows.lint import LintOptions, lint_paths
+from ddpdoctor.workflows.lint_config import config_for
+
+_OF_A_RUN = ("DDP2", "DDP3", "DDP4", "DDP5")
+MOST_FILES = 16
+
+
+def with_lint(report: Report) -> Report:
+    """`report` with a line below each run-time finding whose line of Python `lint` names too, or whose cause in the same file.
+
+    Only files that are here and that the report names are read; nothing in them is imported or run.
+    """
+    files = sorted({file for finding in report.findings for file in _files(finding)})[:MOST_FILES]
+    if not files:
+        return report
+    try:
+        paths = [Path(file) for file in files]
+        linted = lint_paths(paths, LintOptions(config=config_for(paths))).report.findings
+    except DdpdoctorError:
+        return report  # a broken pyproject.toml is no matter of this report
+    said = [finding for finding in linted if finding.severity is not Severity.INFO and finding.where]
+    return replace(report, findings=tuple(_with(finding, said) for finding in report.findings))
+
+
+def _files(finding: Finding) -> Iterator[str]:
+    if not finding.code.startswith(_OF_A_RUN) or finding.severity is Severity.INFO:
+        return
+    for where in finding.where:
+        if where.file.endswith(".py") and "site-packages" not in where.file and Path(where.file).is_file():
+            yield where.file
+
+
+def _with(finding: Finding, said: list[Finding]) -> Finding:
+    lines = {(where.file, where.line) for where in finding.where}
+    files = {*_files(finding)}
+    hints = [
+        f"lint would have said this: {each.code} {each.rule.name}, {each.where[0].file}:{each.where[0].line}"
+        for each in said
+        if files
+        and (
+            any((where.file, where.line) in lines for where in each.where)
+            or (finding.code in each.rule.leads_to and each.where[0].file in files)
+        )
+    ]
+    return replace(finding, details=(*finding.details, *dict.fromkeys(hints)))
