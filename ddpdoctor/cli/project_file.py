@@ -19,6 +19,8 @@ from ddpdoctor.errors import UsageError
 
 FILE = "pyproject.toml"
 TABLE = "tool.ddpdoctor"
+READ_BY_COMMAND = {"lint": frozenset({"exclude", "per-file-ignores", "baseline"})}
+"""Keys that are no options: the command reads them itself, with paths relative to the file (`workflows/lint_config.py`)."""
 
 
 class Parameter(Protocol):
@@ -102,8 +104,10 @@ def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:
     for name, command in group.commands.items():
         options = _options(command)
         own = found.table.get(name, {})
-        _check(own, {*options}, f"[{TABLE}.{name}] in {found.path}")
-        chosen = {option: value for option, value in {**shared, **own}.items() if option in options}
+        others = READ_BY_COMMAND.get(name, frozenset())
+        _check(own, {*options, *others}, f"[{TABLE}.{name}] in {found.path}")
+        given = {option: value for option, value in {**shared, **own}.items() if option in options}
+        chosen = {option: value for option, value in given.items() if option not in others}
         values[name] = {str(options[option].name): _value(options[option], value) for option, value in chosen.items()}
     _check({name: None for name, value in found.table.items() if isinstance(value, Mapping)}, commands, str(found.path))
     return values

@@ -17,7 +17,7 @@ from ddpdoctor.evidence.bench import CollectiveBench
 from ddpdoctor.evidence.merge import join
 from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.evidence.training import TrainingRun
-from ddpdoctor.model import Measure
+from ddpdoctor.model import Measure, Report
 
 BENCH_SIZES = (1 << 10, 1 << 16, 1 << 20)  # a small message, one as DDP's smallest bucket, one as most of its buckets
 BENCH_SECONDS = 4.0

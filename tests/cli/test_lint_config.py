@@ -60,6 +60,21 @@ def test_options_replace_the_table(project: Path, capfd: pytest.CaptureFixture[s
     assert found(project, capfd, "--select", "DDP76") == ["DDP760 old/job.sh"]
 
 
+def test_the_table_of_the_folder_that_one_is_in_is_read_the_same(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (project / "pyproject.toml").write_text(
+        '[tool.ddpdoctor.lint]\nexclude = ["src/old"]\nignore = ["DDP711"]\nbaseline = "lint.json"\n'
+        'per-file-ignores = {"x.py" = ["DDP711"]}\n'
+    )
+    assert cli.run(["lint", str(project / "src"), "--write-baseline", str(project / "lint.json")]) == 0
+    capfd.readouterr()
+    monkeypatch.chdir(project / "src")
+    assert found(project, capfd) == []
+    (project / "lint.json").write_text('{"schema": "ddpdoctor.lint-baseline/1", "findings": []}')
+    assert found(project, capfd) == ["DDP720 train.py"]
+
+
 @pytest.mark.parametrize(
     ("table", "says"),
     [
