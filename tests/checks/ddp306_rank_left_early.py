@@ -120,6 +120,20 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:61 train_step",),
         measured={"seq": 2, "group": "default", "calls": {"2": 1, "0": 2}, "steps": {}},
     ),
+    Sick(  # gloo counts a call that failed as one that is through: no device has stopped
+        evidence=flights(
+            [STEP, NEXT],
+            None,
+            [STEP, STEP],
+            [STEP, STEP],
+            backend="gloo",
+            facts={1: (RankExit(exit_code=0),), 2: (LOST_PEER,), 3: (LOST_PEER,)},
+        ),
+        says="rank 1 ended with exit code 0, and ranks 2-3 lost it in the middle of a collective",
+        ranks=(1,),
+        where=("rank 2 /home/me/job/train.py:48 train", "rank 3 /home/me/job/train.py:48 train"),
+        measured={"steps": {}},
+    ),
     Sick(  # looked at from outside: torchrun goes on where a rank has ended well
         evidence=hang(rank(), (RankExit(exit_code=0),), rank()),
         says="rank 1 ended with exit code 0 while ranks 0,2 wait in backward",

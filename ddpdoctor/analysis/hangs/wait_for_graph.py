@@ -15,6 +15,7 @@ from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation, Outstanding,
 from ddpdoctor.model import SkipCheck
 
 MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
+WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is through
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
 MOST_MISSING = (
     4  # of as many ranks one may leave no dump because it died; where more are missing, nobody collected them
@@ -188,6 +189,8 @@ class _Graph:
         """Per rank the oldest collective that it enqueued and has not completed, and that peers have."""
         oldest: dict[int, Behind] = {}
         for group in self._timeline.groups:
+            if group.backend in WITHOUT_DEVICE:
+                continue
             completed = self._completed.get(id(group), {})
             furthest = max(completed.values(), default=0)
             for rank, call in group.open.items():
