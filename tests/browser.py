@@ -117,6 +117,7 @@ def browser(folder: Path) -> Iterator[Browser]:
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", TO_3_AND_4, str(to_read), str(to_write), *command],
         pass_fds=(to_read, to_write),
+        env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

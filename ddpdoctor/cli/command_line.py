@@ -1,6 +1,6 @@
 """Typer, with an environment variable for every option and a check that a number is one.
 
-An upper bound in pyproject.toml keeps Typer below 0.27, which is when it began to need pydantic 2: installing ddpdoctor beside
+An upper bound in pyproject.toml keeps Typer below 0.29, from which on it needs pydantic 2: installing ddpdoctor beside
 a job changes no version of anything that the job uses.
 """
 

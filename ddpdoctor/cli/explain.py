@@ -132,6 +132,8 @@ def _is_file(word: str) -> bool:
         if word and path.is_dir():
             raise UsageError(f"{word} is a directory", hint=f"`ddpdoctor diagnose {word}` reads all files in it")
         exists = path.is_file()
+        if word and not exists and path.exists():
+            raise UsageError(f"{word} is not a regular file", hint="give a file, a text in quotes, or - for stdin")
     except (OSError, ValueError):  # a text of several lines is longer than a name may be
         return False
     if not exists and _LIKE_A_FILE.fullmatch(word):

@@ -16,6 +16,7 @@ from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
 from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
+from ddpdoctor.source.regular_file import read_regular
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.shell import ShellUnreadable, read_script
 from ddpdoctor.source.training_code import IGNORED_FOLDERS
@@ -103,7 +104,7 @@ def _text(file: Path) -> str:
     try:
         if file.stat().st_size > MOST_BYTES:
             raise _Unreadable(f"it is larger than any launch script ({MOST_BYTES} bytes)")
-        data = file.read_bytes()
+        data = read_regular(file)
     except OSError as error:
         raise _Unreadable(error.strerror or "it cannot be read") from None
     if b"\0" in data:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ddpdoctor.evidence.training_code import Module, Program, TrainingCode
 from ddpdoctor.source.project import Project, Source
+from ddpdoctor.source.regular_file import read_regular
 from ddpdoctor.source.training_code import Reading, python_files, read_files
 
 FEW = 100  # below that starting processes costs more than it saves
@@ -87,7 +88,7 @@ def _groups(files: Sequence[Path]) -> list[list[tuple[Path, int]]]:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes().decode(errors="replace")
+        return read_regular(file).decode(errors="replace")
     except OSError:
         return ""
 

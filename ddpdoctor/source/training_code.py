@@ -16,6 +16,7 @@ from ddpdoctor.source.index import Index
 from ddpdoctor.source.programs import distributed_programs
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
+from ddpdoctor.source.regular_file import read_regular
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.scopes import Block, RawCall, Scope
 from ddpdoctor.source.torch_names import FRAMEWORKS
@@ -80,7 +81,7 @@ def read_files(files: Sequence[Path]) -> Reading:
 def _read(path: Path) -> tuple[list[Source], str]:
     """The modules in a file, or why it cannot be read."""
     try:
-        return list(_sources(str(path), path.read_bytes())), ""
+        return list(_sources(str(path), read_regular(path))), ""
     except OSError as error:
         return [], error.strerror or "cannot be read"
     except Unreadable as reason:
@@ -116,7 +117,7 @@ class _Loader:
             return None
         self.left -= 1
         try:
-            return next(iter(_sources(file, Path(file).read_bytes())), None)
+            return next(iter(_sources(file, read_regular(Path(file)))), None)
         except (OSError, Unreadable):
             return None
 

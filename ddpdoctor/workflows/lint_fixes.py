@@ -14,6 +14,7 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Finding, Fix
 from ddpdoctor.source.fixes import LibcstMissing, fixed
 from ddpdoctor.source.launch_script_files import SUFFIXES
+from ddpdoctor.source.regular_file import read_regular
 
 _SUFFIXES = frozenset({".py", *SUFFIXES, ""})
 MOST_ROUNDS = 8  # fixes that touch the same part are made one after the other
@@ -82,7 +83,7 @@ def _by_file(findings: Iterable[Finding], *, unsafe: bool) -> dict[str, list[Fix
 def _correct(file: Path, fixes: list[Fix], done: Fixed, *, write: bool) -> int:
     """Make the fixes of one file; returns how many were made."""
     try:
-        data = file.read_bytes()
+        data = read_regular(file)
         encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0] if file.suffix == ".py" else "utf-8"
         text, made = fixed(data.decode(encoding), fixes)
         new = text.encode(encoding)

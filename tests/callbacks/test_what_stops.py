@@ -24,7 +24,7 @@ def compared(report: Report, monkeypatch: pytest.MonkeyPatch, *, stop: bool = Tr
 
 
 def test_replicas_that_differ_end_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ReplicasDifferError, match=r"after step 6: DDP503 weights-differ: weight\[0\] is 1.0"):
+    with pytest.raises(ReplicasDifferError, match=r"after step 6: FAIL DDP503 weights-differ: weight\[0\] is 1.0"):
         compared(DIFFER, monkeypatch)
 
 

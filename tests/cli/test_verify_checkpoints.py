@@ -25,7 +25,7 @@ def test_files_that_differ_exit_with_1_and_json_names_the_tensor(
 def test_equal_files_exit_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [str(write_pt(tmp_path / f"rank{rank}.pt")) for rank in range(2)]
     assert run(["verify-sync", *files]) == 0
-    assert "compared     27 tensors" in capsys.readouterr().out
+    assert "compared  27 tensors" in capsys.readouterr().out
 
 
 def test_a_case_of_checkpoints_is_judged_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,5 +66,5 @@ def test_cells_run_on_ranks_and_their_errors_come_back() -> None:
     assert "rank 0 is done" in healthy
     assert "rank 1 is done" in healthy
     assert "DDP401 rank-raised: rank 1 raised KeyError" in sick
-    assert sick.index("DDP401") < sick.index("Traceback") < sick.index("KeyError: 'label 11'")
+    assert sick.index("DDP401") < sick.index("Traceback") < sick.rindex("KeyError: 'label 11'")
     assert "notebook_launch was called inside a rank" in nested
