@@ -82,13 +82,14 @@ def test_verify_sync_does_not_wait_for_such_a_script(script: Path) -> None:
 
 
 def _rank_that_waits(launcher: int, deadline: float) -> int:
-    """A rank that has loaded PyTorch and sleeps between its tries to connect."""
+    """A rank that has loaded PyTorch and uses no processor any more: it sleeps between its tries to connect."""
     while time.monotonic() < deadline:
-        for child in psutil.Process(launcher).children(recursive=True):
-            if "libgloo" in _maps(child.pid) or ("libtorch" in _maps(child.pid) and child.cpu_times().user > 1.0):
-                time.sleep(3.0)
+        loaded = [one for one in psutil.Process(launcher).children(recursive=True) if "libtorch" in _maps(one.pid)]
+        before = {one.pid: one.cpu_times().user for one in loaded}
+        time.sleep(2.0)
+        for child in loaded:
+            if child.cpu_times().user - before[child.pid] < 0.1:
                 return child.pid
-        time.sleep(0.2)
     raise AssertionError("no rank came")
 
 
