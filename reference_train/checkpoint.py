@@ -6,7 +6,7 @@ import contextlib
 import os
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,34 @@ LAST, BEST = "last.pt", "best.pt"
 
 @dataclass(slots=True, kw_only=True)
 class Position:
-    """How far the job is: `step` steps of epoch `epoch` are done, `total` steps in all."""
+    """How far the job is: `step` steps of epoch `epoch` are done, `total` steps in all.
+
+    `best` holds a score, the lower the better, and the epoch of each checkpoint that is kept as one of the best, in order.
+    """
 
     epoch: int = 0
     step: int = 0
     total: int = 0
     best_loss: float = float("inf")
     best_epoch: int = 0
+    best: list[tuple[float, int]] = field(default_factory=list)
+
+    def rank(self, score: float, most: int) -> list[int] | None:
+        """Take the current epoch among the `most` best; returns the epochs that it displaces, or None where it is not one.
+
+        Of equal scores the earlier epoch is better.
+        """
+        others = [(its, epoch) for its, epoch in self.best if epoch != self.epoch]
+        ranked = sorted([*others, (score, self.epoch)])
+        if (score, self.epoch) not in ranked[:most]:
+            return None
+        self.best = ranked[:most]
+        return [epoch for _, epoch in ranked[most:]]
+
+
+def best_of(epoch: int) -> str:
+    """The file of one of the best checkpoints, where several are kept."""
+    return f"best-epoch-{epoch}.pt"
 
 
 def save(path: Path, state: Mapping[str, Any]) -> None:
@@ -53,9 +74,8 @@ def save(path: Path, state: Mapping[str, Any]) -> None:
 
 def clear_leftovers(folder: Path) -> None:
     """Remove what a killed job had begun to write."""
-    for name in (LAST, BEST):
-        for leftover in folder.glob(f".{name}.*"):
-            leftover.unlink(missing_ok=True)
+    for leftover in folder.glob(".*.pt.*"):
+        leftover.unlink(missing_ok=True)
 
 
 def read(path: Path, job: Mapping[str, Any]) -> dict[str, Any]:

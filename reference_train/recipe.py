@@ -21,7 +21,7 @@ from typing import Any
 import checkpoint
 import torch
 import torch.distributed as dist
-from checkpoint import BEST, LAST, Position
+from checkpoint import BEST, LAST, Position, best_of
 from download import download
 from networks import build
 from phases import Phases
@@ -150,9 +150,22 @@ class Job:
         accuracy, loss = evaluate(self.model.module, self.pictures.test, self.device, self._prepared)
         if loss < self.position.best_loss:  # the same number on every rank, so that all decide alike
             self.position.best_loss, self.position.best_epoch = loss, self.position.epoch
-            self._save(BEST)
+        self._keep_best(loss if self.options.best_by == "loss" else -accuracy)
         self._save(LAST)
         return Tested(accuracy=accuracy, test_loss=loss)
+
+    def _keep_best(self, score: float) -> None:
+        """Keep a checkpoint of this epoch if it is one of the best, and remove the one that it displaces."""
+        displaced = self.position.rank(score, self.options.keep_best)
+        if displaced is None:
+            return
+        if self.options.keep_best > 1:
+            self._save(best_of(self.position.epoch))
+        if self.position.best[0] == (score, self.position.epoch):
+            self._save(BEST)
+        if self.rank == 0 and self.options.checkpoint_dir is not None:
+            for epoch in displaced:
+                (self.options.checkpoint_dir / best_of(epoch)).unlink(missing_ok=True)
 
     def _batches(self, shares: Sequence[Share]) -> Iterator[tuple[Tensor, Tensor]]:
         loader: DataLoader[Any] = DataLoader(
@@ -275,6 +288,7 @@ class Job:
         self.stepper.scaler.load_state_dict(state["scaler"])
         checkpoint.set_random_state(state["random"][self.rank], self.device)
         self.position = Position(**state["position"])
+        self.position.best = [(score, epoch) for score, epoch in self.position.best]
 
     def _result(self, tested: Tested, steps: int, seconds: float) -> dict[str, Any]:
         on_gpu = self.device.type == "cuda"

@@ -23,7 +23,7 @@ MISTAKES = {
 
 LEAST = {
     "epochs": 1, "max_steps": 1, "batch_size": 1, "batch_per_rank": 1, "accumulate": 1, "patience": 1, "workers": 0,
-    "checkpoint_every": 0, "warmup_epochs": 0, "weight_decay": 0,
+    "keep_best": 1, "checkpoint_every": 0, "warmup_epochs": 0, "weight_decay": 0,
 }  # fmt: skip
 
 
@@ -60,6 +60,8 @@ class Options:
     find_unused: bool
     workers: int
     patience: int | None
+    keep_best: int
+    best_by: str
     checkpoint_dir: Path | None
     checkpoint_every: int
     resume: bool
@@ -143,6 +145,10 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     ddp.add_argument("--find-unused", action="store_true", help="find_unused_parameters")
     keeping = parser.add_argument_group("checkpoints and records")
     keeping.add_argument("--checkpoint-dir", type=Path, help="keep last.pt and best.pt here")
+    keeping.add_argument(
+        "--keep-best", type=int, default=1, metavar="K", help="keep the K best besides, each as best-epoch-N.pt"
+    )
+    keeping.add_argument("--best-by", choices=("loss", "accuracy"), default="loss", help="on the test set")
     keeping.add_argument(
         "--checkpoint-every", type=int, default=0, metavar="STEPS", help="besides the end of each epoch"
     )

@@ -36,7 +36,9 @@ def test_the_page_reproduces_its_finding(code: str, tmp_path: Path) -> None:
         timeout=110,
         check=False,
     )
-    assert re.search(rf"^(?:FAIL|WARN|INFO) {code} {NAMES[code]}: ", ended.stdout, re.MULTILINE), ended.stdout + ended.stderr
+    assert re.search(rf"^(?:FAIL|WARN|INFO) {code} {NAMES[code]}: ", ended.stdout, re.MULTILINE), (
+        ended.stdout + ended.stderr
+    )
 
 
 def test_pages_that_need_nothing_are_many() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoint import clear_leftovers, read, save
+from checkpoint import Position, clear_leftovers, read, save
 from train import BadInput
 
 from tests.reference_train.forked import LittleSpace, exit_code, fork_ranks, kill
@@ -80,3 +80,34 @@ def test_no_space_for_a_checkpoint_ends_all_ranks_with_one_clear_error(tmp_path:
     assert refused["reason"] == f"cannot write the checkpoint {tmp_path / 'kept'}/best.pt: [Errno 27] File too large"
     assert not any("Traceback" in (tmp_path / str(rank)).read_text() for rank in range(2))
     assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_the_best_epochs_displace_worse_ones_and_not_equal_ones() -> None:
+    position = Position()
+    displaced = []
+    for epoch, score in enumerate((5.0, 3.0, 4.0, 3.0, 1.0, 9.0), start=1):
+        position.epoch = epoch
+        displaced.append(position.rank(score, 2))
+    assert displaced == [[], [], [1], [3], [4], None]
+    assert position.best == [(1.0, 5), (3.0, 2)]
+
+
+def test_an_epoch_that_is_tested_again_is_counted_once() -> None:
+    position = Position(epoch=1)
+    assert [position.rank(score, 2) for score in (2.0, 1.0)] == [[], []]
+    assert position.best == [(1.0, 1)]
+
+
+def test_the_k_best_checkpoints_are_kept(tmp_path: Path) -> None:
+    kept, log = tmp_path / "kept", tmp_path / "log.jsonl"
+    options = ("--epochs", "4", "--batch-size", "256", "--generated", "--checkpoint-dir", str(kept), "--keep-best", "2")
+    started = fork_ranks("recipe", *options, "--json-lines", str(log), ranks=2, said=tmp_path)
+    try:
+        assert [exit_code(rank) for rank in started] == [0, 0]
+    finally:
+        kill(started)
+    epochs = [event for line in log.read_text().splitlines() if (event := json.loads(line))["event"] == "epoch"]
+    best, second = sorted(epochs, key=lambda event: (event["test_loss"], event["epoch"]))[:2]
+    names = {"best.pt", "last.pt", *(f"best-epoch-{one['epoch']}.pt" for one in (best, second))}
+    assert {path.name for path in kept.iterdir()} == names
+    assert torch.load(kept / "best.pt", weights_only=True)["position"]["epoch"] == best["epoch"]
