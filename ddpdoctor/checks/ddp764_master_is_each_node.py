@@ -18,7 +18,9 @@ RULE = Rule(
     leads_to=("DDP205",),
 )
 _OWN = re.compile(
-    r"\$\(\s*(?:hostname\b[^|)]*|uname -n\s*)\)|`\s*hostname\b[^|`]*`|\$(?:HOSTNAME|SLURMD_NODENAME|HOST)\b"
+    r"\$\(\s{0,20}(?:hostname\b[^|)$]{0,200}|uname -n\s{0,20})\)"
+    r"|`\s{0,20}hostname\b[^|`]{0,200}`"
+    r"|\$(?:HOSTNAME|SLURMD_NODENAME|HOST)\b"
 )
 
 

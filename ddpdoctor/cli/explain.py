@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 MAX_STDIN_BYTES = 64 << 20  # more than anybody pastes; a log of any size is given as a file
 _LIKE_A_CODE = re.compile(r"ddp\d*", re.IGNORECASE)
-_LIKE_A_FILE = re.compile(r"\S*/\S*\.\w{1,5}|\S+\.(?:log|txt|out|err)")
+LOG_SUFFIXES = {".log", ".txt", ".out", ".err"}
 
 
 class ExplainFormat(Enum):
@@ -136,9 +136,15 @@ def _is_file(word: str) -> bool:
             raise UsageError(f"{word} is not a regular file", hint="give a file, a text in quotes, or - for stdin")
     except (OSError, ValueError):  # a text of several lines is longer than a name may be
         return False
-    if not exists and _LIKE_A_FILE.fullmatch(word):
+    if not exists and _reads_like_a_path(word):
         raise UsageError(f"{word} does not exist", hint="give a file, a text in quotes, or - for stdin")
     return exists
+
+
+def _reads_like_a_path(word: str) -> bool:
+    """Whether a word without spaces has a suffix and a slash, or the suffix of a log."""
+    suffix = Path(word).suffix
+    return word.split() == [word] and (suffix in LOG_SUFFIXES or ("/" in word and suffix[1:].isalnum()))
 
 
 def _show_matches(asked: str, matches: Sequence[Match], format_: ExplainFormat) -> None:

@@ -494,4 +494,4 @@ def _why_diverged(report: Report) -> str:
 def _gist(report: Report) -> tuple[str, ...]:
     """What a verdict says, without the seconds that pass between two looks; empty where nothing was found."""
     findings = (f"{finding.code} {finding.message}" for finding in report.findings)
-    return tuple(re.sub(r"\d+(?:\.\d+)? (?:s|%)", "", line) for line in (*findings, *report.undecided))
+    return tuple(re.sub(r"\d{1,12}(?:\.\d{1,9})? (?:s|%)", "", line) for line in (*findings, *report.undecided))

@@ -15,7 +15,7 @@ MAX_ERRORS = 5000
 _HEAD = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:> )?File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?$')
 _CUT_FRAME = re.compile(r'^\s*(?:> )?File "[^"]{2,}(?:", lin?e?|", line \d*)?$')
-_BOXED = re.compile(r"^\s*│ ?(?P<inner>[^│❱]*?) ?│?\s*$")  # neither the code of a frame nor the table of its variables
+_BOXED = re.compile(r"^\s*│ ?(?P<inner>[^│❱]*)(?:│\s*)?$")  # neither the code of a frame nor the table of its variables
 _BOXED_FRAME = re.compile(r"^(?P<file>(?:[A-Za-z]:)?[^:]+?):(?P<line>\d+) in (?P<function>\S.*)$")
 _BOXED_PATH = re.compile(r"^(?:[A-Za-z]:)?[^\s:]*[/\\][^:]*$")
 _CELL = re.compile(
@@ -157,7 +157,7 @@ class Tracebacks:
         boxed = _BOXED.match(text)
         if boxed is None:
             return None
-        inner = boxed["inner"]
+        inner = boxed["inner"].removesuffix(" ") if text.rstrip().endswith("│") else boxed["inner"].rstrip()
         whole = self._boxed_path + inner.strip()
         if found := _BOXED_FRAME.match(whole):
             self._boxed_path = ""

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     import libcst
     from libcst.metadata import CodeRange
 
-_LAUNCH = re.compile(r"(?:\S*/)?python[\d.]*(?:[ \t]+-[a-zA-Z]+)*?[ \t]+-m[ \t]+torch\.distributed\.launch\b")
-_USE_ENV = re.compile(r"[ \t]+--use[_-]env\b")
+_LAUNCH = re.compile(
+    r"(?:\S{0,200}/)?python[\d.]{0,8}(?:[ \t]{1,20}-[a-zA-Z]{1,8}){0,5}?[ \t]{1,20}-m[ \t]{1,20}"
+    r"torch\.distributed\.launch\b"
+)
+_USE_ENV = re.compile(r"[ \t]{1,40}--use[_-]env\b")
 MOST_LINES_OF_A_COMMAND = 60
 
 

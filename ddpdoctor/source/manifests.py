@@ -17,7 +17,7 @@ SUFFIXES = (".yaml", ".yml")
 MOST_DEPTH = 100  # a PyTorchJob has twelve
 DOCKER_DEFAULT_BYTES = 64 << 20  # the size of /dev/shm in a container that asks for none
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgtb]?)(?:i?b?)\s*", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)\s{0,4}([kmgtb]?)(?:i?b?)", re.IGNORECASE)
 _SHELLS = ("bash", "sh", "/bin/bash", "/bin/sh")
 _MASTER = ("Master", "Worker")
 _TRAINS = re.compile(r"torchrun|torch\.distributed|accelerate|PyTorchJob")
@@ -281,5 +281,5 @@ def _cpus(text: str) -> float | None:
 
 def _bytes(text: str) -> int | None:
     """The bytes of `64Mi`, `8g`, `1073741824`; None where it is no size."""
-    match = _SIZE.fullmatch(text)
+    match = _SIZE.fullmatch(text.strip())
     return int(float(match[1]) * _UNITS[match[2].lower()]) if match else None

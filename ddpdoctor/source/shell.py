@@ -38,7 +38,7 @@ _FROM_OPTIONS = {
     "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
 }
 _PRINTS = frozenset({"echo", "printf", "cat", "tee", "module", "source", ".", "cd", "set", "mkdir", "sleep", "conda"})
-_NAMED = re.compile(r"[A-Za-z_]\w*=")
+_NAMED = re.compile(r"[A-Za-z_]\w{0,200}=")
 _SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"})
 _BRANCHES = frozenset(
     {"if_statement", "elif_clause", "else_clause", "case_statement", "case_item", "ternary_expression"}

@@ -55,13 +55,6 @@ def test_no_check_raises_on_evidence_that_is_almost_right(found: Evidence) -> No
     judged(found)
 
 
-@pytest.mark.slow
-@settings(ANY, max_examples=800)
-@given(evidence() | changed())
-def test_no_check_raises_on_much_evidence(found: Evidence) -> None:
-    judged(found)
-
-
 def test_absurd_numbers_are_refused_where_evidence_is_made() -> None:
     with pytest.raises(ValueError, match="the number of ranks is 1000000000, not between 0 and 262144"):
         JobSize(ranks=10**9)
