@@ -16,6 +16,9 @@ ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop"
 """Operations that one rank may complete before the others take part."""
 
 
+TRANSFERS = ("send", "recv")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One collective, or one send with its receive, that at least one rank waits in."""
@@ -164,7 +167,8 @@ def _sends_and_receives(timeline: Timeline) -> Iterator[Operation]:
     posted: dict[tuple[_Pair, str], list[IssuedCall]] = defaultdict(list)
     for rank, record in timeline.call_index.records.items():
         for pair, op, call in _under_way(rank, record):
-            posted[pair, op].append(call)
+            if op in TRANSFERS:
+                posted[pair, op].append(call)
     if not posted:
         return
     issued = _counted(timeline)
@@ -195,7 +199,7 @@ def _halves_met(
     """What the two ranks wait in: the same transfer, or a later one of one rank where the other one has come less far."""
     halves = {
         op: _Half(calls[0], issued[pair, op] - len(calls) if (pair, op) in issued else None)
-        for op in ("send", "recv")
+        for op in TRANSFERS
         if (calls := posted.get((pair, op)))
     }
     numbers = {op: half.number for op, half in halves.items()}
@@ -206,7 +210,7 @@ def _halves_met(
     waiting = {half.call.rank: half.call for half in halves.values()}
     members = tuple(sorted((pair.source, pair.target)))
     lacking = []
-    for op in ("send", "recv"):
+    for op in TRANSFERS:
         if op in halves:
             continue
         (other,) = halves.values()
