@@ -15,7 +15,7 @@ from ddpdoctor.symptoms.words import Words, words_of
 
 CODE = re.compile(r"\bDDP\d{3}\b", re.IGNORECASE)
 PER_PLACE = 0.04  # what each place in a symptom's list of findings costs
-UNLIKE = 0.42  # a text whose words are less like the asked ones is not shown
+UNLIKE = 0.42  # texts with a lower similarity to the query are not shown
 FAR_BELOW = 0.65  # nor is a finding whose score is below this share of the best one's
 # what a wrapper, a part of an error text, and the name or summary of a rule are worth beside an error text itself
 WRAPPER, PARTLY, BY_NAME = 0.8, 0.85, 0.75

@@ -1,4 +1,4 @@
-"""A command of the user's that is told of each verdict: a page, a chat message, `scontrol`."""
+"""Runs the command of `--on-verdict` with each verdict: a page, a chat message, `scontrol`."""
 
 from __future__ import annotations
 

@@ -51,8 +51,8 @@ def main(arguments: Sequence[str]) -> int:
 def wrong(code: str, report: Mapping[str, Any], *, ranks: int, by_dumps: bool = False) -> str:
     """What is wrong with a report; empty where its headline has the code and names the culprit alone.
 
-    Of two ranks that made different calls both may be named. Dumps tell of a host that stands still only that it did not come,
-    or left no dump.
+    Where two ranks made different calls, both may be named. Dumps show only that a stalled host did not issue its call, or left
+    no dump.
     """
     found = report.get("findings", [])
     if not found:

@@ -1,4 +1,4 @@
-"""All that is known of a job under observation: while it stands still, and once it has ended."""
+"""All that is known of a job under observation: during a stall, and after it has ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ddpdoctor.ranks.agent_files import RankProcess, ended_processes, find_ranks
 from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
-from ddpdoctor.ranks.library_versions import versions_of
+from ddpdoctor.ranks.loaded_versions import versions_of
 from ddpdoctor.ranks.rank_exits import (
     asked_to_end,
     exits_of,

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parent.parent
 
 
 class _Loader(SourceFileLoader):
-    """Loads a file of the stand-in under a name in brackets: stacks show its frames as nobody's own code."""
+    """Loads a file of the stand-in under a name in brackets: its frames count as neither the user's nor a library's."""
 
     def get_code(self, fullname: str) -> CodeType:
         source = Path(self.path).read_bytes()
