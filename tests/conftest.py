@@ -1,12 +1,20 @@
-"""What all tests stand on: Ctrl-C reaches the programs they start, hypothesis draws the same examples, files stay together."""
+"""What all tests stand on: a plain environment, Ctrl-C for the programs they start, the same examples of hypothesis, files together."""
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+# What a CI service, a launcher or a user's shell sets, and what ddpdoctor or PyTorch reads, is given by the test that is about it.
+_READ = {"CI", "COLUMNS", "LINES", "MASTER_ADDR", "MASTER_PORT", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"}
+_READ |= {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES", "TORCH_DISTRIBUTED_DEBUG"}
+_FAMILIES = ("DDPDOCTOR_", "GITHUB_", "NCCL_", "GLOO_", "TORCH_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "OMP_", "MKL_")
+for _name in [name for name in os.environ if name in _READ or name.startswith(_FAMILIES)]:
+    del os.environ[_name]
 
 # A shell without job control starts `make test &` with SIGINT ignored, and everything below would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
