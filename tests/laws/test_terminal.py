@@ -44,7 +44,7 @@ HEADING = text.Heading(command="ddpdoctor watch", clock="14:02:11", subject=HOST
 ASK_A_STREAM = {
     "cli/terminal.py",
     "cli/report_output.py",
-    "cli/watch.py",
+    "cli/watch_reporter.py",
     "cli/env.py",
 }  # for its width, encoding and colours
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
