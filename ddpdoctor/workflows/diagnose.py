@@ -98,8 +98,14 @@ def _shows_nothing(evidence: Evidence) -> Iterator[str]:
     log = evidence.one(JobLog)
     if log is None or log.at_work or log.failure_lines or log.ends or log.ended_by or log.errors or log.cut:
         return
-    if not evidence.ranks and len(evidence.job) == 1:
+    if evidence.ranks or len(evidence.job) != 1:
+        return
+    if not log.announced:
         yield "the log shows neither a failure nor a job at work or at a clean end: give more of it"
+    elif len({*log.announced}) == len(log.announced):
+        said = group_ranks(sorted(log.announced))
+        of = f" of {log.world_size}" if log.world_size else ""
+        yield f"the log ends while the job starts: {said}{of} announced {'themselves' if len(log.announced) > 1 else 'itself'}"
 
 
 def _handled(evidence: Evidence) -> Iterator[str]:

@@ -113,3 +113,24 @@ def test_a_folder_that_may_not_be_listed_is_named_and_the_rest_is_judged(
     monkeypatch.setattr(Path, "iterdir", refused)
     assert run(["diagnose", str(tmp_path)]) == 1
     assert f"not used: {tmp_path}/private" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("announced", "code", "shown"),
+    [
+        ([0], 3, "the log ends while the job starts: rank 0 of 5 announced itself"),
+        ([0, 2, 1, 3, 4], 3, "the log ends while the job starts: ranks 0-4 of 5 announced themselves"),
+        ([0, 0, 1, 1], 1, "several processes claim ranks 0-1 of 5, and none claims ranks 2-4"),
+    ],
+)
+def test_a_log_that_ends_while_the_job_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], announced: list[int], code: int, shown: str
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "".join(f"Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/5\n" for rank in announced)
+    )
+    assert run(["diagnose", str(log)]) == code
+    printed = capsys.readouterr().out
+    assert shown in " ".join(printed.split())
+    assert "neither a failure" not in printed
