@@ -71,7 +71,7 @@ _AT_WORK = re.compile(
 )
 _OF_A_JOB = re.compile(
     r"\[rank\d+\]|\btorch\b|torchrun|torch\.distributed|NCCL INFO|\bnccl\b|\bgloo\b|DeepSpeed|deepspeed|accelerate|"
-    r"lightning|Megatron|"
+    r"lightning|Megatron|GLOBAL_RANK|"
     r"world_size|WORLD_SIZE|local_rank|process group|init_process_group|exits successfully|Training (?:completed|finished|done)|"
     r"(?<!\w)(?:epoch|step|iteration|iter|it)\b[ \]:=#/]*\d|\bloss\b['\": =]*[\d.]+|\d(?:it/s|s/it)|\brank[ =:]*\d",
     re.IGNORECASE,
