@@ -8,32 +8,37 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import secrets
 import socket
 import sys
 import threading
 import time
 from dataclasses import asdict
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import msgspec
 import torch.distributed  # noqa: F401 - paid for before any clock runs
 
 from ddpdoctor.analysis.network.socket_interface import GLOO, gloo_choice
 from ddpdoctor.evidence import Missing
-from ddpdoctor.evidence.links import Groups, Links, MasterProbe, NetGroup
-from ddpdoctor.evidence.nccl import NcclTries, NcclTry
+from ddpdoctor.evidence.links import Links, MasterProbe
 from ddpdoctor.evidence.network import Master, Network
 from ddpdoctor.host import environment, network
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.host.nccl_transport_test import gpus_for_nccl, try_transports
 from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.ranks import our_file
-from ddpdoctor.net.pair_schedule import neighbours
-from ddpdoctor.net.protocol import Self, follow, introduce, lead
+from ddpdoctor.net.group_answers import Answers, GroupAnswer, NcclAnswer, groups_of, tries_of
+from ddpdoctor.net.introductions import Self
+from ddpdoctor.net.keys import Keys
+from ddpdoctor.net.protocol import follow, introduce, lead
 from ddpdoctor.net.rendezvous_probe import host_store, reach
 from ddpdoctor.net.store_mailbox import Messages
-from ddpdoctor.net.tcp import Listener
+from ddpdoctor.net.tcp import GREETING_SECONDS, Listener
+from ddpdoctor.transport.peer_message import Number, PeerError, Text
+
+Members: TypeAlias = tuple[Number, ...]
+Strangers: TypeAlias = tuple[Text, ...]
 
 JOIN_SHARE = 0.5  # of the deadline: the other half is for the rounds
 LEAVE_SECONDS = 3.0
@@ -70,15 +75,15 @@ def main() -> int:
     if store is None:
         return 1
     messages = Messages(store, f"ddpdoctor/net/{options.run}")
-    if options.node == 0:
-        messages.say("token", secrets.token_hex(32))
-    token = messages.hear("token", until=join_until)
-    if token is None:
-        return 1
     address = own_address(here, master, options.master_addr)
-    key = bytes.fromhex(token)
+    keys = Keys(options.node)
     stop = threading.Event()
-    with Listener(address, key, options.node, lifetime_seconds=until - time.monotonic()) as listener:
+    with Listener(
+        address,
+        partial(keys.of, wait_seconds=GREETING_SECONDS),
+        options.node,
+        lifetime_seconds=until - time.monotonic(),
+    ) as listener:
         interface = here.interface_of(address)
         me = Self(
             node=options.node,
@@ -87,6 +92,7 @@ def main() -> int:
             host=here.hostname,
             address=address,
             port=listener.port,
+            public=keys.public,
             speed_mbit=None if interface is None or interface.virtual else interface.speed_mbit,
             facts={type(fact).__name__: msgspec.to_builtins(fact) for fact in facts},
         )
@@ -95,29 +101,50 @@ def main() -> int:
             if not introduce(messages, me):
                 return 0  # another process is this node; node 0 names both
             if options.node == 0:
-                gathered = lead(messages, me, key, expected=options.nodes, join_until=join_until, until=until)
-                say("Links", asdict(gathered.links))
-                say("RankSet", asdict(gathered.ranks))
-                say("nodes", [asdict(node) for node in gathered.nodes])
-                members = [node.node for node in gathered.nodes] if ready_for_groups(gathered.links, until) else []
-                messages.say("groups", members)
+                others = report(messages, options, me, keys, join_until=join_until, until=until)
+                _wait_until_others_left(messages, others)
+                strangers = Answers(messages, {}).of(range(1, options.nodes), "strangers", Strangers, until=0.0)
+                say("strangers", {**strangers, 0: listener.refused})
+                return 0
+            over = False
+            try:
+                over = follow(messages, me, keys, until=until)
+                members: tuple[int, ...] = messages.hear("groups", Members, until=until, while_alive=0) or ()
                 try_groups(messages, options, members, until)
                 if members:
-                    say("Groups", asdict(gather_groups(messages, members, until)))
-                if members or options.nodes == 1:
                     try_nccl(messages, me, until)
-                    say("NcclTries", asdict(gather_nccl(messages, [node.node for node in gathered.nodes], until)))
-                _wait_until_others_left(messages, len(gathered.nodes) - len(gathered.links.lost) - 1)
-                return 0
-            over = follow(messages, me, key, until=until)
-            members = messages.hear("groups", until=until, while_alive=0) or []
-            try_groups(messages, options, members, until)
-            if members:
-                try_nccl(messages, me, until)
+            except PeerError as error:
+                sys.stderr.write(f"node 0 cannot be followed: {error}\n")
+            messages.say(f"strangers/{options.node}", listener.refused)
             messages.count("left")
             return 0 if over else 1
         finally:
             stop.set()
+
+
+def report(
+    messages: Messages, options: argparse.Namespace, me: Self, keys: Keys, *, join_until: float, until: float
+) -> int:
+    """Node 0: lead the rounds and the groups, and say what came of them. Returns how many others will leave by themselves."""
+    gathered = lead(messages, me, keys, expected=options.nodes, join_until=join_until, until=until)
+    say("Links", asdict(gathered.links))
+    say("RankSet", asdict(gathered.ranks))
+    say("nodes", [asdict(node) for node in gathered.nodes])
+    ready = not gathered.left_out and ready_for_groups(gathered.links, until)
+    members = tuple(node.node for node in gathered.nodes) if ready else ()
+    messages.say("groups", members)
+    try_groups(messages, options, members, until)
+    answers = Answers(messages, {})
+    if members:
+        grouped = answers.of(members, "grouped", tuple[GroupAnswer, ...], until=until)
+        say("Groups", asdict(groups_of(members, grouped)))
+    if members or options.nodes == 1:
+        try_nccl(messages, me, until)
+        tried = answers.of([node.node for node in gathered.nodes], "nccl", NcclAnswer, until=until)
+        say("NcclTries", asdict(tries_of(tried)))
+    called = {node.node: node.called for node in gathered.nodes}
+    say("left_out", [*gathered.left_out, *(f"{called[node]}: {why}" for node, why in sorted(answers.wrong.items()))])
+    return len(gathered.nodes) - len(gathered.links.lost) - 1
 
 
 def ready_for_groups(links: Links, until: float) -> bool:
@@ -126,7 +153,7 @@ def ready_for_groups(links: Links, until: float) -> bool:
     return works and links.complete and len(links.nodes) > 1 and time.monotonic() + GROUPS_LEAST_SECONDS < until
 
 
-def try_groups(messages: Messages, options: argparse.Namespace, members: list[int], until: float) -> None:
+def try_groups(messages: Messages, options: argparse.Namespace, members: tuple[int, ...], until: float) -> None:
     """Run this node's part in the groups in a process of its own, and leave what it said for node 0."""
     if options.node not in members:
         return
@@ -142,41 +169,12 @@ def try_groups(messages: Messages, options: argparse.Namespace, members: list[in
     )
 
 
-def gather_groups(messages: Messages, members: list[int], until: float) -> Groups:
-    """What all nodes said of their groups, put together. A group is judged once its nodes were ready and one spoke of it."""
-    said: dict[int, list[dict[str, Any]]] = {
-        node: messages.hear(f"grouped/{node}", until=until, while_alive=node) or [] for node in members
-    }
-    judged = []
-    for nodes in (*(pair for together in neighbours(members) for pair in together), tuple(members)):
-        spoken = {node: each for node in nodes for each in said[node] if tuple(each.get("nodes", ())) == nodes}
-        if spoken and all(said[node] for node in nodes):
-            judged.append(
-                NetGroup(
-                    nodes=nodes,
-                    failed={node: each["detail"] for node, each in spoken.items() if each["detail"]},
-                    hung=tuple(node for node in nodes if node not in spoken),
-                    seconds=max(each["seconds"] for each in spoken.values()),
-                )
-            )
-    return Groups(nodes=tuple(members), groups=tuple(judged))
-
-
 def try_nccl(messages: Messages, me: Self, until: float) -> None:
     """Sum over this node's GPUs with each transport of NCCL, and leave what came of it for node 0."""
     gpus, nothing_to_try = gpus_for_nccl()
     tries = [] if nothing_to_try else list(try_transports(me.node, gpus, until=until - LEAVE_SECONDS))
     skipped = "" if tries else nothing_to_try or "no time was left: give it a longer --deadline"
     messages.say(f"nccl/{me.node}", {"host": me.host, "skipped": skipped, "tries": [asdict(each) for each in tries]})
-
-
-def gather_nccl(messages: Messages, nodes: list[int], until: float) -> NcclTries:
-    """What all nodes said of NCCL between their own GPUs."""
-    said = [messages.hear(f"nccl/{node}", until=until, while_alive=node) for node in nodes]
-    return NcclTries(
-        tries=tuple(msgspec.convert(each, NcclTry) for one in said if one for each in one["tries"]),
-        skipped={one["host"]: one["skipped"] for one in said if one and one["skipped"]},
-    )
 
 
 def own_address(here: Network, master: Master | None, master_addr: str) -> str:

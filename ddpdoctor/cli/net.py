@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from ddpdoctor.launch.net_process import NodePlace
     from ddpdoctor.model import Measure
 
+MOST_NODES = 1 << 16  # beyond any job; no list is made of a larger number
+
 NodesOption = Annotated[
     Optional[int],  # noqa: UP045 - a default of None on Python 3.10
-    typer.Option("--nnodes", min=1, help="Without a launcher: number of nodes that run this."),
+    typer.Option("--nnodes", min=1, max=MOST_NODES, help="Without a launcher: number of nodes that run this."),
 ]
 NodeRankOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--node-rank", min=0, help="Without a launcher: the number of this node, from 0."),
+    typer.Option("--node-rank", min=0, max=MOST_NODES, help="Without a launcher: the number of this node, from 0."),
 ]
 AddrOption = Annotated[
     Optional[str],  # noqa: UP045

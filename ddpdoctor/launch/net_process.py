@@ -112,7 +112,18 @@ def _evidence(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> Evid
     )
     undecided = _undecided(place, said, ended)
     missing = () if job else (Missing(kind="Links", reason="only node 0 collects them, once the nodes have joined"),)
-    return Evidence(job=job, ranks=ranks, undecided=undecided, missing=missing, launched=place.nodes > 1)
+    return Evidence(
+        job=job,
+        ranks=ranks,
+        undecided=(*undecided, *said.get("left_out", ())),
+        missing=missing,
+        notes=tuple(
+            f"node {node} refused a connection: {who}"
+            for node, refused in said.get("strangers", {}).items()
+            for who in refused
+        ),
+        launched=place.nodes > 1,
+    )
 
 
 def _undecided(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> tuple[str, ...]:

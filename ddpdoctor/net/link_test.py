@@ -20,10 +20,10 @@ ENOUGH_SECONDS = 0.05  # a stream that lasts this long is not measured by its st
 STREAMS = 3  # the best counts: a busy host halts one of them now and then
 
 
-def talk(me: int, other: int, address: str, port: int, token: bytes) -> Link:
-    """What node `me` finds when it talks to node `other`."""
+def talk(me: int, other: int, address: str, port: int, key: bytes) -> Link:
+    """What node `me` finds when it talks to node `other`, with which it shares `key`."""
     try:
-        connection = call(address, port, token, me, other, timeout_seconds=CONNECT_SECONDS)
+        connection = call(address, port, key, me, other, timeout_seconds=CONNECT_SECONDS)
     except Stranger as stranger:
         return Link(source=me, target=other, outcome="foreign", detail=str(stranger))
     except OSError as error:

@@ -1,43 +1,41 @@
 """What one node does once it has reached the store: say who it is, talk to its partner of each round, leave.
 
-Node 0 also decides the rounds and gathers what everybody found.
+Node 0 also decides the rounds and gathers what everybody found. A node whose messages cannot be used is left out and named;
+the rounds go on without it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
-
-import msgspec
 
 from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_latency, median_speed
 from ddpdoctor.evidence.launch import Arrival, RankSet
 from ddpdoctor.evidence.links import Link, Links, Node
+from ddpdoctor.net.introductions import Introductions, Self
+from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.link_test import CONNECT_SECONDS, ECHO_SECONDS, STREAM_SECONDS, talk
 from ddpdoctor.net.pair_schedule import Pair, Planner
 from ddpdoctor.net.store_mailbox import POLL_SECONDS, Messages
+from ddpdoctor.transport.peer_message import Name, Number, PeerError, Port, need_seconds
 
 ROUND_SECONDS = 2 * (CONNECT_SECONDS + 2 * ECHO_SECONDS + 2 * STREAM_SECONDS)
 """What a round may take in which everything stalls, both directions one after the other."""
 
 SETTLE_SECONDS = 1.0  # what a node may lag behind its partner
+MOST_DETAIL = 400  # characters of an error that another node reports
 LATE_SECONDS = 10.0  # what a node may come after one that was started twice: an import of torch on a busy host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Self:
-    """What a node says of itself: where it listens, and its facts by kind, for the checks of node 0."""
+class Plan:
+    """What node 0 says before the first round: who takes part."""
 
-    node: int
-    nodes: int
-    host: str
-    pid: int
-    address: str
-    port: int
-    speed_mbit: int | None
-    facts: Mapping[str, Any]
+    nodes: tuple[Number, ...]
+    """Their numbers, in order."""
+    where: Mapping[Number, tuple[Name, Port, str]]
+    """The address, port and public number of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +45,8 @@ class RoundAnswers:
     links: Links
     nodes: tuple[Self, ...]
     ranks: RankSet
+    left_out: tuple[str, ...] = ()
+    """The nodes whose messages could not be used, each with the reason."""
 
 
 def introduce(messages: Messages, me: Self) -> bool:
@@ -56,62 +56,80 @@ def introduce(messages: Messages, me: Self) -> bool:
     return turn == 1
 
 
-def follow(messages: Messages, me: Self, token: bytes, *, until: float) -> bool:
-    """Take part in every round until node 0 says that it is over. False where it fell silent or left this node out."""
-    plan = messages.hear("plan", until=until)
-    if plan is None or me.node not in plan["nodes"]:
+def follow(messages: Messages, me: Self, keys: Keys, *, until: float) -> bool:
+    """Take part in every round until node 0 says that it is over. False where it fell silent or left this node out.
+
+    Raises:
+        PeerError: a message of node 0 cannot be used.
+    """
+    plan: Plan | None = messages.hear("plan", Plan, until=until)
+    if plan is None or me.node not in plan.nodes:
         return False
-    everyone = {int(number): (str(address), int(port)) for number, (address, port) in plan["where"].items()}
+    keys.learn({node: public for node, (_, _, public) in plan.where.items()})
     number = 0
     while True:
         number += 1
-        pairs = messages.hear(f"round/{number}", until=until)
+        pairs: tuple[Pair, ...] | None = messages.hear(
+            f"round/{number}", tuple[tuple[Number, Number], ...], until=until
+        )
         if pairs is None:
             return False
         if not pairs:
             return True
-        partner = next((a if b == me.node else b for a, b in pairs if me.node in (a, b)), None)
-        if partner is not None:
-            _take_turns(messages, me.node, partner, everyone[partner], token, number, until)
+        partner = _partner(me.node, pairs)
+        if partner in plan.where:
+            _take_turns(messages, me.node, partner, plan, keys, number, until)
 
 
-def _take_turns(
-    messages: Messages, me: int, partner: int, where: tuple[str, int], token: bytes, number: int, until: float
-) -> None:
+def _partner(me: int, pairs: Iterable[Pair]) -> int:
+    """The node that `me` talks to in this round, -1 where there is none."""
+    return next((a if b == me else b for a, b in pairs if me in (a, b)), -1)
+
+
+def _take_turns(messages: Messages, me: int, partner: int, plan: Plan, keys: Keys, number: int, until: float) -> None:
     """Both directions, the lower node first, so that neither measures the other's stream."""
     if me > partner:
         end = min(until, time.monotonic() + ROUND_SECONDS / 2 + SETTLE_SECONDS)
-        messages.hear(f"link/{number}/{partner}", until=end, while_alive=partner)
-    messages.say(f"link/{number}/{me}", asdict(talk(me, partner, *where, token)))
+        messages.comes(f"link/{number}/{partner}", until=end, while_alive=partner)
+    address, port, _ = plan.where[partner]
+    key = keys.of(partner)
+    if key is not None:
+        messages.say(f"link/{number}/{me}", asdict(talk(me, partner, address, port, key)))
 
 
-def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_until: float, until: float) -> RoundAnswers:
+def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until: float, until: float) -> RoundAnswers:
     """Wait for the nodes, set the rounds, take part in them, and gather everybody's links."""
     start = time.monotonic()
-    present = _wait_for_nodes(messages, expected, join_until)
-    everyone = {node.node: (node.address, node.port) for node in present}
-    messages.say("plan", {"nodes": sorted(everyone), "where": everyone})
+    come = Introductions(messages, expected)
+    present = _wait_for_nodes(come, expected, join_until)
+    everyone = [node.node for node in present]
+    called = {node.node: node.called for node in present}
+    plan = Plan(nodes=tuple(everyone), where={node.node: (node.address, node.port, node.public) for node in present})
+    keys.learn({node.node: node.public for node in present})
+    messages.say("plan", asdict(plan))
     planner = Planner(everyone)
     found: dict[Pair, Link] = {}
     lost: list[int] = []
+    left_out: dict[int, str] = {}
     number = 0
     while time.monotonic() < until and (planned := planner.next_round()):
-        pairs = [pair for pair in planned if not {*lost} & {*pair}]
+        pairs = [pair for pair in planned if not {*lost, *left_out} & {*pair}]
         if not pairs:  # which would tell the others that it is over
             continue
         number += 1
         messages.say(f"round/{number}", pairs)
-        mine = next((a if b == me.node else b for a, b in pairs if me.node in (a, b)), None)
-        if mine is not None:
-            _take_turns(messages, me.node, mine, everyone[mine], token, number, until)
-        heard = _gather_round(messages, pairs, number, until)
+        mine = _partner(me.node, pairs)
+        if mine >= 0:
+            _take_turns(messages, me.node, mine, plan, keys, number, until)
+        heard, wrong = _gather_round(messages, pairs, number, until)
+        left_out.update({node: f"{called[node]} was left out: {why}" for node, why in wrong.items()})
         found.update({direction: better(found.get(direction), link) for direction, link in heard.items()})
         for pair in pairs:
             if time.monotonic() < until:
-                lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard]
+                lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard and me not in left_out]
         tell(planner, found, pairs)
     messages.say(f"round/{number + 1}", [])
-    again = _claims(messages, expected, turn=2)
+    again = come.look(turn=2)
     return RoundAnswers(
         nodes=tuple(present),
         ranks=RankSet(
@@ -134,6 +152,7 @@ def lead(messages: Messages, me: Self, token: bytes, *, expected: int, join_unti
             complete=time.monotonic() < until,
             seconds=time.monotonic() - start,
         ),
+        left_out=(*(why for _, why in sorted(come.left_out.items())), *(why for _, why in sorted(left_out.items()))),
     )
 
 
@@ -166,33 +185,51 @@ def tell(planner: Planner, found: Mapping[Pair, Link], pairs: list[Pair]) -> Non
         planner.report(pair, good=good(pair))
 
 
-def _wait_for_nodes(messages: Messages, expected: int, until: float) -> list[Self]:
+def _wait_for_nodes(come: Introductions, expected: int, until: float) -> list[Self]:
     """The nodes that came, without those that claim the number of another.
 
     Where as many came as should and two of them claim one number, that leaves one number to nobody, unless a node was
     started twice: it gets a moment more.
     """
     present: list[Self] = []
-    while len(present) < expected and time.monotonic() < until:
-        present = _claims(messages, expected, turn=1)
-        if len(present) + len(_claims(messages, expected, turn=2)) >= expected:
+    while len(present) + len(come.left_out) < expected and time.monotonic() < until:
+        present = come.look(turn=1)
+        if len(present) + len(come.look(turn=2)) + len(come.left_out) >= expected:
             until = min(until, time.monotonic() + LATE_SECONDS)
         time.sleep(POLL_SECONDS)
     return present
 
 
-def _claims(messages: Messages, expected: int, *, turn: int) -> list[Self]:
-    """Who said, as the first or second, to be a node, by number."""
-    said = (messages.hear(f"node/{number}/{turn}", until=0.0) for number in range(expected))
-    return [msgspec.convert(each, Self) for each in said if each is not None]
-
-
-def _gather_round(messages: Messages, pairs: list[Pair], number: int, until: float) -> dict[Pair, Link]:
+def _gather_round(
+    messages: Messages, pairs: list[Pair], number: int, until: float
+) -> tuple[dict[Pair, Link], dict[int, str]]:
+    """What came of each direction, and the nodes whose message cannot be used, each with the reason."""
     end = min(until, time.monotonic() + ROUND_SECONDS)
-    heard = {}
+    heard: dict[Pair, Link] = {}
+    wrong: dict[int, str] = {}
     for pair in pairs:
         for me, other in (pair, pair[::-1]):
-            said = messages.hear(f"link/{number}/{me}", until=end, while_alive=me)
-            if said is not None:
-                heard[me, other] = msgspec.convert(said, Link)
-    return heard
+            try:
+                link = _heard(messages, me, other, number, end)
+            except PeerError as error:  # noqa: PERF203 - one lies, the others are heard
+                wrong[me] = str(error)
+            else:
+                if link is not None:
+                    heard[me, other] = link
+    return heard, wrong
+
+
+def _heard(messages: Messages, me: int, other: int, number: int, until: float) -> Link | None:
+    """What node `me` says that it measured of node `other`; None where it says nothing.
+
+    Raises:
+        PeerError: it cannot have measured that.
+    """
+    link: Link | None = messages.hear(f"link/{number}/{me}", Link, until=until, while_alive=me)
+    if link is None:
+        return None
+    if (link.source, link.target) != (me, other):
+        raise PeerError(f"it reports the link from {link.source} to {link.target} instead of {me} to {other}")
+    need_seconds(link.latency_seconds, "its latency")
+    need_seconds(link.bytes_per_second, "its speed")
+    return replace(link, detail=link.detail[:MOST_DETAIL])

@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ddpdoctor.transport.peer_message import PeerError, decoded
+
 POLL_SECONDS = 0.02
 PULSE_SECONDS = 0.5
 SILENT_SECONDS = 5.0  # ten beats: a busy node skips some
@@ -40,10 +42,10 @@ class Messages:
         """Leave a message that everybody may read."""
         self.store.set(f"{self.prefix}/{key}", json.dumps(value))
 
-    def hear(self, key: str, *, until: float, while_alive: int | None = None) -> Any | None:  # noqa: ANN401
-        """The message under `key`, or None where it has not come by `until` (of `time.monotonic`).
+    def comes(self, key: str, *, until: float, while_alive: int | None = None) -> bool:
+        """Whether there is a message under `key` by `until` (of `time.monotonic`).
 
-        Where `while_alive` is a node, also None once that node's pulse has stopped for five seconds.
+        Where `while_alive` is a node, the wait also ends once that node's pulse has stopped for five seconds.
         """
         full = f"{self.prefix}/{key}"
         beats, since = -1, time.monotonic()
@@ -53,9 +55,22 @@ class Messages:
                 latest = self.store.add(f"{self.prefix}/pulse/{while_alive}", 0)
                 beats, since = (latest, now) if latest != beats else (beats, since)
             if now > until or (now - since > SILENT_SECONDS and while_alive is not None):
-                return None
+                return False
             time.sleep(POLL_SECONDS)
-        return json.loads(self.store.get(full))
+        return True
+
+    def hear(self, key: str, kind: Any, *, until: float, while_alive: int | None = None) -> Any | None:  # noqa: ANN401
+        """The message of type `kind` under `key`, or None where `comes` says that there is none.
+
+        Raises:
+            PeerError: the message is not of that type; the text names it.
+        """
+        if not self.comes(key, until=until, while_alive=while_alive):
+            return None
+        try:
+            return decoded(self.store.get(f"{self.prefix}/{key}"), kind)
+        except PeerError as error:
+            raise PeerError(f"its message {key} cannot be used: {error}") from None
 
     def pulse(self, node: int, stop: threading.Event) -> None:
         """Show that `node` lives until `stop` is set. Run it in a thread."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -15,11 +16,12 @@ from typing_extensions import Self as Started
 
 from ddpdoctor.evidence.links import Link
 from ddpdoctor.net import protocol, store_mailbox
-from ddpdoctor.net.protocol import RoundAnswers, Self, follow, introduce, lead
+from ddpdoctor.net.introductions import Self
+from ddpdoctor.net.keys import Keys
+from ddpdoctor.net.protocol import RoundAnswers, follow, introduce, lead
 from ddpdoctor.net.store_mailbox import Messages
 from ddpdoctor.net.tcp import Listener
 
-TOKEN = b"t" * 32
 SECONDS = 60.0
 
 
@@ -65,23 +67,25 @@ class Job:
             assert introduce(self.messages, me.said)
             now = time.monotonic()
             return lead(
-                self.messages, me.said, TOKEN, expected=self.expected, join_until=now + self.join_seconds, until=now + SECONDS
+                self.messages, me.said, me.keys, expected=self.expected, join_until=now + self.join_seconds, until=now + SECONDS
             )  # fmt: skip
 
     def _node(self, place: int, number: int, before: Callable[[int], None]) -> None:
         before(place)
         with _Node(self, place, number) as me:
             if introduce(self.messages, me.said):
-                self.followed[number] = follow(self.messages, me.said, TOKEN, until=time.monotonic() + SECONDS)
+                self.followed[number] = follow(self.messages, me.said, me.keys, until=time.monotonic() + SECONDS)
 
 
 class _Node:
     def __init__(self, job: Job, place: int, number: int) -> None:
-        self._listener = Listener("127.0.0.1", TOKEN, number, lifetime_seconds=SECONDS)
+        self.keys = Keys(number)
+        key_of = partial(self.keys.of, wait_seconds=SECONDS)
+        self._listener = Listener("127.0.0.1", key_of, number, lifetime_seconds=SECONDS)
         self._job, self._number = job, number
         self.said = Self(
             node=number, nodes=job.expected, host=f"host-{place}", pid=place, address="127.0.0.1",
-            port=self._listener.port, speed_mbit=None, facts={},
+            port=self._listener.port, public=self.keys.public, speed_mbit=None, facts={},
         )  # fmt: skip
 
     def __enter__(self) -> Started:
@@ -150,7 +154,7 @@ def test_a_pair_that_was_slow_once_gets_a_second_look(monkeypatch: pytest.Monkey
     """The slow stream comes in the first round, when there is no median to compare it with."""
     slowed: list[tuple[int, int]] = []
 
-    def halted(me: int, other: int, address: str, port: int, token: bytes) -> Link:
+    def halted(me: int, other: int, address: str, port: int, key: bytes) -> Link:
         link = Link(source=me, target=other, outcome="ok", latency_seconds=1e-4, bytes_per_second=1e9)
         if (me, other) not in slowed and me == 0 and not slowed:
             slowed.append((me, other))

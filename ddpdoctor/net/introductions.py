@@ -1,0 +1,111 @@
+"""What a node says of itself before it takes part, and who of those that came can take part."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ddpdoctor import __version__
+from ddpdoctor.evidence import kinds
+from ddpdoctor.net.keys import PUBLIC_DIGITS, public_number
+from ddpdoctor.net.store_mailbox import Messages
+from ddpdoctor.net.tcp import MAGIC
+from ddpdoctor.transport.peer_message import Name, Number, PeerError, Port, converted
+
+PROTOCOL = MAGIC.decode("ascii")
+MOST_SHOWN_NUMBER = 1 << 63
+MOST_SHOWN = 80  # characters of a name that a message says of its sender
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Self:
+    """What a node says of itself: where it listens, and its facts by kind, for the checks of node 0."""
+
+    node: Number
+    nodes: Number
+    host: Name
+    pid: int
+    address: Name
+    port: Port
+    public: str
+    speed_mbit: int | None
+    facts: Mapping[str, Any]
+    protocol: Name = PROTOCOL
+    release: Name = __version__
+
+    def __post_init__(self) -> None:
+        ipaddress.ip_address(self.address.partition("%")[0])
+        if len(self.public) > PUBLIC_DIGITS:
+            raise ValueError("its public number is too long")
+        public_number(self.public)
+
+    @property
+    def called(self) -> str:
+        """What a person calls it: its number, its host and where it listens."""
+        return f"node {self.node} ({self.host}, {self.address}:{self.port})"
+
+
+class Introductions:
+    """Who has introduced itself as one of `expected` nodes, as the first or the second under its number.
+
+    A node whose introduction cannot be used is in `left_out`, under its number, with the reason, and in neither.
+    """
+
+    def __init__(self, messages: Messages, expected: int) -> None:
+        self._messages = messages
+        self._open = {turn: dict.fromkeys(range(expected)) for turn in (1, 2)}
+        self._known: dict[int, dict[int, Self]] = {1: {}, 2: {}}
+        self.left_out: dict[int, str] = {}
+
+    def look(self, turn: int) -> list[Self]:
+        """Those that have come by now as the first or second, by number."""
+        for number in list(self._open[turn]):
+            if self._messages.comes(f"node/{number}/{turn}", until=0.0):
+                del self._open[turn][number]
+                try:
+                    self._known[turn][number] = self._introduced(number, turn)
+                except PeerError as error:
+                    self.left_out.setdefault(number, str(error))
+        known = self._known[turn]
+        return [known[number] for number in sorted(known)]
+
+    def _introduced(self, number: int, turn: int) -> Self:
+        key = f"node/{number}/{turn}"
+        raw: Any = self._messages.hear(key, Any, until=0.0)
+        who = _called(number, raw)
+        protocol = raw.get("protocol") if isinstance(raw, dict) else None
+        if protocol != PROTOCOL:
+            release = raw.get("release", "unknown") if isinstance(raw, dict) else "unknown"
+            raise PeerError(
+                f"{who} runs another version of ddpdoctor: {_shown(release)}, this node {__version__}; install the same on all"
+            )
+        try:
+            return _checked(raw, number)
+        except PeerError as error:
+            raise PeerError(f"{who} sent facts that cannot be used: {error}") from None
+
+
+def _checked(raw: object, number: int) -> Self:
+    said = converted(raw, Self)
+    if said.node != number:
+        raise PeerError(f"it says that it is node {said.node}")
+    for name, fact in said.facts.items():
+        if name not in kinds():
+            raise PeerError(f"it has facts of an unknown kind, {_shown(name)}")
+        converted(fact, kinds()[name])
+    return said
+
+
+def _called(number: int, raw: object) -> str:
+    """A name for who sent `raw`, which may be anything."""
+    said = raw if isinstance(raw, dict) else {}
+    where = f"{_shown(said.get('address', '?'))}:{_shown(said.get('port', '?'))}"
+    return f"node {number} ({_shown(said.get('host', 'no host name'))}, {where})"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return value[:MOST_SHOWN]
+    return str(value) if isinstance(value, int) and abs(value) < MOST_SHOWN_NUMBER else f"a {type(value).__name__}"
