@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ddpdoctor.evidence.bench import CollectiveBench, EarlierBench
 
 
-class Collective(Enum):
+class Collective(typer.Choice):
     """What can be measured."""
 
     ALL_REDUCE = "all_reduce"
@@ -36,7 +35,7 @@ class Collective(Enum):
 REDUCING = (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
 
 
-class Dtype(Enum):
+class Dtype(typer.Choice):
     """The elements."""
 
     FLOAT32 = "float32"
@@ -49,7 +48,7 @@ class Dtype(Enum):
     INT64 = "int64"
 
 
-class Operator(Enum):
+class Operator(typer.Choice):
     """The reduction."""
 
     SUM = "sum"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
 from typing import Annotated
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 
 
-class ListFormat(Enum):
+class ListFormat(typer.Choice):
     """How the catalogue is listed."""
 
     TEXT = "text"

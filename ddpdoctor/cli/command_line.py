@@ -11,6 +11,7 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import wraps
 from typing import Annotated, Any, TypeAlias
 
@@ -18,15 +19,35 @@ import typer
 from typer import Abort, Argument, BadParameter, Context, Exit, Option
 from typer.models import OptionInfo
 
-__all__ = ["INTERRUPTED", "Abort", "App", "Argument", "ClickException", "Context", "Exit", "Option", "variables_of"]
+from ddpdoctor.analysis.launch.version_numbers import version_numbers
+from ddpdoctor.errors import DdpdoctorError
+
+__all__ = [
+    "INTERRUPTED",
+    "Abort",
+    "App",
+    "Argument",
+    "Choice",
+    "ClickException",
+    "Context",
+    "Exit",
+    "Option",
+    "variables_of",
+]
 
 Runs: TypeAlias = "Callable[..., Any]"
 VARIABLES = "DDPDOCTOR"
 INTERRUPTED = 130  # as shells have it for SIGINT
+FITS_ANY_CLICK = (0, 15, 4)
+NEWER_CLICK = (8, 2)
 WIDTH = 100  # columns of a help text at most
 
 # typer re-exports click's exceptions only from their leaves
 ClickException: Any = next(base for base in BadParameter.__mro__ if base.__name__ == "ClickException")
+
+
+class Choice(str, Enum):
+    """The words that an option takes. As strings they are defaults of older versions of typer, too, beside any click."""
 
 
 class App(typer.Typer):
@@ -38,7 +59,12 @@ class App(typer.Typer):
         settings: Mapping[str, Any] | None = None,
         defaults: Callable[[Any], Mapping[str, Any]] | None = None,
     ) -> None:
-        """`defaults` gives, for the group of commands, the values of options that a file of the project sets."""
+        """`defaults` gives, for the group of commands, the values of options that a file of the project sets.
+
+        Raises:
+            DdpdoctorError: this typer and this click do not work together.
+        """
+        _refuse_unfit_click()
         super().__init__(
             name=name,
             no_args_is_help=True,
@@ -69,6 +95,19 @@ class App(typer.Typer):
             return function
 
         return add
+
+
+def _refuse_unfit_click() -> None:
+    """Typer before 0.15.4 accepts click 8.2 and newer, and fails in every help text with it; later ones are not looked at."""
+    if version_numbers(typer.__version__, 3) < FITS_ANY_CLICK:
+        from importlib.metadata import version
+
+        click = version("click")
+        if version_numbers(click, 2) >= NEWER_CLICK:
+            raise DdpdoctorError(
+                f"typer {typer.__version__} does not work with click {click}",
+                hint="`pip install 'typer>=0.15.4,<0.29'`, or `pip install 'click<8.2'`",
+            )
 
 
 def variables_of(command: str, option: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ddpdoctor.cli.project_file import Command, Group
 
 
-class ListFormat(Enum):
+class ListFormat(typer.Choice):
     """How the values are listed."""
 
     TEXT = "text"

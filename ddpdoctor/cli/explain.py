@@ -6,7 +6,6 @@ import difflib
 import re
 import sys
 from collections.abc import Sequence
-from enum import Enum
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -24,7 +23,7 @@ _LIKE_A_CODE = re.compile(r"ddp\d*", re.IGNORECASE)
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err"}
 
 
-class ExplainFormat(Enum):
+class ExplainFormat(typer.Choice):
     """How the answer is written."""
 
     TEXT = "text"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -12,7 +11,7 @@ from ddpdoctor.cli import output as screen
 from ddpdoctor.errors import UsageError
 
 
-class Launcher(Enum):
+class Launcher(typer.Choice):
     """What starts the job."""
 
     SLURM = "slurm"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -16,7 +15,7 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Severity
 
 
-class Format(Enum):
+class Format(typer.Choice):
     """How a report is written."""
 
     TEXT = "text"
@@ -30,7 +29,7 @@ class Format(Enum):
     CONCISE = "concise"
 
 
-class FailOn(Enum):
+class FailOn(typer.Choice):
     """The least severe finding that makes a command exit with 1."""
 
     WARN = "warn"

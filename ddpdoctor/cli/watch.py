@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -15,7 +14,7 @@ VERIFY_SYNC = "--verify-sync"
 FIRST_BAD = (2, 13)  # as in checks/ddp411: seen on 2.13.0 and 2.15.0
 
 
-class DistributedDebug(Enum):
+class DistributedDebug(typer.Choice):
     """The debug level of torch.distributed in the job's ranks."""
 
     OFF = "off"
@@ -23,7 +22,7 @@ class DistributedDebug(Enum):
     DETAIL = "detail"
 
 
-class OnDivergence(Enum):
+class OnDivergence(typer.Choice):
     """What happens to a job whose replicas differ."""
 
     REPORT = "report"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.wheel import build_wheel
 
 tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11's tomllib")
 
@@ -43,27 +44,7 @@ def test_no_program_is_named_like_a_standard_module() -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    out = tmp_path_factory.mktemp("wheel")
-    source = tmp_path_factory.mktemp("source")
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout.split(b"\0")
-    for name in filter(None, files):
-        path = ROOT / name.decode()
-        if path.is_file():
-            target = source / name.decode()
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, source],
-        check=True,
-        capture_output=True,
-        timeout=110,
-    )
-    return zipfile.ZipFile(next(out.glob("*.whl")))
+    return zipfile.ZipFile(build_wheel(tmp_path_factory.mktemp("wheel")))
 
 
 def test_the_wheels_only_top_level_name_is_ddpdoctor(wheel: zipfile.ZipFile) -> None:
