@@ -22,7 +22,7 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each loader over a whole map-style data set that feeds the wrapped model."""
     for function, loader in graph.calls("loader"):
-        if loader.argument("sampler", 3) is not None or loader.argument("batch_sampler", 4) is not None:
+        if _has_sampler(loader):
             continue
         if not loader.name.endswith("DataLoader") or any(argument.name == "**" for argument in loader.arguments):
             continue
@@ -43,6 +43,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 remedy=f"write `sampler=DistributedSampler({dataset.text})` in place of `shuffle`, and call its set_epoch in "
                 "every epoch",
             )
+
+
+def _has_sampler(loader: Call) -> bool:
+    """Whether a loader draws through anything but one of torch's samplers that know of one process only."""
+    given = loader.argument("sampler", 3)
+    plain = given is None or ((one := given.only(Kind.OBJECT)) is not None and one.note == "plain-sampler")
+    return not plain or loader.argument("batch_sampler", 4) is not None
 
 
 def _is_whole(graph: CallGraph, dataset: Value) -> bool:

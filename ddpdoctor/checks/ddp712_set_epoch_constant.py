@@ -56,6 +56,9 @@ def _reason(loop: EpochLoop, call: Call) -> str:
     same = call.place.file == loop.epochs.place.file and call.place.function == loop.epochs.place.function
     if not same or given is None:
         return ""
+    inside = loop.epochs.order < call.order <= loop.epochs.last_order
+    if not inside and call.loops == loop.epochs.loops:
+        return f"set_epoch({given.text}) is called once, outside of the loop over the epochs"
     last = max((each.last_order for each in loop.function.loops if each.order == loop.inner), default=loop.inner)
     around = next(inner_loops(loop.function, call.order), None)
     if around is loop.epochs and call.order > last and given.text == loop.counter:

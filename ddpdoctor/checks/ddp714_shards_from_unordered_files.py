@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import Kind, Origin, Place
-from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.messages.code_findings import chain_places, code_finding
 from ddpdoctor.model import Edit, Finding, Fix, Rule, Severity
 
 RULE = Rule(
@@ -31,6 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 f"`{cut.text}` cuts a list by the rank whose order {origin.text} does not fix: on other hosts it differs, so "
                 "that samples overlap or are lost",
                 cut.place,
+                *chain_places(origin, cut.place),
                 because=origin,
                 notes=[f"`{cut.by.text}` is in the bounds"] if cut.by.text else (),
                 remedy=f"sort before the cut: `sorted({origin.text})`",

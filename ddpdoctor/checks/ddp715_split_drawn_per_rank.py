@@ -18,6 +18,15 @@ RULE = Rule(
     leads_to=("DDP512",),
 )
 _SPLITS = {"random_split": ("generator",), "train_test_split": ("random_state", "shuffle")}
+_HIDDEN_SEEDS = ("default_rng", "RandomState", "Generator")
+_REMEDIES = {
+    "random_split": "add `generator=torch.Generator().manual_seed(0)`",
+    "train_test_split": "add `random_state=0`",
+    "permutation": "draw it with `numpy.random.default_rng(0)`",
+    "shuffle": "shuffle with a generator of one seed: `random.Random(0).shuffle(files)`",
+    "randperm": "add `generator=torch.Generator().manual_seed(0)`",
+}
+_OF_NUMPY = ("permutation", "train_test_split")
 _SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "fix_seed", "init_seeds", "setup_seed",
           "set_random_seed", "default_rng", "RandomState", "manual_seed_all", "seed_torch", "set_seeds", "init_seed",
           "fix_random_seed", "fix_random_seeds", "fix_seeds", "same_seeds", "initialize_seed",
@@ -27,7 +36,7 @@ _SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "fix
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each split without a seed of its own where no seed makes all ranks draw alike."""
     for function, call in graph.calls("split"):
-        given = _SPLITS.get(short(call))
+        given = _SPLITS.get(short(call), ("generator",) if _divides(graph, call) else None)
         if (
             given is None
             or any(call.argument(name) is not None for name in given)
@@ -42,27 +51,32 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 RULE,
                 f"{short(call)} draws another split on every rank, as {why}: what one rank tests on, another trains on",
                 call.place,
-                remedy="add `generator=torch.Generator().manual_seed(0)`"
-                if short(call) == "random_split"
-                else "add `random_state=0`",
+                *(cut.place for each in graph.functions.values() for cut in each.cuts if call.id in cut.whole.made),
+                remedy=_REMEDIES.get(short(call)),
             )
+
+
+def _divides(graph: CallGraph, call: Call) -> bool:
+    """Whether a part of the data is cut out of what the global generator has put into another order."""
+    if any(call.id in cut.whole.made for each in graph.functions.values() for cut in each.cuts):
+        return True
+    taken = [other for _, other in graph.taken_by(call.id) if other.does == "subset"]
+    return any(
+        "[" in value.text and ":" in value.text for each in taken if (value := each.argument("indices", 1)) is not None
+    )
 
 
 def _differs(graph: CallGraph, function: Function, call: Call) -> str:
     """Why ranks draw differently; empty where a seed may make them alike."""
     if not graph.any_program(function, _SEEDS):
         return "no seed is set in this program"
-    seeds = [
-        seed
-        for _, seed in graph.calls_near(function, "seed")
-        if seed.name == ("torch.manual_seed" if short(call) == "random_split" else "numpy.random.seed")
-    ]
-    of_rank = [seed for seed in seeds if (value := seed.argument("seed", 0)) is not None and value.may(*RANK_KINDS)]
-    if (
-        seeds
-        and len(of_rank) == len(seeds)
-        and of_rank[0].place.function == call.place.function
-        and of_rank[0].order < call.order
-    ):
+    wanted = (
+        "random.seed" if call.name == "random.shuffle"
+        else "numpy.random.seed" if call.name.startswith("numpy.") or short(call) in _OF_NUMPY
+        else "torch.manual_seed"
+    )  # fmt: skip
+    seeds = [seed for _, seed in graph.calls_near(function, "seed") if seed.name == wanted]
+    of_rank = [seed for seed in seeds if (value := seed.argument("seed", 0)) is not None and value.only(*RANK_KINDS)]
+    if seeds and len(of_rank) == len(seeds) and not graph.any_program(function, _HIDDEN_SEEDS):
         return f"the seed in line {of_rank[0].place.line} holds the rank"
     return ""

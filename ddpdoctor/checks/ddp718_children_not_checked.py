@@ -31,6 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             RULE,
             "these processes are ranks, and nothing reads their exit codes: the program ends with 0 when a rank has failed",
             call.place,
+            *(other.place for other in function.calls if other.does == "join-process" and other.text[:1] not in "\"'"),
         )
 
 

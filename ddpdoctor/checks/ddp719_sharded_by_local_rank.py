@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import Kind
-from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -21,18 +21,22 @@ RULE = Rule(
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each sampler whose rank is the local rank."""
-    for _, sampler in graph.calls("sampler"):
-        rank = sampler.argument("rank", 2)
-        size = sampler.argument("num_replicas", 1)
+    for _, sampler in graph.calls("sampler", "shard"):
+        named = sampler.does == "sampler"
+        rank = sampler.argument("rank", 2) if named else sampler.argument("shard_id")
+        size = sampler.argument("num_replicas", 1) if named else sampler.argument("num_shards")
         if rank is None or (origin := rank.only(Kind.LOCAL_RANK)) is None or origin.note in {"by name", "remainder"}:
             continue
         if size is not None and (size.may(Kind.DEVICE_COUNT) or not size.may(Kind.WORLD_SIZE)) and size.origins:
             continue
         yield code_finding(
             RULE,
-            f"the sampler divides the data by the local rank `{rank.text}`: ranks of the same number on two nodes read the same",
+            f"{'the sampler' if named else short(sampler)} divides the data by the local rank `{rank.text}`: ranks of the same "
+            "number on two nodes read the same",
             sampler.place,
             because=origin,
             notes=[f"`{rank.text}` comes from {origin.text}"],
-            remedy=f"write `rank=dist.get_rank()` in place of `rank={rank.text}`, or leave it out",
+            remedy=f"write `rank=dist.get_rank()` in place of `rank={rank.text}`, or leave it out"
+            if named
+            else f"write `shard_id=dist.get_rank()` in place of `shard_id={rank.text}`",
         )

@@ -64,6 +64,17 @@ def _cpu_only(graph: CallGraph, program: Program, calls: list[Call]) -> bool:
     if words & {"cuda", "set_device", "is_available", "current_device", "device=", "device_ids=", "device_count"}:
         return False
     devices = [call for call in calls if call.does in {"to", "device"}]
+    plain = {"zeros", "ones", "randn", "rand", "tensor"} & words
+    if not devices and not plain and all(_stays(graph, call) for call in calls if call.does == "wrap-ddp"):
+        return True
     return bool(devices) and all(
         (given := call.argument("device", 0)) is not None and given.constant == "'cpu'" for call in devices
     )
+
+
+def _stays(graph: CallGraph, wrap: Call) -> bool:
+    """Whether a layer of torch is wrapped as it was made, and no call of any kind moves it before."""
+    model = wrap.argument("module", 0)
+    if model is None or len(model.origins) != 1 or not model.origins[0].text.startswith("torch.nn."):
+        return False
+    return not any(call.does in {"to", "cuda"} for _, call in graph.taken_by(model.origins[0].made))

@@ -43,7 +43,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                     yield _collective(call, guard, reached)
             elif reached is None and _is_fsdp_state(call) and not answered_elsewhere(graph, function, call, guard):
                 yield _of_all(call, guard, "FSDP's state_dict gathers the parameters of all ranks")
-            elif (found := _forward(graph, function, call)) and not answered_elsewhere(graph, function, call, guard):
+            elif (found := _forward(graph, call)) and not answered_elsewhere(graph, function, call, guard):
                 yield _wrapped(call, guard, *found)
 
 
@@ -90,15 +90,15 @@ def _is_fsdp_state(call: Call) -> bool:
     return origin is not None and origin.note == "fsdp"
 
 
-def _forward(graph: CallGraph, function: Function, call: Call, depth: int = 2) -> tuple[Severity, Call] | None:
+def _forward(graph: CallGraph, call: Call, depth: int = 2) -> tuple[Severity, Call] | None:
     """How bad a forward of the wrapper on some ranks is, and the forward: None where it makes no collective for certain."""
     target = graph.functions.get(call.target) if depth else None
     if target is not None and not target.guards:
         inner = (each for each in target.calls if unconditional(each.guards, target))
-        return next((found for each in inner if (found := _forward(graph, target, each, depth - 1))), None)
+        return next((found for each in inner if (found := _forward(graph, each, depth - 1))), None)
     if call.does != "forward" or call.receiver is None or call.receiver.only(Kind.WRAPPED) is None:
         return None
-    if graph.trains(function, call):
+    if graph.trains(call):
         return Severity.FAIL, call
     models = [wrap.argument("module", 0) for _, wrap in graph.wraps(call.receiver)]
     norm = any(model is not None and graph.has_batch_norm(model) for model in models)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, rank_guard
-from ddpdoctor.analysis.training_code.later_calls import after_exit, collective_before
+from ddpdoctor.analysis.training_code.later_calls import after_end, after_exit, collective_before
 from ddpdoctor.evidence.training_code import Call, Exit, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded, short, through
 from ddpdoctor.model import Finding, Rule, Severity
@@ -35,7 +35,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 continue
             if collective_before(graph, function, guard):
                 continue
-            later = after_exit(graph, function, leave, guard)
+            later = after_exit(graph, function, leave, guard) or (
+                after_end(graph, function) if leave.form == "exit" else None
+            )
             if later is not None:
                 yield _finding(leave, guard, *later)
 

@@ -43,7 +43,7 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
         if guard.by_local is None or guard.by_rank is not None or guard.form == "after":
             continue
         origin = graph.certainly_local(guard.value)
-        if origin is None or next(inner_loops(function, leave.order), None) is None:
+        if origin is None or not _in_a_loop(graph, function, leave):
             continue
         later = after_exit(graph, function, leave, guard)
         if later is None:
@@ -62,6 +62,13 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
             measured={"collective": "backward" if reached is None else short(reached.call)},
         )
         return
+
+
+def _in_a_loop(graph: CallGraph, function: Function, leave: Exit) -> bool:
+    """Whether the exit stands in a loop, or leaves a function that a loop calls."""
+    if next(inner_loops(function, leave.order), None) is not None:
+        return True
+    return leave.form == "return" and any(way.loops for _, way in graph.callers.get(function.id, ()))
 
 
 def _what(origin: Origin) -> str:
@@ -84,6 +91,7 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
         f"backward of line {lost[0].place.line}".replace("except `", "except`"),
         leave.place,
         lost[0].place,
+        *(each.place for each in function.exits if each is not leave and handler in each.guards),
         remedy="let the exception end the job, or all_reduce a flag that says whether any rank failed before the next step",
         measured={"collective": "backward"},
     )

@@ -19,6 +19,8 @@ RULE = Rule(
     leads_to=("DDP408",),
 )
 
+_LONG = frozenset({"download", "prepare-data"})
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such loop over data, where all ranks meet behind it."""
@@ -26,21 +28,22 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         found = next(_work(graph, function), None)
         if found is None or graph.any_program(function, DOES_THE_DEVICE) or not _default_timeout(graph, function):
             continue
-        work, loop, guard = found
+        work, done, guard = found
         meets = next((call for call in function.calls if _meets(graph, call, work)), None)
         if meets is not None:
+            what = done.head if isinstance(done, Loop) else done.text
             yield code_finding(
                 RULE,
-                f"`{loop.head}` runs on one rank, {guarded(guard)}, while the others wait in line {meets.place.line}: after the "
+                f"`{what}` runs on one rank, {guarded(guard)}, while the others wait in line {meets.place.line}: after the "
                 "default timeout, 10 minutes with NCCL and 30 with gloo, they end the job",
-                loop.place,
+                done.place,
                 meets.place,
                 because=guard.by_rank,
             )
 
 
-def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, Loop, Guard]]:
-    """The loops over data that one rank runs: in this function, or in one that it calls there."""
+def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, Call | Loop, Guard]]:
+    """The loops over data and the downloads that one rank runs: in this function, or in one that it calls there."""
     for loop in function.loops:
         guard = rank_guard(loop.guards)
         if guard is None or guard.of_rank != "first" or _meet_inside(graph, function, loop):
@@ -50,6 +53,8 @@ def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, L
     for call in function.calls:
         guard = rank_guard(call.guards)
         target = graph.functions.get(call.target)
+        if guard is not None and guard.of_rank == "first" and call.does in _LONG:
+            yield call, call, guard
         if guard is None or guard.of_rank != "first" or target is None or graph.leads_to_collective(call) is not None:
             continue
         for loop in target.loops:

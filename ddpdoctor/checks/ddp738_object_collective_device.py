@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -17,8 +18,6 @@ RULE = Rule(
     leads_to=("DDP415",),
 )
 _SETS = {
-    "set_device",
-    "set_device_index",
     "device_id=",
     "CUDA_VISIBLE_DEVICES",
     "init_distributed_mode",
@@ -30,6 +29,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     seen: set[str] = set()
     for function, call in graph.calls("collective"):
         if not short(call).endswith(("_object", "_object_list")) or graph.any_program(function, _SETS):
+            continue
+        if not _set_later(graph, function, call):
             continue
         if call.argument("device") is not None or call.argument("group") is not None or function.id in seen:
             continue
@@ -45,3 +46,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             call.place,
             inits[0].place,
         )
+
+
+def _set_later(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether no device is set anywhere, or only behind the call in the same function."""
+    return all(
+        owner.id == function.id and other.order > call.order and other.loops == call.loops
+        for owner, other in graph.calls_near(function, "set-device")
+    )

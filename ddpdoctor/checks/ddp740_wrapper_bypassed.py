@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.evidence.training_code import Call, Function, Kind
-from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -25,7 +26,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if backward.receiver is None or not _steps(function):
             continue
         forwards = graph.forwards(backward.receiver)
-        if not forwards or any(_wrapped(call) for _, call in forwards) or _reduces_itself(graph, function, backward):
+        if not forwards or any(_wrapped(call) for _, call in forwards) or reduces_by_hand(graph, function, backward):
             continue
         for owner, forward in forwards:
             if forward.under("no_grad", "inference_mode"):
@@ -73,13 +74,3 @@ def _bypassed(graph: CallGraph, function: Function, forward: Call) -> tuple[str,
         if (same and wrap.order < forward.order) or not same:
             return forward.receiver.text, wrap
     return None
-
-
-def _reduces_itself(graph: CallGraph, function: Function, backward: Call) -> bool:
-    """Whether the step averages gradients by hand afterwards."""
-    for call in function.calls:
-        if call.order > backward.order and backward.loops[-1:] == call.loops[: len(backward.loops)][-1:]:
-            reached = graph.leads_to_collective(call)
-            if reached is not None and short(reached.call) != "barrier":
-                return True
-    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
 from ddpdoctor.evidence.training_code import Call, Change, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -24,18 +25,19 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function in graph.functions.values():
         if not any(call.does == "step" for call in function.calls):
             continue
-        forwards = [call for call in function.calls if _is_ddp_forward(call) and graph.trains(function, call)]
+        forwards = [call for call in function.calls if _is_ddp_forward(call) and graph.trains(call)]
         if not forwards:
+            continue
+        backwards = [call for call in function.calls if call.does == "backward"]
+        if any(reduces_by_hand(graph, function, call) for call in backwards):
             continue
         inside = [call for call in forwards if _off(call)]
         if len(inside) == len(forwards):
             yield _never(function, inside[0])
         elif switch := _switched_off(graph, function, forwards[0]):
             yield _off_for_good(function, forwards[0], switch)
-        elif not inside:
-            backwards = [call for call in function.calls if call.does == "backward"]
-            if backwards and all(_off(call) for call in backwards):
-                yield _saves_nothing(backwards[0])
+        elif not inside and backwards and all(_off(call) for call in backwards):
+            yield _saves_nothing(backwards[0])
 
 
 def _switched_off(graph: CallGraph, function: Function, forward: Call) -> Change | None:

@@ -25,6 +25,34 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         yield from _after_wrapper(function)
         yield from _after_optimizer(function)
         yield from _through_wrapper(graph, function)
+        yield from _frozen(graph, function)
+
+
+def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
+    """Parameters that are reached through the wrapper and frozen, for good: DDP waits for their gradients."""
+    near = [
+        other
+        for each in graph.functions.values()
+        if each.id.partition("::")[0] in graph.files_near(function)
+        for other in each.changes
+        if other.key.endswith(".requires_grad")
+    ]
+    if any(other.value.constant != "False" for other in near) or graph.any_program(function, ("requires_grad_",)):
+        return
+    for change in function.changes:
+        wrap = _wrapper_of(graph, change) if change in near else None
+        if wrap is None or wrap.argument("find_unused_parameters") is not None or wrap.argument("**") is not None:
+            continue
+        if wrap.argument("static_graph") is None:
+            yield code_finding(
+                RULE,
+                f"`{change.key} = False` freezes parameters after the wrapper was made in line {wrap.place.line}, which waits "
+                "for their gradients: the second step raises",
+                change.place,
+                wrap.place,
+                remedy="freeze them before the model is wrapped, or wrap it anew",
+            )
+            return
 
 
 def _after_wrapper(function: Function) -> Iterator[Finding]:

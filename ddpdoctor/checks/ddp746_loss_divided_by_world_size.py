@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
 from ddpdoctor.evidence.training_code import Kind
-from ddpdoctor.messages.code_findings import code_finding, short
+from ddpdoctor.messages.code_findings import chain_places, code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -38,6 +38,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 RULE,
                 f"`{value.text}` is divided by the world size before its backward, and DDP divides the gradients by it again",
                 backward.place,
+                *chain_places(divided, backward.place),
                 because=divided,
             )
 
@@ -50,7 +51,9 @@ def _reduced_again(graph: CallGraph) -> Iterator[Finding]:
         made = graph.made.get(gradient.made) if gradient is not None and gradient.note == "gradients" else None
         if gradient is None or made is None or made[1].does != "wrap-ddp" or call.argument("group") is not None:
             continue
-        if graph.any_program(function, ("no_sync", "register_comm_hook", "register_ddp_comm_hook")) or call.guards:
+        if graph.any_program(function, ("no_sync", "register_comm_hook", "register_ddp_comm_hook")):
+            continue
+        if any("grad" not in guard.test or guard.by_rank or guard.by_local for guard in call.guards):
             continue
         if any(change.key.endswith("grad_sync") for each in graph.functions.values() for change in each.changes):
             continue

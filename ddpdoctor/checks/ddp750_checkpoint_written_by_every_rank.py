@@ -21,15 +21,21 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each save of a model that no test of the rank guards, in a function that every rank runs."""
     for function, call in graph.calls("save"):
-        if call.name != "torch.save" or not graph.line_on_all_ranks(function, call) or call.contexts:
+        if (
+            call.name not in {"torch.save", ".save_pretrained"}
+            or not graph.line_on_all_ranks(function, call)
+            or call.contexts
+        ):
             continue
         if graph.any_program(function, DOES_THE_DEVICE) or _sharded(graph, function):
             continue
-        path = call.argument("f", 1)
-        state = call.argument("obj", 0)
-        if path is None or state is None or not path.origins or path.may(*RANK_KINDS, Kind.LOCAL, Kind.OBJECT):
+        whole = call.name == "torch.save"
+        path = call.argument("f", 1) if whole else call.argument("save_directory", 0)
+        if path is None or path.may(*RANK_KINDS, Kind.LOCAL, Kind.OBJECT) or (whole and not path.origins):
             continue
-        if not _is_model(function, call) or any(guard.state or guard.by_local for guard in call.guards):
+        if not (_is_model(function, call) if whole else _is_wrapped(call)):
+            continue
+        if any(guard.state or guard.by_local or guard.value.may(Kind.FUNCTION) for guard in call.guards):
             continue
         yield code_finding(
             RULE,
@@ -41,6 +47,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _sharded(graph: CallGraph, function: Function) -> bool:
     return next(graph.calls_near(function, "wrap-fsdp"), None) is not None
+
+
+def _is_wrapped(call: Call) -> bool:
+    """Whether a model that was wrapped saves itself, and is not told which ranks write."""
+    asked = call.argument("is_main_process") is not None or call.argument("save_function") is not None
+    return not asked and call.receiver is not None and call.receiver.may(Kind.WRAPPED, Kind.BARE) is not None
 
 
 def _is_model(function: Function, save: Call) -> bool:

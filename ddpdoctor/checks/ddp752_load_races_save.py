@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, rank_guard
 from ddpdoctor.evidence.training_code import Call, Function, Guard
@@ -18,28 +19,96 @@ RULE = Rule(
     leads_to=("DDP401",),
 )
 
+_END = 1 << 30  # behind everything in a function
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each load of a file that one rank has just saved."""
     for function in graph.functions.values():
-        saves = [(call, guard) for call in function.calls if call.does == "save" and (guard := rank_guard(call.guards))]
-        for save, guard in saves:
-            path = _path(save, 1)
-            for load in function.calls:
-                if load.does != "load" or load.order < save.order or not path or _path(load, 0) != path:
+        for save in _saves(graph, function):
+            for load in _loads(graph, function):
+                if load.at.order < save.at.order or not save.path or load.path != save.path:
                     continue
-                if rank_guard(load.guards) or _waits(graph, function, save, load) or _elsewhere(load, guard):
+                if _waits(graph, function, save.at, load.at) or _elsewhere(load.at, save.guard):
                     continue
                 yield code_finding(
                     RULE,
-                    f"all ranks load {path}, which one rank saves {guarded(guard)} in line {save.place.line}: nothing makes "
-                    "them wait until it is written",
-                    load.place,
-                    save.place,
-                    because=guard.by_rank,
-                    remedy=f"put `dist.barrier()` between line {save.place.line} and line {load.place.line}",
+                    f"all ranks load {save.path}, which one rank saves {guarded(save.guard)} in line {save.call.place.line}: "
+                    "nothing makes them wait until it is written",
+                    load.call.place,
+                    save.call.place,
+                    because=save.guard.by_rank,
+                    remedy=f"put `dist.barrier()` between line {save.at.place.line} and line {load.at.place.line}",
                 )
                 break
+
+
+@dataclass(frozen=True, slots=True)
+class _Save:
+    """A save on one rank: the call in the function that is looked at, and the save that it is or leads to."""
+
+    at: Call
+    call: Call
+    path: str
+    guard: Guard
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """A load on all ranks: the call in the function that is looked at, and the load that it is or leads to."""
+
+    at: Call
+    call: Call
+    path: str
+
+
+def _saves(graph: CallGraph, function: Function) -> Iterator[_Save]:
+    for call in function.calls:
+        guard = rank_guard(call.guards)
+        if call.does == "save" and guard is not None:
+            yield _Save(call, call, _path(call, 1), guard)
+        inner = graph.functions.get(call.target)
+        for save in inner.calls if inner is not None else ():
+            own = rank_guard(save.guards) or guard
+            if (
+                save.does == "save"
+                and own is not None
+                and inner is not None
+                and not _meets(graph, inner, save.order, _END)
+            ):
+                yield _Save(call, save, _path_of_all(save, 1), own)
+
+
+def _loads(graph: CallGraph, function: Function) -> Iterator[_Load]:
+    for call in function.calls:
+        if rank_guard(call.guards) is not None:
+            continue
+        if call.does == "load":
+            yield _Load(call, call, _path(call, 0))
+        inner = graph.functions.get(call.target)
+        for load in inner.calls if inner is not None else ():
+            if (
+                load.does == "load"
+                and not load.guards
+                and inner is not None
+                and not _meets(graph, inner, 0, load.order)
+            ):
+                yield _Load(call, load, _path_of_all(load, 0))
+
+
+def _meets(graph: CallGraph, function: Function, first: int, last: int) -> bool:
+    """Whether the ranks may wait for each other in a part of a function."""
+    return any(
+        first < call.order < last and (graph.leads_to_collective(call) or call.target) for call in function.calls
+    )
+
+
+def _path_of_all(call: Call, position: int) -> str:
+    """The path where it says the same in every function: a literal, or a constant of the module."""
+    given = call.argument("f", position)
+    if given is None or not (given.constant or given.text.isupper()):
+        return ""
+    return given.constant or given.text
 
 
 def _path(call: Call, position: int) -> str:

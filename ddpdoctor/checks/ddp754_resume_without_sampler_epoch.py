@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
@@ -18,12 +19,27 @@ RULE = Rule(
     leads_to=("DDP513",),
 )
 
+_REST = re.compile(r"\brange\([^,()]* - ((?:\w+\.)*\w*(?:start|resume|begin|initial|last|done|first)\w*)\)$")
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each set_epoch in such a loop whose number does not begin where the loop does."""
     for function, call in graph.calls("set-epoch"):
-        loop = next((each for each in inner_loops(function, call.order) if each.starts is not None), None)
+        around = list(inner_loops(function, call.order))
+        loop = next((each for each in around if each.starts is not None), None)
         given = call.argument("epoch", 0)
+        rest = next((each for each in around if _counts_the_rest(each)), None)
+        if rest is not None and given is not None and given.text == rest.head.split()[1]:
+            start = _counts_the_rest(rest)
+            yield code_finding(
+                RULE,
+                f"`{rest.head}` goes on behind epoch {start}, and set_epoch({given.text}) begins at 0: the orders of the first "
+                "epochs come again",
+                call.place,
+                rest.place,
+                remedy=f"call `set_epoch({start} + {given.text})`",
+            )
+            continue
         if loop is None or given is None or graph.any_program(function, DOES_THE_DATA) or not _resumed(loop):
             continue
         counter = loop.head.split()[1].strip("(),")
@@ -37,6 +53,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 loop.place,
                 remedy=f"call `set_epoch({counter})`",
             )
+
+
+def _counts_the_rest(loop: Loop) -> str:
+    """Of `range(epochs - start)`, which counts from 0 again, where training resumes: `start`; else empty."""
+    found = _REST.search(loop.head)
+    return found[1] if found is not None and loop.starts is None else ""
 
 
 def _resumed(loop: Loop) -> bool:

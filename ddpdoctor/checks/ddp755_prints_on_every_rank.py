@@ -49,5 +49,8 @@ def _beside(function: Function, call: Call, steps: list[Call]) -> bool:
     loop = next(inner_loops(function, call.order), None)
     loops = {step.loops[-1] for step in steps if step.loops}
     if call.does == "progress":
-        return any(each.order in loops and each.place.line == call.place.line for each in function.loops)
+        return any(
+            each.order in loops and (each.place.line == call.place.line or call.id in each.over.made)
+            for each in function.loops
+        )
     return loop is not None and loop.order in loops

@@ -25,7 +25,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         steps = [call for call in function.calls if reduces_gradients(graph, call)]
         for call in function.calls:
             waits = call.does == "synchronize" or (is_collective(call) and short(call) == "barrier")
-            if waits and _every_step(function, call, steps):
+            if waits and _every_step(graph, function, call, steps):
                 yield code_finding(
                     RULE,
                     f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
@@ -33,8 +33,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 )
 
 
-def _every_step(function: Function, call: Call, steps: list[Call]) -> bool:
+def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Call]) -> bool:
     loop = next(inner_loops(function, call.order), None)
-    if loop is None or call.guards != tuple(guard for guard in call.guards if guard.state):
+    if call.guards != tuple(guard for guard in call.guards if guard.state):
         return False
+    if loop is None:  # a function that makes one step, and that a loop calls
+        return any(not step.loops for step in steps) and any(way.loops for _, way in graph.callers.get(function.id, ()))
     return any(step.loops[-1:] == (loop.order,) for step in steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
@@ -28,36 +29,41 @@ _NAMES = (
     "is_primary",
 )
 
+_PARTS = re.compile(r"\b(?:and|or)\b")
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such test."""
     seen: set[tuple[str, int]] = set()
     for function in graph.functions.values():
-        every = [*(call.guards for call in function.calls), *(leave.guards for leave in function.exits)]
-        for guards in every:
-            for guard in guards:
-                name = _function(guard)
-                if not name or (guard.file, guard.line) in seen:
-                    continue
-                seen.add((guard.file, guard.line))
-                place = Place(file=guard.file, line=guard.line, column=1, function=function.place.function)
-                yield code_finding(
-                    RULE,
-                    f"`{guard.test}` is a function and always true: every rank takes this branch",
-                    place,
-                    remedy=f"call it: `{guard.test}()`",
-                    fix=fix(Edit.CALL, place, old=guard.test, safe=False),
-                )
+        for guard in function.tests:
+            name = _function(guard)
+            if not name or (guard.file, guard.line) in seen:
+                continue
+            seen.add((guard.file, guard.line))
+            place = Place(file=guard.file, line=guard.line, column=1, function=function.place.function)
+            yield code_finding(
+                RULE,
+                f"`{name}` is a function and always true: every rank takes this branch",
+                place,
+                remedy=f"call it: `{name}()`",
+                fix=fix(Edit.CALL, place, old=name, safe=False),
+            )
 
 
 def _function(guard: Guard) -> str:
-    origin = guard.value.only(Kind.FUNCTION)
-    if (
-        origin is None
-        or guard.form not in {"if", "while", "and"}
-        or len(guard.names) != 1
-        or guard.test != guard.names[0]
-    ):
+    """The function in a test that is not called, as written: the test itself, or a part of it between `and`, `or`, `not`."""
+    if guard.state:
         return ""
-    last = guard.names[0].rpartition(".")[2]
-    return last if last.startswith(_NAMES) else ""
+    for part in _PARTS.split(guard.test):
+        name = part.strip().removeprefix("not ")
+        last = name.rpartition(".")[2]
+        if name in guard.names and last.startswith(_NAMES) and _is_function(guard, last):
+            return name
+    return ""
+
+
+def _is_function(guard: Guard, last: str) -> bool:
+    return any(
+        origin.kind is Kind.FUNCTION and origin.text.rpartition(".")[2] == last for origin in guard.value.origins
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind
-from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.messages.code_findings import chain_places, code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -39,5 +39,6 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             f"each rank makes `{path.text}` by its own {origin.text}: ranks that start in different seconds write to different "
             "folders",
             call.place,
+            *chain_places(origin, call.place),
             because=origin,
         )

@@ -16,6 +16,7 @@ class Kind(Enum):
     RANK = "depends on the rank"
     WORLD_SIZE = "world size"
     DEVICE_COUNT = "number of devices"
+    SOME_RANKS = "object that only some ranks have"
     LOCAL = "differs between ranks"
     SHARED = "equal on all ranks"
     CONSTANT = "constant"
@@ -327,6 +328,8 @@ class Function:
     """Tests that a decorator puts around the whole function."""
     decorators: tuple[str, ...] = ()
     """The full names of its decorators."""
+    tests: tuple[Guard, ...] = ()
+    """The tests in it that ask for a function, and do not call it."""
     entry: bool = False
     """It runs first: module code, or a function that `spawn` starts."""
 

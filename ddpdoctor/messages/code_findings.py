@@ -46,6 +46,16 @@ def chain(origin: Origin) -> list[str]:
     return [f"because {link.text} ({link.file}:{link.line})" for link in origin.why]
 
 
+def chain_places(origin: Origin, place: Place) -> list[Place]:
+    """The lines of the first and the last step from a value to what it comes from, but not the line of `place` itself."""
+    links = dict.fromkeys((link.file, link.line) for link in (*origin.why[:1], *origin.why[-1:]))
+    return [
+        Place(file=file, line=line, column=1, function=place.function)
+        for file, line in links
+        if (file, line) != (place.file, place.line)
+    ]
+
+
 def guarded(guard: Guard) -> str:
     """How a test decides about a line: ``inside `if rank == 0` (line 12)``."""
     if guard.form == "decorator":

@@ -22,6 +22,8 @@ _FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "ran
                         "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
 _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed"})
 """What goes over the same batches as its argument."""
+SHARD = frozenset({"shard_id", "num_shards"})
+"""The keywords by which a reader of another library is told its part of the data."""
 _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
 
 
@@ -38,7 +40,10 @@ def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     """What a call is for."""
     found = values.meanings.get(id(node))
     if found is None:
-        found = values.meanings[id(node)] = _meaning(values, node, at)
+        found = _meaning(values, node, at)
+        if not found.does and {one.arg for one in node.keywords} >= SHARD:
+            found = replace(found, does="shard")
+        values.meanings[id(node)] = found
     assert isinstance(found, Meaning)
     return found
 
@@ -160,6 +165,8 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
         return Meaning(f".{name}", None, "change-gradient")
     if any(origin.kind is Kind.WRAPPED for origin in receiver) and name in {"forward", "module"}:
         return Meaning(f".{name}", None, "forward")
+    if any(origin.kind is Kind.BARE for origin in receiver) and name in _TRAINED:
+        return Meaning(f".{name}", None, "forward")
     does = names.METHODS.get(name, "")
     if does == "collective" and name in {"gather_for_metrics", "wait_for_everyone"}:
         return Meaning(f".{name}", None, "collective")
@@ -175,7 +182,9 @@ def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -
         return Meaning(otherwise.name, None, "forward")
     if Kind.MODEL in kinds:
         return Meaning(otherwise.name, None, "forward")
-    return otherwise
+    cls = class_named(values, kinds[Kind.INSTANCE].note) if Kind.INSTANCE in kinds else None
+    called = values.project.method(cls, "__call__") if cls is not None else None
+    return Meaning(otherwise.name, called) if called is not None else otherwise
 
 
 def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
@@ -245,12 +254,14 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
         "accelerator": Kind.OBJECT, "load": Kind.OBJECT, "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
         "deepspeed": Kind.OBJECT,
-        "dataset": Kind.DATASET, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
+        "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
+        "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
     }  # fmt: skip
     where = values.where(node, at.scope)
     name = dotted(node.func)
     if what.does in kinds:
-        note = what.does if kinds[what.does] is Kind.OBJECT else "fsdp" if what.does == "wrap-fsdp" else ""
+        own = kinds[what.does] is Kind.OBJECT or what.does == "batch-norm"
+        note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
         return (Origin(kind=kinds[what.does], text=name, made=where, note=note),)
     if what.does == "sync-batch-norm" and node.args:
         return values.of(node.args[0], at)
@@ -259,6 +270,8 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         return (origin, *_tainted(values, node, at, keep=frozenset({Kind.LOCAL})))
     if what.does in {"to", "cuda", "train", "eval"} and isinstance(node.func, ast.Attribute):
         return _same(values, node, at)
+    if what.does == "split" and what.name.rpartition(".")[2] in {"permutation", "randperm", "shuffle"}:
+        return (Origin(kind=Kind.OBJECT, text=name, made=where, note="drawn"),)
     if what.does == "device":
         return [origin for argument in node.args for origin in values.of(argument, at)]
     if what.does == "prepare":
@@ -292,6 +305,9 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return ()
     if last in _PASSES_ON:
         loaders = [origin for origin in _through(values, node, at) if origin.kind is Kind.LOADER]
+        if what.does == "progress":
+            shown = Origin(kind=Kind.OBJECT, text=last, made=values.where(node, at.scope), note="progress")
+            return [*loaders, shown]
         if loaders:
             return loaders
     if last == "next" and node.args:
@@ -326,7 +342,9 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
     ):
         return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope)),)
     if what.name.startswith("torch.nn.") and last[:1].isupper() and not last.endswith("Loss"):
-        return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope)),)
+        inner = [origin for origin in _through(values, node, at) if origin.note == "batch-norm"]
+        note = "batch-norm" if inner else ""
+        return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope), note=note),)
     return _tainted(values, node, at, keep=TAINTS - {Kind.SHARED, Kind.CPU_TENSOR, Kind.UNORDERED})
 
 
@@ -359,6 +377,8 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     if last == "format":
         return joined([*receiver, *_through(values, node, at)])
     if last in {"get", "pop"} and any(origin.kind is Kind.OBJECT for origin in receiver):
+        return receiver
+    if last in {"tolist", "numpy"} and any(origin.note == "drawn" for origin in receiver):
         return receiver
     found = [origin for origin in receiver if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.UNORDERED}]
     if last not in {"to", "cuda", "npu"}:

@@ -179,8 +179,13 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     return found
 
 
+_FLIPPED = {"first": "others", "others": "first"}
+
+
 def _turned(origin: Origin) -> Origin:
     """The same under `not`."""
+    if origin.kind is Kind.SOME_RANKS:
+        return replace(origin, kind=Kind.RANK, note=_FLIPPED.get(origin.note, ""))
     if origin.kind is not Kind.RANK and origin.kind not in RANK_KINDS:
         return origin
     note = {"first": "others", "others": "first", "uncertain": "uncertain"}.get(origin.note, "first")
@@ -195,6 +200,8 @@ def _compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) 
         isinstance(operator, ast.GtE | ast.Lt) and constants[-1] == {"0"}
     )
     if isinstance(operator, ast.Is | ast.IsNot):
+        if constants[-1] == {"None"}:
+            yield from _whether_there(operator, alternatives[0])
         return
     for origins in alternatives:
         for origin in origins:
@@ -203,6 +210,16 @@ def _compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) 
                 yield replace(origin, kind=Kind.RANK, note="uncertain" if origin.note == "uncertain" else note)
             elif origin.kind in {Kind.LOCAL, Kind.SHARED}:
                 yield origin
+
+
+def _whether_there(operator: ast.cmpop, origins: Origins) -> Iterator[Origin]:
+    """What `x is None` depends on: the rank where only some ranks have `x`, the rank's own data where `x` is a batch."""
+    for origin in origins:
+        if origin.kind is Kind.SOME_RANKS:
+            note = origin.note if isinstance(operator, ast.IsNot) else _FLIPPED.get(origin.note, "")
+            yield replace(origin, kind=Kind.RANK, note=note)
+        elif origin.kind is Kind.LOCAL and origin.note == "batch":
+            yield origin
 
 
 def _constants(node: ast.expr) -> set[str] | None:
@@ -233,9 +250,11 @@ def _tests(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> I
         for origin in values.of(part, at):
             if origin.kind in RANK_KINDS and origin.kind is not Kind.RANK:
                 yield replace(origin, kind=Kind.RANK, note="others")  # a number is true where it is not 0
+            elif origin.kind is Kind.SOME_RANKS:
+                yield replace(origin, kind=Kind.RANK)
             elif origin.kind in TAINTS:
                 yield origin
-            elif isinstance(node.op, ast.Or) and origin.kind is not Kind.FUNCTION:
+            elif isinstance(node.op, ast.Or) or origin.kind is Kind.FUNCTION:
                 yield origin  # `x or default`
 
 
@@ -269,9 +288,25 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
         yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
 
 
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def had_by(test: Origins, *, turned: bool) -> Iterator[Origin]:
+    """That an object is had by the ranks that pass a test, and is None on the others; or the other way round."""
+    for origin in test:
+        if origin.kind in RANK_KINDS and origin.note != "uncertain":
+            note = origin.note if origin.note in _FLIPPED else ""
+            yield replace(origin, kind=Kind.SOME_RANKS, note=_FLIPPED.get(note, "") if turned else note)
+
+
 def _either(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at: At) -> Iterator[Origin]:
     yield from values.of(body, at)
     yield from values.of(orelse, at)
+    if (_is_none(body) or _is_none(orelse)) and not (
+        isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant)
+    ):
+        yield from had_by(values.of(test, at), turned=_is_none(body))
     if isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant):
         for origin in values.of(test, at):
             if origin.kind in RANK_KINDS:
@@ -285,14 +320,26 @@ def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) ->
     if not any(isinstance(part, ast.FormattedValue) for part in parts):
         yield Origin(kind=Kind.CONSTANT, text=values.text(node, at.scope))
         return
+    text = _with_constants(values, node, parts, at)
     tainted = any(origin.kind in TAINTS for origin in found)
     for origin in found:
         if origin.kind in TAINTS:
             yield origin
         elif origin.kind is not Kind.CONSTANT or not tainted:
-            yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
+            yield Origin(kind=Kind.UNKNOWN, text=text)
     if not found:
-        yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
+        yield Origin(kind=Kind.UNKNOWN, text=text)
+
+
+def _with_constants(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) -> str:
+    """A formatted string as written, with constants in place of the names that hold them."""
+    text = values.text(node, at.scope)
+    for part in parts:
+        if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.Name):
+            found = values.of(part.value, at)
+            if len(found) == 1 and found[0].kind is Kind.CONSTANT:
+                text = text.replace(f"{{{part.value.id}}}", found[0].text.strip("\"'"))
+    return text
 
 
 def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehension], at: At) -> Iterator[Origin]:
@@ -324,7 +371,7 @@ def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> O
     if loader is not None:
         made = replace(loader, kind=Kind.LOCAL, text=values.text(node, at.scope), note="batch")
         return (made,)
-    return _local(values.of(node, at))
+    return tuple(origin for origin in _local(values.of(node, at)) if origin.note != "progress")
 
 
 def _local(found: Origins) -> Origins:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from ddpdoctor.evidence.training_code import (
@@ -25,7 +25,7 @@ from ddpdoctor.evidence.training_code import (
     Value,
 )
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.calls import Meaning, is_variable, meaning
+from ddpdoctor.source.calls import SHARD, Meaning, is_variable, meaning
 from ddpdoctor.source.expressions import loader_in
 from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import At, Values
@@ -36,7 +36,7 @@ _WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
 _FLIP = {"first": "others", "others": "first"}
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
-    "unscale", "scale", "prepare", "change-gradient",
+    "unscale", "scale", "prepare", "shard", "change-gradient",
 }  # fmt: skip
 _KNOWN_LAST = (
     frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
@@ -74,6 +74,7 @@ class FunctionFacts:
             parameters=scope.parameters,
             guards=tuple(self._decorated(scope)),
             decorators=tuple(self._full(scope, decorator) for decorator in scope.decorators),
+            tests=tuple(guard for block in scope.tests if (guard := self._uncalled(block, scope)) is not None),
             entry=scope.parent is None or id(scope) in self.started,
         )
 
@@ -142,6 +143,8 @@ class FunctionFacts:
     def _may_matter(self, raw: RawCall, scope: Scope) -> bool:
         func = raw.node.func
         name = dotted(func)
+        if any(one.arg in SHARD for one in raw.node.keywords):
+            return True
         if isinstance(func, ast.Attribute):
             last = func.attr
             if last in _KNOWN_LAST or last in self.values.index.owners or last[:1].isupper():
@@ -200,6 +203,10 @@ class FunctionFacts:
                         found.append(guard)
         return tuple(found)
 
+    def _uncalled(self, block: Block, scope: Scope) -> Guard | None:
+        guard = self._guard(block, scope)
+        return guard if guard is not None and guard.value.may(Kind.FUNCTION) is not None else None
+
     def _guard(self, block: Block, scope: Scope, *, after: bool = False) -> Guard | None:
         key = id(block) * 2 + after
         if key not in self._guards:
@@ -223,7 +230,7 @@ class FunctionFacts:
                 form="main", file=scope.file, line=test.lineno, test="__name__", branch=0, value=Value(), state=True
             )
         at = At(scope, block.order, block.parent or block)
-        value = self.value(test, at)
+        value = _as_test(self.value(test, at))
         words = tuple(dict.fromkeys(parts(test)))
         ranked = value.may(*RANK_KINDS)
         unsure = ranked is not None and ranked.note == "uncertain"
@@ -400,6 +407,14 @@ class FunctionFacts:
                         if guard.by_rank is not None:
                             return guard
         return None
+
+
+def _as_test(value: Value) -> Value:
+    """What a name depends on where it is asked whether it holds something: an object of some ranks asks for the rank."""
+    if value.may(Kind.SOME_RANKS) is None:
+        return value
+    origins = (replace(one, kind=Kind.RANK) if one.kind is Kind.SOME_RANKS else one for one in value.origins)
+    return replace(value, origins=tuple(origins))
 
 
 def _counts(node: ast.expr, name: str) -> tuple[bool, int | None]:

@@ -12,6 +12,10 @@ from ddpdoctor.source.walk import dotted
 STARTERS = ("spawn", "start_processes", "Process", "notebook_launcher", "Thread")
 
 
+OPTION_MAKERS = frozenset({"add_argument", "option"})
+"""Of argparse and of click: what declares an option of the command line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """One call of a function: `first` is how many parameters are given by something else (`self`, spawn's index)."""
@@ -35,6 +39,10 @@ class Index:
     attributes: dict[tuple[int, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
     fields: dict[tuple[str, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
     options: dict[str, list[tuple[Scope, RawCall, str]]] = field(default_factory=dict)
+    named: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
+    """The calls of what is no function of the program, by the last part of the name: they may call an object."""
+    objects: dict[int, set[str]] = field(default_factory=dict)
+    """By class that can be called, the last parts of the names that its objects are assigned to."""
 
     def add(self, source: Source) -> None:
         """Enter one file."""
@@ -45,6 +53,17 @@ class Index:
                     self.owners.setdefault(name, []).append(scope)
             for call in scope.calls:
                 self._call(scope, call)
+            for key, definitions in scope.definitions.items():
+                for definition in definitions:
+                    self._object(scope, key, definition)
+
+    def _object(self, scope: Scope, key: str, definition: Definition) -> None:
+        value = definition.value
+        if definition.form != "assign" or not isinstance(value, ast.Call) or not dotted(value.func):
+            return
+        made = self.project.resolve(scope, dotted(value.func))
+        if isinstance(made, Scope) and made.is_class and "__call__" in made.functions:
+            self.objects.setdefault(id(made), set()).add(key.rpartition(".")[2])
 
     def _attributes(self, scope: Scope) -> None:
         cls = scope.of_class
@@ -64,7 +83,7 @@ class Index:
         node = call.node
         name = dotted(node.func)
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
-        if last == "add_argument" and node.args:
+        if last in OPTION_MAKERS and node.args:
             self._option(scope, call)
         if last in STARTERS:
             self._started(scope, call, last)
@@ -74,6 +93,8 @@ class Index:
             self._site(target, Site(scope, call, tuple(node.args), _keywords(node), first))
         elif isinstance(node.func, ast.Attribute):
             self.methods.setdefault(last, []).append((scope, call))
+        if target is None and last:
+            self.named.setdefault(last, []).append((scope, call))
 
     def _site(self, target: Scope, site: Site) -> None:
         self.sites.setdefault(id(target), []).append(site)

@@ -25,6 +25,8 @@ _FRAMEWORK_SIGNS = {
     "init_distributed": ("deepspeed.",),
     "Parallel": ("ignite.",),
     "init_dist": ("mmengine.", "mmcv."),
+    "Runner": ("mmengine.",),
+    "from_cfg": ("mmengine.",),
 }
 """Names that say so where they are of one of these packages."""
 """What only code calls that runs on several ranks."""

@@ -139,6 +139,8 @@ class Scope:
     returns: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
     yields: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
     cuts: list[RawCut] = field(default_factory=list)
+    tests: list[Block] = field(default_factory=list)
+    """The blocks whose test, or a part of it between `and`, `or` and `not`, is a mere name."""
     globals: set[str] = field(default_factory=set)
     generator: bool = False
     last_order: int = 0

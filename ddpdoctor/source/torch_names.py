@@ -71,9 +71,16 @@ FUNCTIONS = {
     "numpy.random.permutation": "split",
     "numpy.random.shuffle": "split",
     "torch.randperm": "split",
+    "torch.utils.data.RandomSampler": "plain-sampler",
+    "torch.utils.data.SequentialSampler": "plain-sampler",
+    "torch.utils.data.WeightedRandomSampler": "plain-sampler",
+    "torch.utils.data.Subset": "subset",
+    "torch.utils.data.dataset.Subset": "subset",
     "torch.utils.data.TensorDataset": "dataset",
     "torch.utils.data.dataset.TensorDataset": "dataset",
     "deepspeed.initialize": "deepspeed",
+    "datasets.load_dataset": "prepare-data",
+    "huggingface_hub.snapshot_download": "download",
     "urllib.request.urlretrieve": "download",
     "wget.download": "download",
     "gdown.download": "download",
@@ -142,6 +149,7 @@ METHODS = {
     "unscale_gradients": "unscale",
     "eval": "eval",
     "train": "train",
+    "join": "join-process",
     "prepare": "prepare",
     "setup": "prepare",
 }
@@ -227,7 +235,8 @@ RANK_CALLS = {
 """Names of functions and methods that return it, where they are not at hand."""
 
 RANK_DECORATORS = ("rank_zero_only", "main_process_only", "on_main_process", "on_local_main_process", "master_only",
-                   "rank_zero_first", "main_process", "only_on_rank_zero", "main_rank_only", "rank0_only")  # fmt: skip
+                   "rank_zero_first", "main_process", "only_on_rank_zero", "one_rank_only",
+                   "main_rank_only", "rank0_only")  # fmt: skip
 """Decorators that run a function on one rank."""
 
 STATE_WORDS = ("is_initialized", "is_available", "world_size", "distributed", "is_dist", "use_ddp", "use_dist", "multi_gpu",
@@ -246,6 +255,14 @@ FRAMEWORKS = {
     "bagua": "bagua", "oslo": "oslo", "paddle": "paddle", "jax": "jax", "tensorflow": "tensorflow", "torchtune": "torchtune",
 }  # fmt: skip
 """Packages that do a part of the work by themselves, by the name that is imported."""
+
+FRAMEWORK_PARTS = {
+    "transformers": ("Train", "trainer", "HfArgumentParser"),
+    "accelerate": ("Accelerator", "PartialState", "accelerate"),
+    "mmengine": ("runner", "Runner", "dist", "hook", "Hook"),
+    "ignite": ("distributed", "engine", "contrib"),
+}
+"""Of frameworks that are libraries of models and tools as well, the parts that do the work: others are passed over."""
 
 FRAMEWORK_CALLS = ("accelerator",)
 """What programs of a framework call where others initialise a process group."""

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from ddpdoctor.evidence.training_code import Module, Option, Place, Setting, TrainingCode, files_together
 from ddpdoctor.source.function_facts import FunctionFacts
-from ddpdoctor.source.index import Index
+from ddpdoctor.source.index import OPTION_MAKERS, Index
 from ddpdoctor.source.programs import distributed_programs
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
 from ddpdoctor.source.regular_file import read_regular
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.scopes import Block, RawCall, Scope
-from ddpdoctor.source.torch_names import FRAMEWORKS
+from ddpdoctor.source.torch_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.unused_parts import UnusedParts
 from ddpdoctor.source.values import At, Values
 from ddpdoctor.source.walk import dotted, walk
@@ -210,19 +210,24 @@ def _words(source: Source) -> set[str]:
 
 
 def _frameworks(source: Source) -> set[str]:
-    return {
-        FRAMEWORKS[first]
-        for scope in source.scopes
-        for full in scope.imports.values()
-        if (first := full.partition(".")[0]) in FRAMEWORKS
-    }
+    found: set[str] = set()
+    for scope in source.scopes:
+        for full in scope.imports.values():
+            first, _, rest = full.partition(".")
+            if first not in FRAMEWORKS:
+                continue
+            name = FRAMEWORKS[first]
+            parts = FRAMEWORK_PARTS.get(name)
+            if parts is None or not rest or any(part in rest for part in parts):
+                found.add(name)
+    return found
 
 
 def _options(source: Source, maker: FunctionFacts) -> Iterator[Option]:
     for scope in source.scopes:
         for call in scope.calls:
             node = call.node
-            if dotted(node.func).rpartition(".")[2] == "add_argument":
+            if dotted(node.func).rpartition(".")[2] in OPTION_MAKERS:
                 default = next((keyword.value for keyword in node.keywords if keyword.arg == "default"), None)
                 for word in node.args:
                     name = getattr(word, "value", None)

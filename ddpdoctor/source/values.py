@@ -145,12 +145,32 @@ class Values:
             sized = tuple(
                 replace(one, note=note) for one in found if note and one.kind is Kind.WORLD_SIZE and not one.note
             )
-            found = (*sized, *(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED}))
+            kept = (one for one in found if one.kind in {Kind.LOCAL, Kind.SHARED} or one.note == "drawn")
+            found = (*sized, *kept)
             if definition.form == "augment" or isinstance(definition.value, ast.Constant):
                 found += self.decided(definition.block, scope)
         elif isinstance(definition.value, ast.Constant) and definition.block.form in {"if", "else"}:
             found += self.decided(definition.block, scope)
+        elif definition.block.form in {"if", "else"} and definition.form == "assign":
+            found += self._had_by_some(key, definition, scope)
         return self.linked(found, key, definition, scope)
+
+    def _had_by_some(self, key: str, definition: Definition, scope: Scope) -> Origins:
+        """The test of the rank that decides whether a name holds an object, where it holds None else."""
+        from ddpdoctor.source.expressions import had_by
+
+        if not any(_is_none(other.value) for other in self._all_definitions(key, scope)):
+            return ()
+        block = definition.block
+        test = self.of(block.test, At(scope, block.order, block.parent or block))
+        return tuple(had_by(test, turned=block.form == "else"))
+
+    def _all_definitions(self, key: str, scope: Scope) -> list[Definition]:
+        owner, _, name = key.rpartition(".")
+        cls = scope.of_class if owner == "self" else None
+        if cls is None:
+            return scope.definitions.get(key, [])
+        return [each for _, each, _ in self.index.attributes.get((id(cls), name), ())]
 
     def entered(self, node: ast.expr, at: At) -> Origins:
         """What `with node as name` gives: of a generator of the program what it yields, else the object itself."""
@@ -299,8 +319,10 @@ class Values:
         """The calls of a function: those by name, and those of a method on an object whose class is known."""
         found = list(self.index.sites.get(id(scope), ()))
         cls = scope.parent
-        if cls is None or not cls.is_class or scope.name.startswith("__"):
+        if cls is None or not cls.is_class:
             return found
+        if scope.name.startswith("__"):
+            return [*found, *self._of_objects(cls, scope)] if scope.name == "__call__" else found
         alone, calls = self._of_method(scope.name, self.near.get(scope.file, frozenset()))
         for caller, call in calls:
             node = call.node
@@ -309,6 +331,15 @@ class Values:
                 keywords = tuple((one.arg, one.value) for one in node.keywords if one.arg is not None)
                 found.append(Site(caller, call, tuple(node.args), keywords, 1))
         return found
+
+    def _of_objects(self, cls: Scope, function: Scope) -> Iterable[Site]:
+        """The calls of a class's objects, by the names that they are assigned to."""
+        near = self.near.get(function.file, frozenset())
+        for name in sorted(self.index.objects.get(id(cls), ())):
+            calls = (each for each in self.index.named.get(name, ()) if each[0].file in near)
+            for caller, call in islice(calls, MOST_SITES):
+                keywords = tuple((one.arg, one.value) for one in call.node.keywords if one.arg is not None)
+                yield Site(caller, call, tuple(call.node.args), keywords, 1)
 
     def _of_method(self, name: str, near: frozenset[str]) -> tuple[bool, list[tuple[Scope, RawCall]]]:
         """Whether one class of these files alone has a method of this name, and the first calls of it there."""
@@ -406,6 +437,10 @@ class Values:
         """`file:line:column` of an expression."""
         file, line = self.project.sources[scope.file].place(node.lineno)
         return f"{file}:{line}:{node.col_offset + 1}"
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
 
 
 def joined(origins: Iterable[Origin]) -> Origins:

@@ -9,6 +9,7 @@ from ddpdoctor.source.scopes import Block, Definition, RawCall, RawCut, RawExit,
 
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop)
 _CHANGES_ITS_OBJECT = frozenset({"append", "extend", "update", "add", "insert", "add_", "copy_", "step", "put"})
+_SHUFFLES = frozenset({"random.shuffle", "np.random.shuffle", "numpy.random.shuffle"})
 
 
 def walk(tree: ast.Module, file: str) -> list[Scope]:
@@ -142,6 +143,17 @@ class _Walker:
             self.scope.exits.append(RawExit(call, "exit", order, self.block, fails))
             self._end("exit", fails=fails)
         owner, _, method = name.rpartition(".")
+        if method == "fully_shard" and call.args and dotted(call.args[0]):
+            self.define(dotted(call.args[0]), Definition(order, self.block, call, "assign", line=call.lineno))
+        if method == "update" and owner.endswith("environ"):
+            for one in call.keywords:
+                if one.arg is not None:
+                    set_to = Definition(self._tick(), self.block, one.value, "assign", line=one.value.lineno)
+                    self.define(f"{owner}[{one.arg!r}]", set_to)
+        if name in _SHUFFLES and call.args and dotted(call.args[0]):
+            self.define(
+                dotted(call.args[0]), Definition(order, self.block, call, "change", kills=False, line=call.lineno)
+            )
         if method == "update" and owner.endswith("environ") and call.args and isinstance(call.args[0], ast.Dict):
             for key, value in zip(call.args[0].keys, call.args[0].values, strict=True):
                 if isinstance(key, ast.Constant):
@@ -260,6 +272,8 @@ class _Walker:
             self.value(at.test)
             block = Block("if", node, outer, branch=branch)
             block.test = at.test
+            if any(isinstance(part, ast.Name | ast.Attribute) for part in _operands(at.test)):
+                self.scope.tests.append(block)
             blocks.append(block)
             self.inner(block, at.body)
             branch += 1
@@ -427,6 +441,17 @@ class _Walker:
         self.body(statements)
         scope.last_order = self.order
         self.scope, self.block, self.order = outer, block, order
+
+
+def _operands(test: ast.expr) -> Iterator[ast.expr]:
+    """What a test consists of between `and`, `or` and `not`."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from _operands(part)
+    elif isinstance(test, ast.UnaryOp):
+        yield from _operands(test.operand)
+    else:
+        yield test
 
 
 def parts(node: ast.AST) -> Iterator[str]:

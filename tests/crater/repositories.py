@@ -23,7 +23,7 @@ REPOSITORIES = (
     Repository("facebookresearch/dino", "7c446df5b9f45747937fb0d72314eb9f7b66930a"),
     Repository("facebookresearch/fairseq", "3d262bb25690e4eb2e7d3c1309b1e9c406ca4b99"),
     Repository("facebookresearch/mae", "efb2a8062c206524e35e47d04501ed4f544c0ae8"),
-    Repository("facebookresearch/moco", "8976944da9c6b94cbd9158d7ebe50912aef807ef"),
+    Repository("facebookresearch/moco", "f7364915bc4e9161427d7c6bb4f454fa0f171337"),
     Repository("huggingface/accelerate", "16cb6eb80dd9aa8b4df1a63ef57863e455d53b83"),
     Repository("huggingface/pytorch-image-models", "aa4b5850c1543fa488abf260f18390eda46cf85d"),
     Repository("jingyaogong/minimind", "d65ef2c00ebc6082f9df11541e1b191655eddb00"),

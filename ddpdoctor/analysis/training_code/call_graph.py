@@ -46,7 +46,6 @@ class CallGraph:
     code: TrainingCode
     _always: dict[str, bool | None] = field(default_factory=dict)
     _reached: dict[str, Reached | None] = field(default_factory=dict)
-    _trained: dict[str, frozenset[str]] = field(default_factory=dict)
     _near: dict[tuple[int, str], list[tuple[Function, Call]]] = field(default_factory=dict)
 
     @cached_property
@@ -199,7 +198,9 @@ class CallGraph:
         ]
         if True in answers:
             return True
-        return False if answers and None not in answers else None
+        if answers and None not in answers:
+            return False
+        return True if _makes_the_job(function) else None
 
     def line_on_all_ranks(self, function: Function, call: Call) -> bool:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
@@ -281,12 +282,9 @@ class CallGraph:
         found = [self.made[made] for made in value.made if made in self.made]
         return [(function, call) for function, call in found if call.does == "forward"]
 
-    def trains(self, function: Function, forward: Call) -> bool:
-        """Whether a backward follows on what a forward gave."""
-        if function.id not in self._trained:
-            backwards = [call for call in function.calls if call.does == "backward" and call.receiver is not None]
-            self._trained[function.id] = frozenset(made for call in backwards for made in all_made(call))
-        return forward.id in self._trained[function.id]
+    def trains(self, forward: Call) -> bool:
+        """Whether a backward follows on what a forward gave, in its own function or in another."""
+        return any(call.does == "backward" for _, call in self.taken_by(forward.id))
 
     def has_batch_norm(self, model: Value) -> bool:
         """Whether a model has buffers that its wrapper broadcasts, as batch normalisation does."""
@@ -302,6 +300,8 @@ class CallGraph:
             "shufflenet",
         )
         for origin in model.origins:
+            if origin.note == "batch-norm":
+                return True
             if origin.kind is Kind.MODEL and origin.text.rpartition(".")[2].lower().startswith(names):
                 return True
             if origin.kind is not Kind.MODEL or not origin.note:
@@ -338,13 +338,22 @@ class CallGraph:
             made = self.made.get(origin.made)
             if made is None:
                 continue
-            function, call = made
+            _, call = made
             if call.does == "loader" and self.is_sharded(call):
                 return origin
-            trained = call.does == "forward" and self.trains(function, call)
+            trained = call.does == "forward" and self.trains(call)
             if trained and call.receiver is not None and call.receiver.may(Kind.WRAPPED, Kind.BARE):
                 return origin
         return None
+
+
+def _makes_the_job(function: Function) -> bool:
+    """Whether a function makes the process group or a wrapper under no test of the rank: all ranks must call it then."""
+    return any(
+        (call.does == "init" or call.does.startswith("wrap-"))
+        and not any(guard.by_rank or guard.form == "after" for guard in call.guards)
+        for call in function.calls
+    )
 
 
 def all_made(call: Call) -> frozenset[str]:

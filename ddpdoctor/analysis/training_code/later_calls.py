@@ -5,6 +5,8 @@ from __future__ import annotations
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, inner_loops, unconditional
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Kind, Loop
 
+_REDUCE = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
+
 
 def after_exit(graph: CallGraph, function: Function, leave: Exit, guard: Guard) -> tuple[Call, Reached | None] | None:
     """The first call that the ranks that stay make and the one that left does not; the collective that it leads to.
@@ -20,6 +22,22 @@ def after_exit(graph: CallGraph, function: Function, leave: Exit, guard: Guard) 
             return call, reached
         if leads_to_backward(graph, call) is not None:
             return call, None
+    return None
+
+
+def after_end(graph: CallGraph, function: Function, depth: int = 3) -> tuple[Call, Reached | None] | None:
+    """The first call that comes for certain where the function has ended, in the functions that call it."""
+    for caller, way in graph.callers.get(function.id, ()) if depth else ():
+        if not unconditional(way.guards, caller):
+            continue
+        for call in caller.calls:
+            if call.order <= way.order or not unconditional(call.guards, caller):
+                continue
+            reached = graph.leads_to_collective(call)
+            if reached is not None or leads_to_backward(graph, call) is not None:
+                return call, reached
+        if (found := after_end(graph, caller, depth - 1)) is not None:
+            return found
     return None
 
 
@@ -39,6 +57,19 @@ def reduces_gradients(graph: CallGraph, call: Call) -> bool:
         forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
         for _, forward in graph.forwards(call.receiver)
     )
+
+
+def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> bool:
+    """Whether the step averages gradients, or may do so, in a collective of its own after the backward."""
+    for call in function.calls:
+        if call.order <= backward.order or backward.loops[-1:] != call.loops[: len(backward.loops)][-1:]:
+            continue
+        reached = graph.leads_to_collective(call)
+        if reached is not None and not reached.call.name.endswith("barrier"):
+            return True
+        if call.target and any(graph.may_make(call.target, name) for name in _REDUCE):
+            return True
+    return False
 
 
 def leads_to_backward(graph: CallGraph, call: Call, depth: int = 3) -> Call | None:
