@@ -51,14 +51,14 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 RULE,
                 f"{short(call)} draws another split on every rank, as {why}: what one rank tests on, another trains on",
                 call.place,
-                *(cut.place for each in graph.functions.values() for cut in each.cuts if call.id in cut.whole.made),
+                *(cut.place for cut in graph.cuts_of(call.id)),
                 remedy=_REMEDIES.get(short(call)),
             )
 
 
 def _divides(graph: CallGraph, call: Call) -> bool:
     """Whether a part of the data is cut out of what the global generator has put into another order."""
-    if any(call.id in cut.whole.made for each in graph.functions.values() for cut in each.cuts):
+    if graph.cuts_of(call.id):
         return True
     taken = [other for _, other in graph.taken_by(call.id) if other.does == "subset"]
     return any(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
 from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin, Value
-from ddpdoctor.messages.code_findings import code_finding, fix, short
+from ddpdoctor.messages.code_findings import code_finding, fix, in_tests, short
 from ddpdoctor.model import Edit, Finding, Fix, Rule, Severity
 
 RULE = Rule(
@@ -38,6 +38,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             "is not there",
             call.place,
             because=origin,
+            severity=Severity.INFO if in_tests(call.place) else None,
             notes=[*again, f"`{value.text}` comes from {origin.text}"],
             remedy=f'use the local rank in place of `{value.text}`: `int(os.environ["LOCAL_RANK"])`',
             fix=_fix(call, value, origin),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import Module, Place, Setting
-from ddpdoctor.messages.code_findings import code_finding
+from ddpdoctor.messages.code_findings import code_finding, in_tests
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -19,7 +19,6 @@ RULE = Rule(
     leads_to=("DDP202", "DDP231"),
 )
 _URL = re.compile(r"f?[\"']tcp://([^:/\"']+):(\d+)[\"']")
-_TEST = re.compile(r"(?:^|/)tests?/|(?:^|/)test_[^/]*$|_test\.py$")
 _LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _SPAWNS = ("spawn", "start_processes", "Process")
 
@@ -60,7 +59,7 @@ def _fixed(graph: CallGraph, module: Module, setting: Setting) -> bool:
 
 def _severity(place: Place) -> Severity:
     """A unit test with a port of its own is no job that shares nodes."""
-    return Severity.INFO if _TEST.search(place.file) else Severity.WARN
+    return Severity.INFO if in_tests(place) else Severity.WARN
 
 
 def _of_setting(setting: Setting) -> Finding:

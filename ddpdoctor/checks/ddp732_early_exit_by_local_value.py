@@ -43,7 +43,7 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
         if guard.by_local is None or guard.by_rank is not None or guard.form == "after":
             continue
         origin = graph.certainly_local(guard.value)
-        if origin is None or not _in_a_loop(graph, function, leave):
+        if origin is None or not _in_a_loop(graph, function, leave, origin):
             continue
         later = after_exit(graph, function, leave, guard)
         if later is None:
@@ -64,11 +64,13 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
         return
 
 
-def _in_a_loop(graph: CallGraph, function: Function, leave: Exit) -> bool:
-    """Whether the exit stands in a loop, or leaves a function that a loop calls."""
+def _in_a_loop(graph: CallGraph, function: Function, leave: Exit, origin: Origin) -> bool:
+    """Whether the exit stands in a loop, or leaves by a loss or a batch a function that a loop calls."""
     if next(inner_loops(function, leave.order), None) is not None:
         return True
-    return leave.form == "return" and any(way.loops for _, way in graph.callers.get(function.id, ()))
+    return (
+        bool(origin.made) and leave.form == "return" and any(way.loops for _, way in graph.callers.get(function.id, ()))
+    )
 
 
 def _what(origin: Origin) -> str:

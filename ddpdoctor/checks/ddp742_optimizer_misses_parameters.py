@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
@@ -18,6 +19,8 @@ RULE = Rule(
     leads_to=("DDP518", "DDP503"),
 )
 
+_ALL = re.compile(r" in (?:self\.)?\w+(?:\.module)?\.(?:named_)?parameters\(\)$")
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each layer that is replaced, and each parameter that is unfrozen, too late."""
@@ -30,6 +33,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Parameters that are reached through the wrapper and frozen, for good: DDP waits for their gradients."""
+    mine = [each for each in function.changes if each.key.endswith(".requires_grad") and each.value.constant == "False"]
+    if not mine:
+        return
     near = [
         other
         for each in graph.functions.values()
@@ -39,9 +45,11 @@ def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
     ]
     if any(other.value.constant != "False" for other in near) or graph.any_program(function, ("requires_grad_",)):
         return
-    for change in function.changes:
-        wrap = _wrapper_of(graph, change) if change in near else None
+    for change in mine:
+        wrap = _wrapper_of(graph, change)
         if wrap is None or wrap.argument("find_unused_parameters") is not None or wrap.argument("**") is not None:
+            continue
+        if _is_whole(change):  # a teacher that is never trained
             continue
         if wrap.argument("static_graph") is None:
             yield code_finding(
@@ -53,6 +61,12 @@ def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
                 remedy="freeze them before the model is wrapped, or wrap it anew",
             )
             return
+
+
+def _is_whole(change: Change) -> bool:
+    """Whether all parameters of a model are frozen: the loop goes over them, and no test picks some."""
+    over = next((link.text for origin in change.owner.origins for link in origin.why[:1]), "")
+    return not change.guards and _ALL.search(over) is not None
 
 
 def _after_wrapper(function: Function) -> Iterator[Finding]:

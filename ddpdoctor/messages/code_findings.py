@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.evidence.training_code import Call, Guard, Origin, Place
 from ddpdoctor.model import Edit, Finding, Fix, Measure, Rule, Severity, Where
+
+_TEST = re.compile(r"(?:^|/)tests?/|(?:^|/)test_[^/]*$|_test\.py$")
 
 
 def code_finding(
@@ -54,6 +57,11 @@ def chain_places(origin: Origin, place: Place) -> list[Place]:
         for file, line in links
         if (file, line) != (place.file, place.line)
     ]
+
+
+def in_tests(place: Place) -> bool:
+    """Whether a line belongs to unit tests: these are no jobs on several nodes, or beside other jobs."""
+    return _TEST.search(place.file) is not None
 
 
 def guarded(guard: Guard) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ddpdoctor.evidence.training_code import (
     Call,
+    Cut,
     Function,
     Guard,
     Kind,
@@ -116,6 +117,15 @@ class CallGraph:
         return found
 
     @cached_property
+    def _cuts_of(self) -> dict[str, list[Cut]]:
+        found: dict[str, list[Cut]] = {}
+        for function in self.functions.values():
+            for cut in function.cuts:
+                for made in cut.whole.made:
+                    found.setdefault(made, []).append(cut)
+        return found
+
+    @cached_property
     def _taken_by(self) -> dict[str, list[tuple[Function, Call]]]:
         found: dict[str, list[tuple[Function, Call]]] = {}
         for function in self.functions.values():
@@ -176,6 +186,10 @@ class CallGraph:
     def taken_by(self, made: str) -> list[tuple[Function, Call]]:
         """The calls that take an object that a call made, as their receiver or an argument."""
         return self._taken_by.get(made, [])
+
+    def cuts_of(self, made: str) -> list[Cut]:
+        """The parts that ranks take of a list that a call made."""
+        return self._cuts_of.get(made, [])
 
     # who runs a line
 
