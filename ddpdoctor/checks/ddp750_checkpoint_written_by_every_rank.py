@@ -35,7 +35,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if not (_is_model(function, call) if whole else _is_wrapped(call)):
             continue
-        if any(guard.state or guard.by_local or guard.value.may(Kind.FUNCTION) for guard in call.guards):
+        if any(guard.state or guard.by_local for guard in call.guards):
             continue
         yield code_finding(
             RULE,

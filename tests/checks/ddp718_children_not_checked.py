@@ -28,7 +28,7 @@ SICK = (
     Sick(
         evidence=source(train=RANKS),
         says="these processes are ranks, and nothing reads their exit codes: the program ends with 0 when a rank has failed",
-        where=("train.py:14 <module>",),
+        where=("train.py:14 <module>", "train.py:18 <module>"),
     ),
 )
 HEALTHY = (source(train=RANKS + "    sys.exit(any(each.exitcode for each in ranks))\n"),)
