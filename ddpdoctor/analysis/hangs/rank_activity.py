@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.stack_patterns import (
@@ -47,8 +48,9 @@ class RankActivity:
 
     `native` is the C function on top, where it was asked for. `moves` is True where it was elsewhere at a later look, used a
     CPU, or did IO; None where nobody looked twice. A rank that waits for its peers may use a CPU for that: of such a rank only
-    the line counts. `moved` is whether it was elsewhere, whatever it does; `spins` whether its thread is on a CPU. `joined` is
-    False for a process of the launch that has not called `init_process_group`.
+    the line counts. `moved` is whether it was elsewhere, whatever it does; `advanced` whether it has left a line to which no
+    loop leads back. `spins` is whether its thread is on a CPU. `joined` is False for a process of the launch that has not
+    called `init_process_group`.
     """
 
     rank: int
@@ -61,6 +63,7 @@ class RankActivity:
     native: str = ""
     spins: bool = False
     joined: bool = True
+    advanced: bool = False
 
     @property
     def description(self) -> str:
@@ -196,6 +199,7 @@ def _rank_activity(
         native=thread.native[0] if thread and thread.native else "",
         spins=thread is not None and thread.active,
         joined=joined,
+        advanced=_advanced(stacks, code),
     )
 
 
@@ -245,6 +249,24 @@ def _stays(stacks: Stacks | None, code: SourceCode | None) -> bool | None:
     if not stacks.seen:
         return not stacks.moved
     return len(stacks.seen) == 1 or _polls(stacks, code)
+
+
+def _advanced(stacks: Stacks | None, code: SourceCode | None) -> bool:
+    """Whether two looks found the rank at two lines of one function of the user's own that no loop of the user's leads back to."""
+    ways = [way[::-1] for way in stacks.seen] if stacks is not None else []
+    return code is not None and any(_left_behind(one, other, code) for one, other in pairwise(ways))
+
+
+def _left_behind(one: Sequence[Frame], other: Sequence[Frame], code: SourceCode) -> bool:
+    """Whether the first frames that differ are lines of one function, outside of every loop that is on both stacks."""
+    depth = next((at for at, (here, there) in enumerate(zip(one, other, strict=False)) if here != there), None)
+    if depth is None or (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
+        return False
+    above = [code.at(frame.file, frame.line) for frame in one[:depth]]
+    here, there = (code.at(way[depth].file, way[depth].line) for way in (one, other))
+    if here is None or there is None or any(place is None or place.loops for place in above):
+        return False
+    return set(here.loops).isdisjoint(there.loops)
 
 
 def _polls(stacks: Stacks, code: SourceCode | None, asking: Sequence[str] = _ASKS_A_CALL) -> bool:

@@ -22,7 +22,7 @@ from ddpdoctor.workflows.slow_job_check import CODES, slow_job
 from ddpdoctor.workflows.watch.evidence import JobEvidence
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
 from ddpdoctor.workflows.watch.progress_probe import QuietMoves
-from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, StallDetector
+from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, WHILE_MOVING, StallDetector
 
 POLL_SECONDS = 0.2
 PACE_SECONDS = 60.0  # of steps before a running job is asked whether it crawls; then after four times as many
@@ -198,6 +198,8 @@ class Watch:
 
     def _look(self, ranks: tuple[RankProcess, ...], quiet: float) -> Iterator[Event]:
         evidence = self.known.during_stall(ranks, quiet)
+        if _begun(find_ranks(self.known.directory)) != _begun(ranks):
+            return  # it went on while it was looked at, which takes seconds on a busy machine
         evidence = self.nodes.on_stall(evidence, quiet)
         activities = derived(evidence, Activities) or Activities(each=())
         working = [activity for activity in activities.elsewhere if activity.shows_life]
@@ -206,7 +208,8 @@ class Watch:
             activity.shows_life or activity.moves is None for activity in activities.elsewhere
         )
         starts = quiet < FIRST_STEP_SECONDS and any(map(self._starts, activities.each))
-        if not activities.each or starts or (nobody_waits and self.stall_detector.given is None):
+        advances = quiet < self.stall_detector.patience() * WHILE_MOVING and any(one.advanced for one in activities.each)
+        if not activities.each or starts or advances or (nobody_waits and self.stall_detector.given is None):
             self._next_look = quiet + self.stall_detector.patience()
         elif (working or unseen) and quiet < self.stall_detector.patience(moving=True):
             self._next_look = quiet + self.stall_detector.patience()
