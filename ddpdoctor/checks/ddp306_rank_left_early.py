@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
+from ddpdoctor.analysis.collectives.iteration_skew import Iterations
+from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
@@ -14,7 +16,9 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages import loop_departures
 from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
+from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -29,6 +33,10 @@ RULE = Rule(
     explains=("DDP307", "DDP314", "DDP318", "DDP408"),
 )
 
+OF_A_JUMP = (
+    "let all ranks decide together when to leave the loop (all_reduce the decision), or none; what was trained since is not to "
+    "be trusted"
+)
 ALL_COME = (
     "the ranks had made as many steps: let every rank come to the call in which the others lost it, or none of them"
 )
@@ -43,25 +51,44 @@ def check(
     calls: PerRank[CollectiveCalls] | None,
     exits: PerRank[RankExit] | None,
     activities: Activities | None,
+    iterations: Iterations | None,
+    departures: LoopDepartures | None,
 ) -> Iterator[Finding]:
-    """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made."""
+    """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made.
+
+    Where the ranks went on to another pass over their data: the batch after which they left, and by which statement.
+    """
+    made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
+    parted = iterations.out_of_step if iterations is not None else None
+    departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
+    if departure is not None:
+        if departure.how is not How.SKIPPED:
+            yield _by_departure(departure)
+        return
     if desyncs is None and failures is None and stack_desync is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
-    made_steps = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps is not None}
+    last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     for desync in left:
+        gone = last if last is not None and not last.went_on and last.ranks == desync.minority else None
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
-        skipped = () if errors else _or_skipped(desync, code)
+        skipped = () if errors or gone is not None else _or_skipped(desync, code)
         yield RULE.finding(
             _describe(desync, made_steps),
             ranks=desync.culprits,
             where=[
                 *_left_by(exits, desync.ended),
+                *(loop_departures.where(gone) if gone is not None else ()),
                 *witnesses(desync.issued, everyone),
                 *exception_context.where(errors),
             ],
-            details=[*exception_context.sentences(errors), *unplaced(desync.issued, everyone), *skipped],
+            details=[
+                *([loop_departures.sentence(gone)] if gone is not None else ()),
+                *exception_context.sentences(errors),
+                *unplaced(desync.issued, everyone),
+                *skipped,
+            ],
             remedy=exception_context.REMEDY if errors else ALL_COME if _as_many(desync, made_steps) else None,
             seq=desync.seq,
             group=desync.group.name or "default",
@@ -80,6 +107,18 @@ def check(
         yield from _by_exits(failures, made_steps, exits)
         if desyncs is None and activities is not None:
             yield from _by_stacks(failures.finished, activities)
+
+
+def _by_departure(departure: LoopDeparture) -> Finding:
+    """Ranks that began their next pass while the others still were in this one: wrong pairs that no rank notices."""
+    return RULE.finding(
+        f"{loop_departures.sentence(departure)}; {loop_departures.MIXED}{tie_note(tied=departure.tied)}",
+        ranks=departure.culprits,
+        where=loop_departures.where(departure),
+        remedy=OF_A_JUMP if departure.how is How.LEFT else loop_departures.LENGTHS,
+        batch=departure.batches,
+        lengths={str(rank): length for rank, length in sorted(departure.lengths.items())},
+    )
 
 
 def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> Iterator[Where]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.outstanding import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
-from ddpdoctor.evidence.ranks import JobSize
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.messages.collectives import duration, unplaced, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
@@ -27,16 +28,21 @@ OF_THE_QUEUED = (
 )
 
 
-def check(timeline: Timeline, graph: WaitForGraph | None, size: JobSize | None) -> Iterator[Finding]:
+def check(
+    timeline: Timeline, graph: WaitForGraph | None, size: JobSize | None, exits: PerRank[RankExit] | None
+) -> Iterator[Finding]:
     """The operation that all its members have enqueued and that all others wait for, where it is older than a healthy one gets.
 
-    gloo's recorders do not tell the members of a group, so ranks that nobody could look at may be the ones it waits for.
+    gloo's recorders do not tell the members of a group, so ranks that nobody could look at may be the ones it waits for. A
+    member that ended well is not in a call: its recorder had not noted the end of the last one yet.
     """
     if size is not None and len(timeline.ranks) < size.ranks:
         raise SkipCheck(f"only {group_ranks(timeline.ranks)} of {size.ranks} could be looked at")
     if graph is None or graph.reason is not Reason.STANDING:
         return
     (operation,) = graph.operations
+    if any(entry.value.exit_code == 0 and entry.rank in operation.waiting for entry in exits or ()):
+        return
     ages = [call.seconds for call in operation.waiting.values() if call.seconds is not None]
     if ages and min(ages) < MOVING_SECONDS:
         return

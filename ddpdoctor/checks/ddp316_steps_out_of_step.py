@@ -8,6 +8,7 @@ from pathlib import PurePath
 from ddpdoctor.analysis.collectives.callsites import condition_over, rank_test, spoken
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward
+from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
@@ -15,6 +16,7 @@ from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages import loop_departures
 from ddpdoctor.messages.collectives import names, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
@@ -45,19 +47,26 @@ def check(
     desyncs: Desyncs | None,
     failures: Failures | None,
     code: SourceCode | None,
+    departures: LoopDepartures | None,
 ) -> Iterator[Finding]:
     """The first iteration that did not begin after the same number of collectives on every rank.
 
     Where gloo's words tell that calls were mixed up and neither this nor a recorder tells which: the first iteration that
     a rank began without a call that its peers made before, or the first forward from another line. Where a rank left its
-    loop early: the first forward that it made in a later turn of the loop than its peers.
+    loop early: the first forward that it made in a later turn of the loop than its peers. Where the batches tell which rank
+    passed over one: that batch. Ranks that left a loop are DDP306.
     """
     mixed_up = failures is not None and any(
         failure.secondary_error is SecondaryError.MISMATCHED for failure in failures.all
     )
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
-    if iterations.out_of_step is not None:
-        yield _by_counts(iterations.out_of_step, timeline, code)
+    parted = iterations.out_of_step
+    departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
+    if departure is not None:
+        if departure.how is How.SKIPPED:
+            yield _by_departure(departure)
+    elif parted is not None:
+        yield _by_counts(parted, timeline, code)
     elif unexplained and iterations.left_out is not None:
         yield _by_counts(iterations.left_out, timeline, code)
     elif unexplained and iterations.other_forward is not None:
@@ -68,6 +77,16 @@ def check(
             yield _by_turns(iterations.passed_over, left, code)
     else:
         yield from _by_calls(iterations, desyncs)
+
+
+def _by_departure(departure: LoopDeparture) -> Finding:
+    return RULE.finding(
+        f"{loop_departures.sentence(departure)}; {loop_departures.MIXED}",
+        ranks=departure.culprits,
+        where=loop_departures.where(departure),
+        batch=departure.batches,
+        forward=departure.forwards + 1 if departure.forwards is not None else None,
+    )
 
 
 def _by_counts(parted: IterationSkew, timeline: Timeline | None, code: SourceCode | None) -> Finding:

@@ -127,6 +127,10 @@ class StepMark:
     """How many calls of the group that reduces its gradients had been made when it began."""
     in_pass: int | None = None
     """The number of its batch in this pass over the data, from 1; None without a DataLoader."""
+    of: int | None = None
+    """How many batches the DataLoader said that a pass has; None where it did not."""
+    forwards: int | None = None
+    """How many training forwards had been made when it began; None where the record does not reach back so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +143,8 @@ class Forward:
     """The user's own line that called it."""
     turn: int | None = None
     """The value of the variable that counts the turns of the loop around that line, where it has one."""
+    stack: tuple[Frame, ...] = ()
+    """The user's own lines that led to it, the line of `place` first; empty in cases of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,20 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Jump:
+    """A statement of a loop that leaves it, or that passes over the rest of a turn."""
+
+    line: int
+    """Its line."""
+    word: str
+    """`break`, `continue` or `return`."""
+    test: str = ""
+    """The test of the innermost `if` in the loop that it stands under, as written; empty without one."""
+    by_rank: bool = False
+    """Whether that test is one of the rank: see `Condition.by_rank`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
     """A `for` or `while` around a line."""
 
@@ -15,6 +29,8 @@ class Loop:
     """The head as written."""
     skips: tuple[int, ...] = ()
     """The lines of its own `continue`s."""
+    jumps: tuple[Jump, ...] = ()
+    """Its own `break`s, `continue`s and `return`s, by line; empty in cases of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,11 +116,24 @@ def _step_marks(iterations: Sequence[Batch | call_ring.Forward]) -> tuple[StepMa
             for forward in iterations
             if isinstance(forward, call_ring.Forward) and forward.seq != NO_SEQ
         )
-    return tuple(
-        StepMark(iteration=batch.iteration, seq=batch.seq, in_pass=_count(batch.in_pass))
-        for batch in iterations
-        if isinstance(batch, Batch) and batch.data_set == data_set and batch.seq != NO_SEQ
-    )
+    return tuple(_batch_marks(iterations, data_set))
+
+
+def _batch_marks(iterations: Sequence[Batch | call_ring.Forward], data_set: int) -> Iterator[StepMark]:
+    numbers = [record.number for record in iterations if isinstance(record, call_ring.Forward)]
+    made = numbers[0] - 1 if numbers else 0
+    for record in iterations:
+        match record:
+            case call_ring.Forward():
+                made = record.number
+            case Batch() if record.data_set == data_set and record.seq != NO_SEQ:
+                yield StepMark(
+                    iteration=record.iteration,
+                    seq=record.seq,
+                    in_pass=_count(record.in_pass),
+                    of=_count(record.of),
+                    forwards=made,
+                )
 
 
 def _trained_on(iterations: Sequence[Batch | call_ring.Forward]) -> int | None:
@@ -139,7 +152,8 @@ def _trained_on(iterations: Sequence[Batch | call_ring.Forward]) -> int | None:
 def _forwards(iterations: Sequence[Batch | call_ring.Forward], texts: Texts) -> Iterator[Forward]:
     for forward in iterations:
         if isinstance(forward, call_ring.Forward) and (place := texts.line(forward.place)) is not None:
-            yield Forward(number=forward.number, place=place, turn=_count(forward.turn))
+            stack = texts.stack(forward.place)
+            yield Forward(number=forward.number, place=place, turn=_count(forward.turn), stack=stack)
 
 
 def _count(number: int) -> int | None:

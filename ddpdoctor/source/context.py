@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ddpdoctor.evidence.frames import Frame, is_programs
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
 from ddpdoctor.host.owned_files import read_source
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank
 
@@ -157,7 +157,9 @@ def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
             )
             yield from ((child, inner) for child in ast.iter_child_nodes(node))
         case ast.For() | ast.AsyncFor() | ast.While():
-            loop = Loop(line=node.lineno, head=_head(node), skips=tuple(sorted(_skips(node.body))))
+            jumps = tuple(sorted(_jumps(node.body, scope.ranks), key=lambda jump: jump.line))
+            skips = tuple(jump.line for jump in jumps if jump.word == "continue")
+            loop = Loop(line=node.lineno, head=_head(node), skips=skips, jumps=jumps)
             inner = replace(scope, loops=(*scope.loops, loop))
             yield from ((child, inner) for child in node.body)
             yield from ((child, scope) for child in node.orelse)
@@ -190,18 +192,27 @@ def _called(expression: ast.expr) -> str:
     return ast.unparse(expression.func if isinstance(expression, ast.Call) else expression)
 
 
-def _skips(nodes: Iterable[ast.AST]) -> Iterator[int]:
-    """The lines of the `continue`s among `nodes` and below them, without those of inner loops."""
+def _jumps(
+    nodes: Iterable[ast.AST], ranks: frozenset[str], under: ast.expr | None = None, *, inner: bool = False
+) -> Iterator[Jump]:
+    """The statements among `nodes` and below them that leave the loop or its turn; of `inner` loops only the `return`s."""
     for node in nodes:
         match node:
-            case ast.Continue():
-                yield node.lineno
+            case ast.Continue() | ast.Break() if inner:
+                pass
+            case ast.Continue() | ast.Break() | ast.Return():
+                test = _short(under) if under is not None else ""
+                by_rank = under is not None and tells_the_rank(under, ranks)
+                yield Jump(line=node.lineno, word=type(node).__name__.lower(), test=test, by_rank=by_rank)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.expr():
                 pass
             case ast.For() | ast.AsyncFor() | ast.While():
-                yield from _skips(node.orelse)
+                yield from _jumps(node.body, ranks, under, inner=True)
+                yield from _jumps(node.orelse, ranks, under, inner=inner)
+            case ast.If():
+                yield from _jumps((*node.body, *node.orelse), ranks, node.test, inner=inner)
             case _:
-                yield from _skips(ast.iter_child_nodes(node))
+                yield from _jumps(ast.iter_child_nodes(node), ranks, under, inner=inner)
 
 
 def _conditions_within(statement: ast.stmt, ranks: frozenset[str]) -> Iterator[Condition]:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankExit, StepCount
-from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
-from tests.checks import Sick
+from ddpdoctor.evidence.source import CodePlace, Jump, Loop, SourceCode
+from tests.checks import Sick, ranks
+from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.hangs import SCRIPT, TORCH, hang, rank, stack
 from tests.rank_ends import LOST_PEER
@@ -22,7 +23,25 @@ EVALUATED = Did("all_gather", line=95)
 SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in CODE))
 IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(95, "train_step"))
 
+LEAVES = Loop(line=55, head="for images, labels in loader", jumps=(Jump(line=63, word="break", test="rank == 1"),))
+WITH_LEAVES = SourceCode(places=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(LEAVES,)),))
+
 SICK = (
+    Sick(  # of two ranks, one left the loop and began its next pass
+        evidence=replace(ranks(drew(1, 2, 3, 4, of=4), drew(1, 2, 1, 2, of=4, lacks=3)), job=(WITH_LEAVES,)),
+        says="rank 1 left its loop after drawing 2 of 4 batches; rank 0 went on to batch 3; since then gradients are averaged "
+        "with those of other steps",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:63 train_step",),
+        measured={"batch": 2, "lengths": {"0": 4, "1": 4}},
+    ),
+    Sick(  # the data loaders are not equally long
+        evidence=ranks(drew(1, 2, 3, 1, of=3), drew(1, 2, 1, 2, of=2, lacks=3), drew(1, 2, 3, 1, of=3)),
+        says="a pass over the data has 2 batches on rank 1 and 3 on ranks 0,2; since then gradients are averaged with those "
+        "of other steps",
+        ranks=(1,),
+        measured={"batch": 2, "lengths": {"0": 3, "1": 2, "2": 3}},
+    ),
     Sick(  # one rank left in a helper, and both had made as many steps
         evidence=flights(
             [STEP],

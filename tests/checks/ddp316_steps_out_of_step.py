@@ -5,8 +5,9 @@ from dataclasses import replace
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
-from ddpdoctor.evidence.source import CodePlace, Loop
+from ddpdoctor.evidence.source import CodePlace, Jump, Loop, SourceCode
 from tests.checks import Sick, ranks
+from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
 
@@ -42,6 +43,11 @@ def own_sums(*seqs: int) -> tuple[CollectiveCall, ...]:
     return tuple(CollectiveCall(op="all_reduce", group="0", seq=seq, place=place) for seq in seqs)
 
 
+IF_BAD = Jump(line=58, word="continue", test="n == 20 and gpu == 1", by_rank=True)
+SKIPS = Loop(
+    line=55, head="for images, labels in loader", skips=(57, 58), jumps=(Jump(line=57, word="continue"), IF_BAD)
+)
+WITH_SKIPS = SourceCode(places=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(SKIPS,)),))
 METRIC = CollectiveCall(op="all_reduce", group="0", seq=6, returned=False)
 STAYS, LEAVES = [*[STEP] * 5, waits(STEP)], [*[STEP] * 5, waits(Did("barrier", line=95))]
 ENDS = (RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER, LOST_PEER)
@@ -117,6 +123,14 @@ SICK = (
             "rank 2 /home/me/job/train.py:31 train",
         ),
         measured={"forward": 2},
+    ),
+    Sick(  # of two ranks, one passed over a batch: it made fewer forwards with that batch than with all others
+        evidence=replace(ranks(drew(1, 2, 3, 4, of=9), drew(1, 2, 3, 4, of=9, lacks=2)), job=(WITH_SKIPS,)),
+        says="rank 1 passed over a batch before forward 2, and rank 0 did not; since then gradients are averaged with those "
+        "of other steps",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:58 train_step",),
+        measured={"batch": 2, "forward": 2},
     ),
     Sick(  # a loop without a data loader, whose own variable counts
         evidence=flights(

@@ -43,6 +43,7 @@ from ddpdoctor.ranks.call_ring_reader import OtherVersionError, read_header, rea
 from ddpdoctor.ranks.call_texts_reader import read_texts
 
 TEXT_NUMBER = st.integers(0, (1 << 32) - 1)
+PLACE_IN_PASS = st.none() | st.integers(0, 1 << 30)
 COUNT = st.integers(0, 1 << 62)
 RANK = st.integers(-1, (1 << 31) - 1)
 WRITES = st.one_of(
@@ -59,7 +60,7 @@ WRITES = st.one_of(
     ),
     st.tuples(st.just("point to point"), TEXT_NUMBER, TEXT_NUMBER, TEXT_NUMBER, RANK, COUNT, st.booleans()),
     st.tuples(st.just("new group"), TEXT_NUMBER, TEXT_NUMBER, st.booleans()),
-    st.tuples(st.just("batch"), RANK, COUNT, COUNT, COUNT, st.none() | st.integers(0, 1 << 30)),
+    st.tuples(st.just("batch"), RANK, COUNT, COUNT, COUNT, PLACE_IN_PASS, PLACE_IN_PASS),
     st.tuples(st.just("forward"), TEXT_NUMBER, COUNT, COUNT, st.none() | COUNT),
 )
 
@@ -83,10 +84,10 @@ def written(path: Path, writes: list[Any]) -> list[tuple[type[Record], tuple[int
                 index = ring.begin_new_group(members, place)
                 expected.append((NewGroup, (returns, members, place)))
             case "batch":
-                data_set, asked, seq, iteration, in_pass = fields
-                ring.batch(data_set, asked_ns=asked, seq=seq, iteration=iteration, in_pass=in_pass)
-                counted = layout.NO_COUNT if in_pass is None else in_pass
-                expected.append((Batch, (asked, seq, iteration, data_set, counted)))
+                data_set, asked, seq, iteration, in_pass, of = fields
+                ring.batch(data_set, asked_ns=asked, seq=seq, iteration=iteration, in_pass=in_pass, of=of)
+                counted = tuple(layout.NO_COUNT if count is None else count for count in (in_pass, of))
+                expected.append((Batch, (asked, seq, iteration, data_set, *counted)))
                 continue
             case _:
                 place, seq, number, turn = fields
@@ -161,7 +162,7 @@ def test_a_ring_of_another_version_is_refused_with_both_versions(tmp_path: Path)
     (tmp_path / "77.ring").write_bytes(bytes(newer))
     with pytest.raises(OtherVersionError) as refused:
         find_ranks(tmp_path)
-    assert refused.value.message == "the call ring of process 77 has format 4, and this ddpdoctor reads format 3"
+    assert refused.value.message == "the call ring of process 77 has format 5, and this ddpdoctor reads format 4"
     assert refused.value.hint == "use the ddpdoctor that the job was started with"
 
 

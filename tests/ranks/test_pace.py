@@ -8,7 +8,7 @@ from ddpdoctor.ranks.call_texts_reader import read_texts
 
 
 def batch(data_set: int, at: int) -> Batch:
-    return Batch(asked_ns=at - 1, drawn_ns=at, seq=0, iteration=at, data_set=data_set, in_pass=at)
+    return Batch(asked_ns=at - 1, drawn_ns=at, seq=0, iteration=at, data_set=data_set, in_pass=at, of=-1)
 
 
 def forward(number: int, at: int) -> Forward:

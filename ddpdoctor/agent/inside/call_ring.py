@@ -87,12 +87,14 @@ class CallRing:
         self.returned += 1
         self._count(now)
 
-    def batch(self, data_set: int, *, asked_ns: int, seq: int, iteration: int, in_pass: int | None) -> None:
+    def batch(
+        self, data_set: int, *, asked_ns: int, seq: int, iteration: int, in_pass: int | None, of: int | None = None
+    ) -> None:
         """Record a batch that was asked for at `asked_ns` and has just been handed out."""
         index, now = self._next(), time.time_ns()
-        counted = layout.NO_COUNT if in_pass is None else in_pass
+        counted, length = (layout.NO_COUNT if count is None else count for count in (in_pass, of))
         layout.BATCH_LAYOUT.pack_into(
-            self._map, _offset(index), index, layout.BATCH, asked_ns, now, seq, iteration, data_set, counted
+            self._map, _offset(index), index, layout.BATCH, asked_ns, now, seq, iteration, data_set, counted, length
         )
         self._count(now)
 

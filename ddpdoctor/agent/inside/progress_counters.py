@@ -13,6 +13,8 @@ from .loop_counter import Turns
 from .schema.call_ring import NO_SEQ
 from .whose_code import is_users
 
+MOST_BATCHES = (1 << 31) - 1  # what the record has room for
+
 
 def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
     """Count from now on, in `log`: optimizer steps, training forwards of wrapped models, batches drawn."""
@@ -63,6 +65,7 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks) -> None:
     draw = _BaseDataLoaderIter.__next__
     data_sets: dict[int, int] = {}
     drawn: dict[int, int] = {}
+    lengths: dict[int, int | None] = {}
 
     @functools.wraps(draw)
     def counted(self: Any) -> Any:  # noqa: ANN401
@@ -73,8 +76,18 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks) -> None:
                 data_set = data_sets.setdefault(id(self._dataset), len(data_sets) + 1)
                 iteration = drawn[data_set] = drawn.get(data_set, 0) + 1
                 in_pass = getattr(self, "_num_yielded", None)
-                seq = _collectives_so_far(hooks)
-                log.ring.batch(data_set, asked_ns=asked, seq=seq, iteration=iteration, in_pass=in_pass)
+                if in_pass in (None, 1) or data_set not in lengths:
+                    lengths[data_set] = _length(self)
+                seq, of = _collectives_so_far(hooks), lengths[data_set]
+                log.ring.batch(data_set, asked_ns=asked, seq=seq, iteration=iteration, in_pass=in_pass, of=of)
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]
+
+
+def _length(iterator: Any) -> int | None:  # noqa: ANN401 - of any kind of data loader
+    """How many batches a pass has; None of an iterable data set, whose loader does not know."""
+    try:
+        return min(len(iterator._index_sampler), MOST_BATCHES)  # noqa: SLF001
+    except Exception:
+        return None

@@ -67,10 +67,10 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
     """Where the stack `one` stands, seen from `other`; both outermost first, with or without the frames of frameworks.
 
     The user's own frames tell first. Where they tell the order of two calls at most, as where a framework has the loop and
-    calls the user's functions, those of the frameworks do.
+    calls the user's functions, or one place, those of the frameworks do.
     """
     found = _compare(only_users(one), only_users(other), code)
-    if found.relation in _ORDER_ONLY and found.loop is None:
+    if found.relation in (*_ORDER_ONLY, Relation.SAME) and found.loop is None:
         return _by_frameworks(one, other, code) or found
     return found
 
@@ -208,8 +208,12 @@ def rank_test(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condi
 
 def tells_ranks_apart(condition: Condition) -> bool:
     """Whether ranks take different branches by what they are, as under `if rank == 0`."""
-    test = condition.test
-    return (condition.by_rank or bool(_TELLS_RANKS_APART.search(test))) and not _TELLS_A_JOB_FROM_A_PROCESS.search(test)
+    return is_rank_test(condition.test, by_rank=condition.by_rank)
+
+
+def is_rank_test(test: str, *, by_rank: bool) -> bool:
+    """Whether ranks answer this test of the source differently by what they are, as `rank == 0`."""
+    return (by_rank or bool(_TELLS_RANKS_APART.search(test))) and not _TELLS_A_JOB_FROM_A_PROCESS.search(test)
 
 
 def spoken(condition: Condition, file: str) -> str:

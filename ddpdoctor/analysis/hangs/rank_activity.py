@@ -252,7 +252,7 @@ def _stays(stacks: Stacks | None, code: SourceCode | None) -> bool | None:
 
 
 def _advanced(stacks: Stacks | None, code: SourceCode | None) -> bool:
-    """Whether two looks found the rank at two lines of one function of the user's own that no loop of the user's leads back to."""
+    """Whether two looks found the rank at two lines of one function of the user's that no loop leads back to."""
     ways = [way[::-1] for way in stacks.seen] if stacks is not None else []
     return code is not None and any(_left_behind(one, other, code) for one, other in pairwise(ways))
 

@@ -20,7 +20,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ProcessState, Stall
-from ddpdoctor.evidence.ranks import EndRequest, JobSize, RankExit
+from ddpdoctor.evidence.ranks import CollectiveCalls, EndRequest, JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.stacks import Stacks
@@ -232,6 +232,8 @@ def _frames(facts: list[RankFacts]) -> Iterator[Frame]:
         for fact in found.facts:
             if isinstance(fact, Stacks | FlightRecord):
                 yield from fact.frames
+            elif isinstance(fact, CollectiveCalls):
+                yield from (frame for forward in fact.forwards for frame in forward.stack)
 
 
 def _interrupted(asked: Received) -> Iterator[Missing]:

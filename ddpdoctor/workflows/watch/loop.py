@@ -208,7 +208,9 @@ class Watch:
             activity.shows_life or activity.moves is None for activity in activities.elsewhere
         )
         starts = quiet < FIRST_STEP_SECONDS and any(map(self._starts, activities.each))
-        advances = quiet < self.stall_detector.patience() * WHILE_MOVING and any(one.advanced for one in activities.each)
+        advances = quiet < self.stall_detector.patience() * WHILE_MOVING and any(
+            one.advanced for one in activities.each
+        )
         if not activities.each or starts or advances or (nobody_waits and self.stall_detector.given is None):
             self._next_look = quiet + self.stall_detector.patience()
         elif (working or unseen) and quiet < self.stall_detector.patience(moving=True):

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 MAGIC = b"ddpdring"
-VERSION = 3
+VERSION = 4
 RING = 4096  # records; 256 KiB a rank
 RECORD_BYTES = 64
 HEADER_BYTES = 256
@@ -123,6 +123,8 @@ class Batch(NamedTuple):
     """The number of its data set among those of this process, from 1."""
     in_pass: int
     """The number of batches drawn in this pass over the data, this one included, or `NO_COUNT`."""
+    of: int
+    """How many batches its data loader says that a pass has, or `NO_COUNT`."""
 
 
 class Forward(NamedTuple):
@@ -145,7 +147,7 @@ COLLECTIVE, POINT_TO_POINT, NEW_GROUP, BATCH, FORWARD = 1, 2, 3, 4, 5
 COLLECTIVE_LAYOUT = Struct("<QQqqqiIIIII")
 POINT_TO_POINT_LAYOUT = Struct("<QQqqqiIII")
 NEW_GROUP_LAYOUT = Struct("<QQqqII")
-BATCH_LAYOUT = Struct("<QQqqqqii")
+BATCH_LAYOUT = Struct("<QQqqqqiii")
 FORWARD_LAYOUT = Struct("<QQqqqqI")
 
 Record: TypeAlias = Collective | PointToPoint | NewGroup | Batch | Forward

@@ -1,0 +1,225 @@
+"""Which ranks left their training loop before the others, or passed over a batch of it, by the batches that each drew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from ddpdoctor.analysis.collectives.callsites import is_rank_test
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, only_users
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, StepMark
+from ddpdoctor.evidence.source import Jump, Loop, SourceCode
+
+# of all batches, the least share that the usual number of forwards followed: with fewer there is no usual number
+STEADY = 0.5
+
+
+class How(Enum):
+    """What the ranks did that their peers did not."""
+
+    LEFT = "left the loop over their batches before its end"
+    SHORT = "had fewer batches"
+    SKIPPED = "passed over a batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopDeparture:
+    """Where the loops of the ranks went apart.
+
+    `ranks` are those that left or passed over, `others` those that went on; `tied` where it may be either side. `iteration`
+    is the last batch that all ranks drew before, counted from the start, `batches` its place in the pass, `forwards` how many
+    training forwards `ranks` had made. `lengths` is how many batches a pass has on each rank. `went_on` is whether `ranks` drew
+    batches afterwards; where they did not, they may also wait for their peers in that batch. `loop` is the loop in which `ranks`
+    called their forwards, `frame` the line in it.
+    """
+
+    how: How
+    ranks: tuple[int, ...]
+    others: tuple[int, ...]
+    tied: bool
+    iteration: int
+    batches: int | None
+    lengths: Mapping[int, int]
+    forwards: int | None
+    went_on: bool
+    frame: Frame | None = None
+    loop: Loop | None = None
+
+    @property
+    def culprits(self) -> tuple[int, ...]:
+        """The ranks at fault, or all where it may be either side."""
+        return tuple(sorted({*self.ranks, *self.others})) if self.tied else self.ranks
+
+    @property
+    def jumps(self) -> tuple[Jump, ...]:
+        """The statements of the loop by which the ranks may have left it or its turn; those under a test of the rank, if any."""
+        words = {How.LEFT: ("break", "return"), How.SKIPPED: ("continue",), How.SHORT: ()}[self.how]
+        found = tuple(jump for jump in self.loop.jumps if jump.word in words) if self.loop is not None else ()
+        return tuple(jump for jump in found if is_rank_test(jump.test, by_rank=jump.by_rank)) or found
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDepartures:
+    """The first departure of the job, None where the loops never went apart or nothing tells."""
+
+    first: LoopDeparture | None
+
+    def before(self, iteration: int) -> LoopDeparture | None:
+        """The first departure, where ranks drew further batches after it, and if it came before this iteration."""
+        found = self.first
+        return found if found is not None and found.went_on and found.iteration < iteration else None
+
+
+def derive(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> LoopDepartures:
+    """The first batch after which the ranks did not do the same: some began their next pass, or made no forward with it.
+
+    Alone this is no fault: ranks may look for good batches each by itself, and have unequally many under `Join`.
+    """
+    marks = {entry.rank: {mark.iteration: mark for mark in entry.value.steps} for entry in calls}
+    common = sorted(set.intersection(*map(set, marks.values()))) if marks else []
+    found = _first(marks, common) or _at_the_end(marks)
+    if found is None:
+        return LoopDepartures(None)
+    forwards = {entry.rank: entry.value.forwards for entry in calls}
+    frame, loop = _loop_of(_last_forward(forwards[found.ranks[0]], found.forwards), code)
+    return LoopDepartures(
+        LoopDeparture(
+            how=found.how,
+            ranks=found.ranks,
+            others=tuple(rank for rank in sorted(marks) if rank not in found.ranks),
+            tied=found.tied,
+            iteration=found.iteration,
+            batches=found.batches,
+            lengths=found.lengths,
+            forwards=found.forwards,
+            went_on=found.went_on,
+            frame=frame,
+            loop=loop,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    how: How
+    ranks: tuple[int, ...]
+    tied: bool
+    iteration: int
+    batches: int | None
+    lengths: Mapping[int, int]
+    forwards: int | None
+    went_on: bool = True
+
+
+def _first(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -> _Found | None:
+    usual = _usual_forwards(marks, common)
+    for before, now in pairwise(common):
+        if now != before + 1:
+            continue
+        at = {rank: each[now] for rank, each in marks.items()}
+        last = {rank: each[before] for rank, each in marks.items()}
+        places = {rank: mark.in_pass for rank, mark in at.items()}
+        if None not in places.values() and len({*places.values()}) > 1:
+            return _next_pass(last, at)
+        made = {rank: _made(last[rank], at[rank]) for rank in at}
+        if usual is not None and None not in made.values() and len({*made.values()}) > 1:
+            few = tuple(rank for rank, count in sorted(made.items()) if count is not None and count < usual)
+            if few and all(count == usual for rank, count in made.items() if rank not in few):
+                return _Found(
+                    how=How.SKIPPED,
+                    ranks=few,
+                    tied=False,
+                    iteration=before,
+                    batches=last[few[0]].in_pass,
+                    lengths={},
+                    forwards=at[few[0]].forwards,
+                )
+            return None
+    return None
+
+
+def _next_pass(last: Mapping[int, StepMark], at: Mapping[int, StepMark]) -> _Found | None:
+    """Some ranks are at the first batch of their next pass where the others drew a further one of the same."""
+    early = tuple(rank for rank, mark in sorted(at.items()) if (mark.in_pass or 0) <= (last[rank].in_pass or 0))
+    others = [rank for rank in at if rank not in early]
+    return _left_or_short(early, others, last, at[early[0]].forwards) if early and others else None
+
+
+def _at_the_end(marks: Mapping[int, Mapping[int, StepMark]]) -> _Found | None:
+    """Some ranks drew their last batch where the others drew a further one of the same pass."""
+    ends = {rank: max(each, default=0) for rank, each in marks.items()}
+    least = min(ends.values(), default=0)
+    early = tuple(rank for rank, end in sorted(ends.items()) if end == least)
+    others = [rank for rank in ends if rank not in early]
+    if not least or not others or any(least not in marks[rank] or least + 1 not in marks[rank] for rank in others):
+        return None
+    last = {rank: each[least] for rank, each in marks.items()}
+    if any(marks[rank][least + 1].in_pass != (last[rank].in_pass or 0) + 1 for rank in others):
+        return None
+    return _left_or_short(early, others, last, None)
+
+
+def _left_or_short(
+    early: tuple[int, ...], others: Sequence[int], last: Mapping[int, StepMark], forwards: int | None
+) -> _Found | None:
+    """Why the ranks `early` drew no further batch of the pass of which all drew `last`; `forwards` are None at their end."""
+    batches = {last[rank].in_pass for rank in (*early, *others)}
+    if len(batches) > 1:
+        return None
+    (made,) = batches
+    lengths = {rank: mark.of for rank, mark in last.items() if mark.of is not None}
+    before_its_end = all(rank in lengths and made is not None and made < lengths[rank] for rank in early)
+    if not before_its_end and len({*lengths.values()}) < 2:
+        return None
+    sides = vote({rank: lengths.get(rank) for rank in last})
+    return _Found(
+        how=How.LEFT if before_its_end else How.SHORT,
+        ranks=early,
+        tied=not before_its_end and sides.tied,
+        iteration=last[early[0]].iteration,
+        batches=made,
+        lengths=lengths,
+        forwards=forwards,
+        went_on=forwards is not None,
+    )
+
+
+def _usual_forwards(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -> int | None:
+    """How many forwards follow most batches, over all ranks; None where there is no such number."""
+    counts = Counter(
+        made
+        for each in marks.values()
+        for before, now in pairwise(common)
+        if now == before + 1 and (made := _made(each[before], each[now])) is not None
+    )
+    if not counts:
+        return None
+    ((usual, times),) = counts.most_common(1)
+    return usual if usual > 0 and times >= STEADY * counts.total() else None
+
+
+def _made(before: StepMark, now: StepMark) -> int | None:
+    if before.forwards is None or now.forwards is None:
+        return None
+    return now.forwards - before.forwards
+
+
+def _last_forward(forwards: Sequence[Forward], made: int | None) -> Forward | None:
+    """The last of these, or the last among the first `made` of the rank."""
+    return next((forward for forward in reversed(forwards) if made is None or forward.number <= made), None)
+
+
+def _loop_of(forward: Forward | None, code: SourceCode | None) -> tuple[Frame | None, Loop | None]:
+    """The innermost loop of the program around a forward, with the line in it."""
+    if forward is None or code is None:
+        return None, None
+    for frame in reversed(only_users(forward.stack[::-1])):
+        place = code.at(frame.file, frame.line)
+        if place is not None and place.loops:
+            return frame, place.loops[-1]
+    return None, None

@@ -1,0 +1,61 @@
+"""How ranks left their loop or passed over a batch, in words and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import Jump
+from ddpdoctor.model import Where, group_ranks
+
+MIXED = "since then gradients are averaged with those of other steps"
+LENGTHS = "give every rank the same number of batches (DistributedSampler with drop_last), or train under `with Join([model]):`"
+MOST_JUMPS = 3  # that are shown, where none stands under a test of the rank
+
+
+def sentence(departure: LoopDeparture) -> str:
+    """`rank 1 left its loop after drawing 20 of 32 batches, and rank 0 went on to batch 21`."""
+    ranks, others = group_ranks(departure.ranks), group_ranks(departure.others)
+    match departure.how:
+        case How.LEFT:
+            of = f" of {departure.lengths[departure.ranks[0]]}" if departure.ranks[0] in departure.lengths else ""
+            went_on = f"; {others} went on to batch {departure.batches + 1}" if departure.batches is not None else ""
+            its = "its" if len(departure.ranks) == 1 else "their"
+            return f"{ranks} left {its} loop after drawing {departure.batches}{of} batches{went_on}"
+        case How.SHORT:
+            return f"a pass over the data has {_lengths(departure)}"
+        case How.SKIPPED:
+            before = f" before forward {departure.forwards + 1}" if departure.forwards is not None else ""
+            return f"{ranks} passed over a batch{before}, and {others} did not"
+
+
+def _lengths(departure: LoopDeparture) -> str:
+    """`7 batches on rank 1 and 10 on rank 0`."""
+    by_length: dict[int, list[int]] = {}
+    for rank in (*departure.ranks, *departure.others):
+        if rank in departure.lengths:
+            by_length.setdefault(departure.lengths[rank], []).append(rank)
+    (first, ranks), *rest = by_length.items()
+    return " and ".join(
+        [f"{first} batches on {group_ranks(ranks)}", *(f"{length} on {group_ranks(others)}" for length, others in rest)]
+    )
+
+
+def where(departure: LoopDeparture) -> list[Where]:
+    """The statements by which the ranks may have left the loop or its turn, or else the head of the loop."""
+    frame, loop = departure.frame, departure.loop
+    if frame is None or loop is None:
+        return []
+    shown: Sequence[tuple[int, str]] = [(jump.line, _note(jump)) for jump in departure.jumps[:MOST_JUMPS]]
+    if not shown:
+        shown = [(loop.line, f"the loop `{loop.head}`")]
+    return [
+        Where.at(Frame(file=frame.file, line=line, function=frame.function), rank=rank, note=note)
+        for line, note in shown
+        for rank in departure.ranks
+    ]
+
+
+def _note(jump: Jump) -> str:
+    return f"`{jump.word}`" + (f" inside `if {jump.test}`" if jump.test else "")
