@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.collectives.callsites import Relation
+from ddpdoctor.analysis.collectives.callsites import Relation, spoken
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs
-from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew
+from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.hangs.outstanding import Operation
@@ -15,7 +15,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP305",
@@ -26,6 +26,9 @@ RULE = Rule(
     remedy="call it on every rank, or run this part on the unwrapped module (`ddp.module`) so that it needs no collective",
     explains=("DDP307", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
+
+
+OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
 
 def check(
@@ -44,6 +47,10 @@ def check(
         return
     told = False
     parted = iterations.out_of_step if iterations is not None else None
+    forked = iterations.forked if iterations is not None else None
+    if forked is not None and (parted is not None or desyncs.of(Cause.LEFT)):
+        yield _by_forwards(forked)
+        return
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
         if parted is not None and _had_parted(parted, desync):
             continue
@@ -72,6 +79,19 @@ def check(
         and not graph.only_point_to_point
     ):
         yield _by_programs(graph)
+
+
+def _by_forwards(forked: ForkedForward) -> Finding:
+    others = group_ranks(forked.others)
+    test = spoken(forked.condition, forked.frame.file)
+    return RULE.finding(
+        f"{group_ranks(forked.ranks)} called forward {forked.number} {test} where {others} "
+        f"{verb(forked.others, 'was', 'were')} elsewhere; its collectives were paired with those of other forwards",
+        ranks=forked.ranks,
+        where=[Where.at(forked.frame, rank=rank, note=f"forward {forked.number}, {test}") for rank in forked.ranks],
+        remedy=OF_A_FORWARD,
+        forward=forked.number,
+    )
 
 
 def _by_programs(graph: WaitForGraph) -> Finding:

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import loop_departures
@@ -67,6 +67,8 @@ def check(
         return
     if desyncs is None and failures is None and stack_desync is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
+    if iterations is not None and iterations.forked is not None:
+        return  # the ranks parted there: DDP305
     last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     for desync in left:
@@ -79,6 +81,7 @@ def check(
             ranks=desync.culprits,
             where=[
                 *_left_by(exits, desync.ended),
+                *_by_rank(desync, code),
                 *(loop_departures.where(gone) if gone is not None else ()),
                 *witnesses(desync.issued, everyone),
                 *exception_context.where(errors),
@@ -119,6 +122,20 @@ def _by_departure(departure: LoopDeparture) -> Finding:
         batch=departure.batches,
         lengths={str(rank): length for rank, length in sorted(departure.lengths.items())},
     )
+
+
+def _by_rank(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
+    """Values that depend on the rank in the functions that lead to the call in which the others wait."""
+    if code is None or not desync.majority or desync.majority[0] not in desync.issued:
+        return
+    seen = set()
+    for frame in desync.issued[desync.majority[0]].program:
+        place = code.at(frame.file, frame.line)
+        for value in place.rank_values if place is not None else ():
+            if (frame.file, value) not in seen:
+                seen.add((frame.file, value))
+                at = Frame(file=frame.file, line=value.line, function=frame.function)
+                yield Where.at(at, rank=desync.minority[0], note=f"`{value.text}` depends on the rank")
 
 
 def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> Iterator[Where]:

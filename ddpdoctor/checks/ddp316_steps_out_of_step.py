@@ -65,7 +65,7 @@ def check(
     if departure is not None:
         if departure.how is How.SKIPPED:
             yield _by_departure(departure)
-    elif parted is not None:
+    elif parted is not None and iterations.forked is None:
         yield _by_counts(parted, timeline, code)
     elif unexplained and iterations.left_out is not None:
         yield _by_counts(iterations.left_out, timeline, code)

@@ -144,7 +144,7 @@ class Forward:
     turn: int | None = None
     """The value of the variable that counts the turns of the loop around that line, where it has one."""
     stack: tuple[Frame, ...] = ()
-    """The user's own lines that led to it, the line of `place` first; empty in cases of older versions."""
+    """The lines of the user's code and of frameworks that led to it, innermost first; empty in cases of older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

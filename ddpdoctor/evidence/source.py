@@ -48,6 +48,16 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankValue:
+    """A value that is not the same on every rank, because the source computes it from the rank."""
+
+    line: int
+    """The line of its statement."""
+    text: str
+    """As written: `epochs - (rank == 1)`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CodePlace:
     """One line of one function."""
 
@@ -63,6 +73,8 @@ class CodePlace:
     """The conditions of the function around the line, outermost first."""
     calls: tuple[str, ...] = ()
     """The names that the statement on this line calls, as written: `input`, `sys.stdin.readline`."""
+    rank_values: tuple[RankValue, ...] = ()
+    """The values that depend on the rank in statements of the function up to this line; empty in cases of older versions."""
     excerpt: tuple[str, ...] = ()
     """The text of this line and of those around it; empty in cases of older versions."""
     excerpt_from: int = 1

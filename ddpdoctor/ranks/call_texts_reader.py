@@ -21,7 +21,7 @@ from ddpdoctor.agent.inside.schema.call_texts import (
     TensorSpec,
     Text,
 )
-from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.ranks.written_errors import frames_of
 
 T = TypeVar("T", bound=Text)
@@ -52,13 +52,13 @@ class Texts:
         return op.name if op is not None else "?"
 
     def stack(self, number: int) -> tuple[Frame, ...]:
-        """The user's lines with this number, innermost first."""
+        """The lines of the user's code and of frameworks with this number, innermost first."""
         place = self.get(Place, number)
         return frames_of(place.lines) if place is not None else ()
 
     def line(self, number: int) -> Frame | None:
-        """The innermost of the user's lines with this number."""
-        return next(iter(self.stack(number)), None)
+        """The innermost of the user's lines with this number, a framework's where none is the user's."""
+        return users_frame(self.stack(number))
 
 
 def read_texts(data: bytes) -> Texts:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode
 from ddpdoctor.analysis.crashes.end_request import CLOCK_SECONDS
+from ddpdoctor.analysis.crashes.error_patterns import secondary_error
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
@@ -165,8 +166,8 @@ def with_log(
     if whole is None:
         return both, None
     for rank, ending in both.items():  # C++ code that aborts does not say whose it is
-        if ending.exit_code == -signal.SIGABRT and not ending.tail:
-            both[rank] = replace(ending, tail=whole.said)
+        if ending.exit_code == -signal.SIGABRT and not any(map(secondary_error, ending.tail)):
+            both[rank] = replace(ending, tail=(*ending.tail, *whole.said))
     known_words = {_type_and_message(exit_.error) for exit_ in both.values() if exit_.error is not None}
     return both, replace(
         whole, errors=tuple(error for error in whole.errors if _type_and_message(error) not in known_words)

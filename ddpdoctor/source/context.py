@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ddpdoctor.evidence.frames import Frame, is_programs
-from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, RankValue, SourceCode
 from ddpdoctor.host.owned_files import read_source
-from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank
+from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
 
 MAX_SOURCE_BYTES = 4 << 20
 MAX_TEST = 80  # characters of a condition that are worth showing
@@ -93,10 +93,11 @@ def _parse(text: bytes) -> ast.Module | None:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What stands around a node; `ranks` are the names that hold the rank in this file."""
+    """What stands around a node: its function, which begins at line `start`; `ranks` are the names that hold the rank."""
 
     ranks: frozenset[str] = frozenset()
     function: str = "<module>"
+    start: int = 0
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
@@ -112,6 +113,13 @@ class _Index:
     file: str
     lines: list[str]
     spans: list[tuple[ast.stmt, int, _Scope]] = field(default_factory=list)
+
+    def _rank_values(self, start: int, line: int) -> Iterator[RankValue]:
+        """Those of the function that begins at line `start`, up to `line`."""
+        for statement, _, scope in self.spans:
+            if scope.start == start and statement.lineno <= line and not hasattr(statement, "body"):
+                for value in values_by_rank(statement, scope.ranks):
+                    yield RankValue(line=value.lineno, text=_short(value))
 
     def at(self, line: int) -> CodePlace | None:
         around = [
@@ -131,6 +139,7 @@ class _Index:
             loops=scope.loops,
             conditions=scope.conditions,
             calls=tuple(_calls(statement)),
+            rank_values=tuple(self._rank_values(scope.start, line)),
             excerpt=excerpt,
             excerpt_from=first,
         )
@@ -153,7 +162,10 @@ def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
             inner = _Scope(
-                ranks=scope.ranks, function=getattr(node, "name", "<lambda>"), conditions=tuple(_decorators(node))
+                ranks=scope.ranks,
+                function=getattr(node, "name", "<lambda>"),
+                start=node.lineno,
+                conditions=tuple(_decorators(node)),
             )
             yield from ((child, inner) for child in ast.iter_child_nodes(node))
         case ast.For() | ast.AsyncFor() | ast.While():

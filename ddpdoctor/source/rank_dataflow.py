@@ -33,6 +33,31 @@ def tells_the_rank(test: ast.expr, names: frozenset[str]) -> bool:
     return any(ast.unparse(part) in names for part in parts)
 
 
+def values_by_rank(statement: ast.stmt, names: frozenset[str]) -> Iterator[ast.expr]:
+    """The outermost arithmetic and conditional expressions in `statement` that compare the rank, as `epochs - (rank == 1)`.
+
+    A comparison alone is a switch, such as `disable=rank != 0`, and none of these.
+    """
+    pending = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.BinOp | ast.IfExp) and _compares_the_rank(node, names):
+            yield node
+        else:
+            inner = (child.value if isinstance(child, ast.keyword) else child for child in ast.iter_child_nodes(node))
+            pending.extend(child for child in inner if isinstance(child, ast.expr))
+
+
+def _compares_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
+    known = {*names}
+    return any(
+        _is_rank(side, known)
+        for node in ast.walk(expression)
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+    )
+
+
 def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Every target with its value; of `r, w = get_rank(), get_world_size()` each with its own."""
     match node:

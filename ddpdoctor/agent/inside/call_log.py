@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -19,7 +18,10 @@ from .whose_code import is_programs, is_users
 
 MOST_HANDLED = 64  # lines that raised an error that was being handled while a collective was called
 MOST_CHARACTERS = 2000
-MOST_LINES = 6  # of one stack: enough to meet a peer's stack in the loop that both are in
+MOST_LINES = (
+    24  # of one stack: enough to meet a peer's stack in the loop that both are in, below a framework's trainer, too
+)
+MOST_OWN_LINES = 6  # of the stack of a handled error
 
 K = TypeVar("K")
 
@@ -46,7 +48,6 @@ class CallLog:
         self._members: dict[tuple[int, ...], int] = {}
         self._stacks: dict[tuple[tuple[CodeType, int], ...], int] = {}
         self._places: dict[tuple[SourceLine, ...], int] = {}
-        self._users_code: dict[CodeType, bool] = {}
         self._programs_code: dict[CodeType, bool] = {}
         self._handled: set[tuple[type, CodeType, int]] = set()
 
@@ -77,18 +78,14 @@ class CallLog:
         return self._members.get(ranks) or self._add(self._members, ranks, Members(ranks))
 
     def place(self, depth: int) -> int:
-        """The number of the user's own lines that led here, innermost first, from `depth` frames above the caller on.
+        """The number of the lines of the user's code and of frameworks that led here, innermost first.
 
-        Where no line is the user's, those of frameworks. In a thread other than the main one, the line of `threading` that
-        began it comes last.
+        They start `depth` frames above the caller. In a thread other than the main one, the line of `threading` that began it
+        comes last.
         """
-        frame = sys._getframe(depth + 1)  # noqa: SLF001
-        lines = self._lines(frame, is_users, self._users_code)
-        if not lines:
-            lines = self._lines(frame, is_programs, self._programs_code)
-        if not lines:
+        stack = tuple(self._lines(sys._getframe(depth + 1)))  # noqa: SLF001
+        if not stack:
             return 0
-        stack = tuple(lines)
         number = self._stacks.get(stack)
         if number is None:
             place = tuple(_source_line(code, line) for code, line in stack)
@@ -96,16 +93,15 @@ class CallLog:
             self._stacks[stack] = number
         return number
 
-    def _lines(
-        self, frame: FrameType | None, is_wanted: Callable[[str], bool], known: dict[CodeType, bool]
-    ) -> list[tuple[CodeType, int]]:
-        """The innermost lines from `frame` on of which the file `is_wanted`; `known` are the answers so far."""
+    def _lines(self, frame: FrameType | None) -> list[tuple[CodeType, int]]:
+        """The innermost lines from `frame` on that are neither torch's nor of the standard library."""
+        known = self._programs_code
         lines: list[tuple[CodeType, int]] = []
         while frame is not None and len(lines) < MOST_LINES:
             code = frame.f_code
             wanted = known.get(code)
             if wanted is None:
-                wanted = known[code] = is_wanted(code.co_filename)
+                wanted = known[code] = is_programs(code.co_filename)
             if wanted or (lines and frame.f_back is None and code.co_name == "_bootstrap"):
                 lines.append((code, frame.f_lineno))
             frame = frame.f_back
@@ -117,7 +113,7 @@ class CallLog:
         if not lines or (type(error), *lines[-1]) in self._handled or len(self._handled) == MOST_HANDLED:
             return
         self._handled.add((type(error), *lines[-1]))
-        users = [one for one in reversed(lines) if is_users(one[0].co_filename)][:MOST_LINES]
+        users = [one for one in reversed(lines) if is_users(one[0].co_filename)][:MOST_OWN_LINES]
         stack = tuple(_source_line(code, line) for code, line in users)
         self._write(0, HandledError(group, seq, Error(type(error).__name__, str(error)[:MOST_CHARACTERS], stack)))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 
+from ddpdoctor.analysis.collectives.callsites import rank_test
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch, passed_over
 from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns
 from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
@@ -16,6 +17,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.source import Condition, SourceCode
 
 JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call that `Join` makes or answers
 
@@ -54,6 +56,20 @@ class OtherForward:
         return vote(self.places)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkedForward:
+    """The first forward that some ranks called below a test of the rank and the others elsewhere.
+
+    `ranks` are those below the test, `condition` is the test, `frame` the line below it. Legal where what follows is alike.
+    """
+
+    number: int
+    ranks: tuple[int, ...]
+    others: tuple[int, ...]
+    condition: Condition
+    frame: Frame
+
+
 @dataclass(frozen=True, slots=True)
 class Iterations:
     """The first iteration out of step and the first forward that was another one; None where there was none.
@@ -67,6 +83,7 @@ class Iterations:
     out_of_step: IterationSkew | None
     left_out: IterationSkew | None = None
     other_forward: OtherForward | None = None
+    forked: ForkedForward | None = None
     passed_over: SkippedBatch | None = None
     began: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
 
@@ -75,7 +92,9 @@ class Iterations:
         return max((number for number, after in self.began.items() if after.get(rank, seq) < seq), default=None)
 
 
-def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | None) -> Iterations:
+def derive(
+    calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | None, code: SourceCode | None = None
+) -> Iterations:
     """Where the ranks' iterations parted, by the marks that their agents made.
 
     Under `Join` they may: a rank that has no more data answers the calls of the others without iterations of its own. Where
@@ -93,6 +112,7 @@ def derive(calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | Non
         out_of_step=parted and replace(parted, own=_of_some(parted, calls)),
         left_out=left_out and replace(left_out, own=_of_some(left_out, calls)),
         other_forward=_other_forward(calls),
+        forked=_forked(calls, code),
         passed_over=passed_over(calls),
         began=began,
     )
@@ -157,6 +177,27 @@ def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
     for number, places in sorted(called.items()):
         if len(places) == len(calls.ranks) and len(set(places.values())) > 1:
             return OtherForward(number=number, places=places)
+    return None
+
+
+def _forked(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> ForkedForward | None:
+    """Of the first forward with different lines above it on the ranks: whether some stand below a test of the rank there."""
+    stacks: dict[int, dict[int, tuple[Frame, ...]]] = {}
+    for entry in calls:
+        for forward in entry.value.forwards:
+            stacks.setdefault(forward.number, {})[entry.rank] = forward.stack[::-1]
+    for number, each in sorted(stacks.items()):
+        if len(each) < len(calls.ranks) or len({*each.values()}) == 1:
+            continue
+        tests = {rank: rank_test(stack, code) for rank, stack in each.items()}
+        below = {rank: test for rank, test in tests.items() if test is not None}
+        if below and len(below) < len(each) and len({*below.values()}) == 1:
+            condition, frame = next(iter(below.values()))
+            others = tuple(rank for rank in sorted(each) if rank not in below)
+            return ForkedForward(
+                number=number, ranks=tuple(sorted(below)), others=others, condition=condition, frame=frame
+            )
+        return None
     return None
 
 

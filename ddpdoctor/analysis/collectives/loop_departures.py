@@ -215,10 +215,11 @@ def _last_forward(forwards: Sequence[Forward], made: int | None) -> Forward | No
 
 
 def _loop_of(forward: Forward | None, code: SourceCode | None) -> tuple[Frame | None, Loop | None]:
-    """The innermost loop of the program around a forward, with the line in it."""
+    """The innermost loop around a forward, with the line in it: of the user's own code, or else of a framework."""
     if forward is None or code is None:
         return None, None
-    for frame in reversed(only_users(forward.stack[::-1])):
+    program = forward.stack[::-1]
+    for frame in (*reversed(only_users(program)), *forward.stack):
         place = code.at(frame.file, frame.line)
         if place is not None and place.loops:
             return frame, place.loops[-1]

@@ -54,7 +54,7 @@ class Members(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The user's own lines that led to an event."""
+    """The lines of the user's code and of frameworks that led to an event."""
 
     lines: tuple[SourceLine, ...]
     """The innermost first. In a thread other than the main one the line of `threading` that started it comes last."""
