@@ -14,9 +14,11 @@ from ddpdoctor.analysis.collectives.callsites import (
     Relation,
     compare,
     condition_over,
+    is_rank_test,
     rank_test,
     seen_from_minority,
 )
+from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
 from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
@@ -26,9 +28,10 @@ from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, M
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_error
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.recorder import Call
-from ddpdoctor.evidence.source import Loop, SourceCode
+from ddpdoctor.evidence.source import Condition, Loop, SourceCode
 
 LOOKED_AHEAD = 9  # calls that a rank may have left out, or made besides, and still be recognised
 COMPARED_AHEAD = 64
@@ -89,12 +92,17 @@ def derive(
     code: SourceCode | None,
     exits: PerRank[RankExit] | None,
     calls: PerRank[CollectiveCalls] | None = None,
+    departures: LoopDepartures | None = None,
 ) -> Desyncs:
     """Every group's desync, judged by majority over all of its ranks."""
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
     lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
     found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished, lost)]
-    return Desyncs(tuple(sorted((_by_passes(desync, calls, code) for desync in found), key=_began)))
+    judged = [_by_passes(desync, calls, code) for desync in found]
+    last = departures.first if departures is not None else None
+    if last is not None and not last.went_on:
+        judged = [_by_batches(desync, last) for desync in judged]
+    return Desyncs(tuple(sorted(judged, key=_began)))
 
 
 def skips(desync: Desync, code: SourceCode | None) -> list[str]:
@@ -380,6 +388,10 @@ def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: Sou
     gone = started_next_epoch(calls, again, there, desync.seq)
     if gone is False:
         return replace(desync, comparison=replace(desync.comparison, again=False))
+    guard = _guard(desync.issued[again[0]].program, code) if gone is None else None
+    if guard is not None:
+        called = Comparison(Relation.CONDITIONAL, condition=guard[0], frame=guard[1])
+        return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=False, comparison=called)
     left = desync.cause is Cause.LEFT and not _handled_an_error(calls, there, desync.seq)
     if gone is None and left and len(again) == len(there):
         seen = replace(desync.comparison, relation=Relation.WITHIN)
@@ -401,6 +413,30 @@ def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: Sou
             frame=condition and condition[1],
         ),
     )
+
+
+def _by_batches(desync: Desync, last: LoopDeparture) -> Desync:
+    """Whether the ranks past a loop left it: they drew fewer batches than a pass has, or than the others."""
+    past = {Relation.PAST: desync.minority, Relation.WITHIN: desync.majority}.get(desync.comparison.relation)
+    if past != last.ranks or desync.group.name or desync.offset is not None or not desync.issued:
+        return desync
+    comparison = replace(desync.comparison, relation=Relation.PAST)
+    return replace(
+        desync, cause=Cause.LEFT, minority=last.ranks, majority=last.others, tied=last.tied, comparison=comparison
+    )
+
+
+def _guard(program: Sequence[Frame], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """A test of the rank by which some ranks pass over the rest of the loop before the innermost line in one, and that line."""
+    for frame in reversed(program):
+        place = code.at(frame.file, frame.line) if code is not None else None
+        if place is not None and place.loops:
+            before = (jump for jump in place.loops[-1].jumps if jump.word != "return" and jump.line < frame.line)
+            found = next((jump for jump in before if is_rank_test(jump.test, by_rank=jump.by_rank)), None)
+            if found is None:
+                return None
+            return Condition(line=found.line, test=found.test, branch=1, by_rank=found.by_rank), frame
+    return None
 
 
 def _handled_an_error(calls: PerRank[CollectiveCalls] | None, ranks: Sequence[int], seq: int) -> bool:
