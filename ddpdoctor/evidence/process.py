@@ -10,6 +10,10 @@ from ddpdoctor.evidence.frames import Frame
 ChildKind = Literal["data loader worker", "subprocess"]
 
 
+A_PIPE, A_NAMED_PIPE = "a pipe", "the named pipe"
+"""How `ProcessState.waits_on` begins for a pipe between two processes, and for one that has a path, which follows."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildProcess:
     """A process that a rank started."""

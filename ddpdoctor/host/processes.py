@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from ddpdoctor.evidence.process import ChildKind, ChildProcess, ProcessState
+from ddpdoctor.evidence.process import A_NAMED_PIPE, A_PIPE, ChildKind, ChildProcess, ProcessState
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 MOST_CHILDREN = 64
@@ -181,6 +181,7 @@ def _system_call(pid: int) -> tuple[str | None, str | None]:
     descriptor = int(words[1], 16) & 0xFFFFFFFF
     try:
         target = str(Path(f"/proc/{pid}/fd/{descriptor}").readlink())
+        named_pipe = Path(f"/proc/{pid}/fd/{descriptor}").is_fifo()
     except OSError:
         return call, None
     if descriptor == 0:
@@ -188,7 +189,9 @@ def _system_call(pid: int) -> tuple[str | None, str | None]:
     if target.startswith("socket:["):
         return call, _socket(pid, target[8:-1])
     if target.startswith("pipe:["):
-        return call, "a pipe"
+        return call, A_PIPE
+    if named_pipe:
+        return call, f"{A_NAMED_PIPE} {target}"
     return call, target + (_lock_holder(pid) if call in {"flock", "fcntl"} else "")
 
 

@@ -8,6 +8,10 @@ from ddpdoctor.agent.inside.schema.error import Error
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError
+from ddpdoctor.logs.tracebacks import Tracebacks
+
+PASSED_ON = "Original Traceback (most recent call last):"
+"""What torch writes above the traceback of a worker's error, within the message of the error that it raises for it."""
 
 
 def frame_of(line: SourceLine) -> Frame:
@@ -21,6 +25,18 @@ def frames_of(lines: Iterable[SourceLine]) -> tuple[Frame, ...]:
 
 
 def error_of(error: Error) -> RankError:
-    """The error as evidence, causes included."""
-    cause = error_of(error.cause) if error.cause is not None else None
+    """The error as evidence, causes included: also the one that a data loader's worker passed on as text."""
+    cause = error_of(error.cause) if error.cause is not None else _passed_on(error.message)
     return RankError(type=error.type, message=error.message, stack=frames_of(error.stack), cause=cause)
+
+
+def _passed_on(message: str) -> RankError | None:
+    """The error of a data loader's worker, as the message of the rank's own error quotes it; None where it quotes none."""
+    _, head, text = message.partition(PASSED_ON)
+    if not head:
+        return None
+    tracebacks = Tracebacks()
+    for line in [head.removeprefix("Original "), *text.splitlines()]:
+        tracebacks.feed(line)
+    tracebacks.close()
+    return next(iter(tracebacks.errors), None)

@@ -94,6 +94,14 @@ SICK = (
         where=("rank 0 /job/train.py:88 validate", "rank 1 /job/train.py:61 train_step"),
         measured={"activity": "waits for a pipe", "waiting": [1], "seconds": 6.1, "moves": False},
     ),
+    Sick(
+        evidence=hang(rank(OWN_LINE, system_call="read", waits_on="the named pipe /run/go"), rank(), facts=(READS,)),
+        says="rank 0 in validate (train.py:88) waits for a pipe (read of the named pipe /run/go); rank 1 waits for it in "
+        "backward for 6.1 s",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:88 validate", "rank 1 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a pipe", "waiting": [1], "seconds": 6.1, "moves": False},
+    ),
     Sick(  # a thread of it died; the job hung until it was ended
         evidence=hang((*rank(), ENDED), (*rank(EVENT), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)),
         says="rank 1 in save (train.py:70) waits for another thread or process; rank 0 waits for it in backward for 6.1 s",

@@ -11,7 +11,7 @@ from .call_log import CallLog
 from .collective_hooks import CollectiveHooks
 from .loop_counter import Turns
 from .schema.call_ring import NO_SEQ
-from .whose_code import is_users
+from .whose_code import is_users, show_as
 
 MOST_BATCHES = (1 << 31) - 1  # what the record has room for
 
@@ -53,8 +53,7 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:
                 log.ring.forward(log.place(1), seq=seq, number=log.ring.forwards, turn=turn)
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
-    # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
-    counted.__code__ = counted.__code__.replace(co_filename=forward.__code__.co_filename, co_name="forward")
+    show_as(counted, forward)
     DistributedDataParallel.forward = functools.wraps(forward)(counted)  # type: ignore[method-assign]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .dataloader_hooks import Batches
 from .rank_process import Rank
 from .trace_writer import TraceWriter
-from .whose_code import is_users
+from .whose_code import is_users, show_as
 
 if TYPE_CHECKING:  # they import torch
     from .close_up import CloseUp
@@ -139,8 +139,7 @@ def _follow_wrapper(wrapper: Any, steps: StepTracker, trace: TraceWriter) -> Non
             begins(self, [inputs, kwargs])
         return forward(self, *inputs, **kwargs)
 
-    # TorchDynamo decides by file which frames it leaves alone; ours must be treated like the one that it stands for.
-    observed.__code__ = observed.__code__.replace(co_filename=forward.__code__.co_filename, co_name="forward")
+    show_as(observed, forward)
     wrapper.__init__ = __init__
     wrapper.forward = functools.wraps(forward)(observed)
 

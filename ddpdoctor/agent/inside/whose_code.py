@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
+from typing import Any
 
 _NAME = "_ddpdoctor_frames"
 _FRAMES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "evidence", "frames.py")
@@ -28,3 +29,14 @@ def _load() -> ModuleType:
 _frames = _load()
 is_users: Callable[[str], bool] = _frames.is_users
 is_programs: Callable[[str], bool] = _frames.is_programs
+
+
+def show_as(ours: Any, original: Any) -> None:  # noqa: ANN401 - functions written in Python
+    """Let `ours` stand in stacks with the file and the name of `original`, which it wraps.
+
+    TorchDynamo decides by file which frames it leaves alone, and a stack that somebody reads should have no name of ours.
+    """
+    code = original.__code__
+    ours.__code__ = ours.__code__.replace(co_filename=code.co_filename, co_name=code.co_name)
+    if sys.version_info >= (3, 11):  # py-spy shows this name
+        ours.__code__ = ours.__code__.replace(co_qualname=code.co_qualname)

@@ -19,7 +19,7 @@ from ddpdoctor.analysis.hangs.stack_patterns import (
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, runs_users_code, users_frame
 from ddpdoctor.evidence.launch import Joining
-from ddpdoctor.evidence.process import ProcessState
+from ddpdoctor.evidence.process import A_NAMED_PIPE, A_PIPE, ProcessState
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks, Thread
 
@@ -29,6 +29,7 @@ MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more,
 
 _NEVER_HEALTHY = frozenset({Activity.STOPPED, Activity.HUMAN})
 
+OPENS_A_NAMED_PIPE = "wait_for_partner"  # the kernel's function in which an open of a FIFO waits for the other end
 OWN_END = "the interpreter's own end"
 
 # `work.wait()` of an asynchronous collective, and CUDA's spinning in `loss.item()`, leave no frame above the user's line
@@ -73,7 +74,8 @@ class RankActivity:
     def _kind_and_object(self) -> str:
         state = self.process
         if self.kind is Activity.PIPE and state is not None:
-            return f"{self.kind.value} ({state.system_call})"
+            named = f" of {state.waits_on}" if (state.waits_on or "").startswith(A_NAMED_PIPE) else ""
+            return f"{self.kind.value} ({state.system_call}{named})"
         if self.kind in _ABOUT_SOMETHING and state is not None and state.waits_on:
             return f"{self.kind.value} ({state.system_call} of {state.waits_on})"
         return self.kind.value
@@ -354,7 +356,8 @@ def _by_system_call(thread: Thread | None, process: ProcessState | None, *, idle
     if call in {"read", "write", "pread64", "pwrite64", "fsync", "fdatasync", "openat", "newfstatat"}:
         if waits_on.startswith("a connection") or waits_on == "a socket":
             return Activity.SOCKET, call
-        return (Activity.PIPE if waits_on == "a pipe" else Activity.FILE), call
+        opens_a_pipe = call == "openat" and process is not None and process.kernel_function == OPENS_A_NAMED_PIPE
+        return (Activity.PIPE if opens_a_pipe or waits_on.startswith((A_PIPE, A_NAMED_PIPE)) else Activity.FILE), call
     if call in {"connect", "accept", "accept4", "recvfrom", "recvmsg", "sendto", "sendmsg"}:
         return Activity.SOCKET, call
     if call == "futex":
