@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepMark
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
 from tests.checks import Sick
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
@@ -34,6 +35,12 @@ SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in STEPS))
 
 def in_step(*seq: int) -> CollectiveCalls:
     return CollectiveCalls(steps=tuple(StepMark(iteration=number, seq=made) for number, made in enumerate(seq)))
+
+
+def called_from(*lines: int) -> tuple[Forward, ...]:
+    """Forwards that were called from these lines of `main`."""
+    places = [Frame(file=TRAIN, line=line, function="main") for line in lines]
+    return tuple(Forward(number=number, place=place, stack=(place,)) for number, place in enumerate(places, 1))
 
 
 SICK = (
@@ -190,7 +197,29 @@ SICK = (
         ranks=(0,),
         where=("rank 0 /job/train.py:88 train_step", "rank 1 /job/train.py:61 train_step"),
     ),
+    Sick(  # an epoch more beside the checkpoint of rank 0: its forwards met those of later epochs, until its peer had ended
+        evidence=flights(
+            [STEP],
+            [STEP, waits(STEP)],
+            code=(
+                CodePlace(file=TRAIN, line=20, function="main"),
+                CodePlace(
+                    file=TRAIN, line=22, function="main", conditions=(Condition(line=21, test="rank == 0", branch=0),)
+                ),
+            ),
+            facts={
+                0: (RankExit(exit_code=0), CollectiveCalls(forwards=called_from(20, 20))),
+                1: (CollectiveCalls(forwards=called_from(20, 22)),),
+            },
+        ),
+        says="rank 1 called forward 2 inside `if rank == 0` (train.py:21) where rank 0 was elsewhere; its collectives were "
+        "paired with those of other forwards",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:22 main",),
+        measured={"forward": 2},
+    ),
 )
+
 HEALTHY = (
     flights([STEP, Did("broadcast", line=88), STEP], [STEP, Did("broadcast", line=61), STEP], code=CODE),
     flights([STEP, STEP], [STEP, STEP], facts={0: (RankExit(exit_code=0),)}),

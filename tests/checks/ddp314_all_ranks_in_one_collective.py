@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import State
 from tests.checks import Sick
 from tests.flight_records import STEP, flights, record, waits
@@ -34,4 +35,8 @@ SICK = (
         measured={"seq": 2, "seconds": 6.2, "backend": "nccl", "members": [0, 1, 2, 3]},
     ),
 )
-HEALTHY = (flights(*[record([STEP, waits(STEP)], world=2, waited=0.3)] * 2),)
+HEALTHY = (
+    flights(*[record([STEP, waits(STEP)], world=2, waited=0.3)] * 2),
+    # both ended well, before their recorders had noted the end of the last call
+    flights(*[[STEP, waits(STEP)]] * 2, facts={rank: (RankExit(exit_code=0),) for rank in range(2)}),
+)

@@ -1,13 +1,17 @@
-"""A GIL that is held at both looks accuses a line of the user's own, and nobody on a machine that is too busy."""
+"""Who keeps the GIL, and which rank has left a line behind for good between two looks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ddpdoctor.engine import diagnose
-from tests.hangs import hang, rank, stack
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from tests.hangs import MODULE, SCRIPT, hang, rank, stack
 
 OWN = stack(user=(70, "checksum"))
 HELD: dict[str, Any] = {"holds_gil": True, "gil_never_free": True, "active": True}
@@ -26,3 +30,32 @@ HELD: dict[str, Any] = {"holds_gil": True, "gil_never_free": True, "active": Tru
 def test_who_keeps_the_gil(said: tuple[Any, ...], accused: bool) -> None:
     codes = [found.code for found in diagnose(hang(said, rank())).findings]
     assert ("DDP311" in codes) is accused, codes
+
+
+EPOCHS, BATCHES = Loop(line=30, head="for epoch in range(3)"), Loop(line=33, head="for batch in loader")
+
+
+def at(line: int, *loops: Loop, function: str = "main") -> CodePlace:
+    return CodePlace(file=SCRIPT, line=line, function=function, loops=loops)
+
+
+@pytest.mark.parametrize(
+    ("places", "advanced"),
+    [
+        ((at(20), at(25)), True),
+        ((at(20), at(34, EPOCHS, BATCHES)), True),
+        ((at(34, EPOCHS, BATCHES), at(35, EPOCHS, BATCHES)), False),  # it may turn in circles
+        ((at(34, EPOCHS, BATCHES), at(40, EPOCHS)), False),
+        ((at(20), at(20)), False),
+        ((at(20), at(25, function="other")), False),
+    ],
+    ids=["next line", "into its loop", "in its loop", "in an outer loop", "same line", "another function"],
+)
+def test_a_rank_has_advanced_where_no_loop_leads_back(places: tuple[CodePlace, CodePlace], advanced: bool) -> None:
+    stacks, state = rank(stack(user=(25, "main")), moved=True, active=True, cpu_share=0.1)
+    ways = tuple((Frame(file=SCRIPT, line=one.line, function=one.function), MODULE) for one in places)
+    code = SourceCode(places=(*dict.fromkeys((*places, at(MODULE.line, function="<module>"))),))
+    evidence = hang((replace(stacks, seen=ways), state), rank(), facts=(code,))
+    activities = derived(evidence, Activities)
+    assert activities is not None
+    assert activities.each[0].advanced is advanced

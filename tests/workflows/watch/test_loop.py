@@ -117,6 +117,19 @@ def test_ranks_that_wait_for_a_node_that_nobody_sees_are_granted_what_a_rank_at_
             assert first.text == "ranks 0-1 wait for others; there is no evidence of ranks 2-3 on other nodes"
 
 
+def test_a_job_that_goes_on_while_it_is_looked_at_is_no_stall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look takes seconds on a busy machine; what it shows is of before and after."""
+    waits = header(calls=5, returned=4)
+    for later, expected in ((header(calls=6, returned=5), [JobEnd]), (waits, [Stalled, JobEnd])):
+        known = Known([waits, waits, waits], 0, tmp_path)
+        found = iter([waits, waits, later, later, later])
+        monkeypatch.setattr(
+            loop, "find_ranks", lambda folder, found=found: (RankProcess(directory=folder, pid=1, header=next(found)),)
+        )
+        events = [*Watch(known=known, stall_detector=StallDetector(given=0.0)).events()]  # type: ignore[arg-type]
+        assert [type(event) for event in events] == expected
+
+
 IN_RENDEZVOUS = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "main"))
 JOINS, PREPARES = Joining(called=True), Joining(called=False)
 SLEEPING = rank(stack(user=(5, "prepare")), system_call="clock_nanosleep")

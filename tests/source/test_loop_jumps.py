@@ -1,0 +1,51 @@
+"""What the source says of the statements that leave a loop, and of values that depend on the rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import CodePlace, Jump, RankValue
+from ddpdoctor.source.context import source_of
+
+JOB = """\
+import os
+rank = int(os.environ["RANK"])
+def main(epochs):
+    trainer = Trainer(rank, disable=rank != 0)
+    trainer.fit(epochs - (rank == 1), 3 if rank == 0 else 4)
+    for batch in loader:
+        if batch is None and rank == 1:
+            continue
+        for part in batch:
+            if part: break
+            if not part: return
+        train(batch)
+        if done(): break
+"""
+
+
+def place(path: Path, line: int) -> CodePlace:
+    path.write_text(JOB)
+    code = source_of([Frame(file=str(path), line=line, function="main")])
+    assert code is not None
+    return code.places[0]
+
+
+def test_the_statements_that_leave_a_loop_have_the_test_above_them(tmp_path: Path) -> None:
+    (loop,) = place(tmp_path / "train.py", 12).loops
+    assert loop.jumps == (
+        Jump(line=8, word="continue", test="batch is None and rank == 1", by_rank=True),
+        Jump(line=11, word="return", test="not part"),
+        Jump(line=13, word="break", test="done()"),
+    )
+    assert loop.skips == (8,)
+
+
+def test_values_that_depend_on_the_rank_are_no_switches(tmp_path: Path) -> None:
+    values = place(tmp_path / "train.py", 12).rank_values
+    assert {*values} == {
+        RankValue(line=5, text="epochs - (rank == 1)"),
+        RankValue(line=5, text="3 if rank == 0 else 4"),
+    }
+    assert place(tmp_path / "train.py", 4).rank_values == ()
