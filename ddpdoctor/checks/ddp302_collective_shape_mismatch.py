@@ -42,6 +42,9 @@ OF_TWO_LINES = (
     "call that only some make) before you look at shapes"
 )
 RUN_IT_AGAIN = "run it again under `ddpdoctor watch`, or give the flight recorders to `ddpdoctor diagnose`"
+COMPARE_THE_LINES = (
+    "see what these lines give to the collective on each rank (shape, dtype), and what each rank called before"
+)
 SHOWN_TENSORS = 3
 
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
@@ -70,7 +73,8 @@ def check(
     amiss = parted or (timeline is not None and any(group.mismatches for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
         yield from _refused(failures)
-        yield from _by_words(failures, timeline, exception_context.errors_at_the_end(calls))
+        errors = exception_context.errors_at_the_end(calls)
+        yield from _by_words(failures, timeline, errors, watched=calls is not None)
     if timeline is None and watchdogs is not None:
         yield from _by_watchdogs(watchdogs)
 
@@ -98,7 +102,9 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
         )
 
 
-def _by_words(failures: Failures, timeline: Timeline | None, errors: list[tuple[int, Handled]]) -> Iterator[Finding]:
+def _by_words(
+    failures: Failures, timeline: Timeline | None, errors: list[tuple[int, Handled]], *, watched: bool
+) -> Iterator[Finding]:
     found = [failure for failure in failures.all if failure.secondary_error is SecondaryError.MISMATCHED]
     told = next((sizes for failure in found if (sizes := _SIZES.search(failure.text))), None)
     if told is None:
@@ -118,7 +124,7 @@ def _by_words(failures: Failures, timeline: Timeline | None, errors: list[tuple[
         ranks=[rank for rank, _ in errors],
         where=[*exception_context.where(errors), *(where for failure in found for where in failure.where())],
         details=exception_context.sentences(errors),
-        remedy=exception_context.REMEDY if errors else RUN_IT_AGAIN,
+        remedy=exception_context.REMEDY if errors else COMPARE_THE_LINES if watched else RUN_IT_AGAIN,
         received_bytes=int(told["got"]),
         expected_bytes=int(told["wanted"]),
     )

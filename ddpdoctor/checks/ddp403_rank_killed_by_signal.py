@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
+from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, StepCount
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 USUAL_SENDERS = {
@@ -23,6 +25,10 @@ USUAL_SENDERS = {
     "SIGHUP": "a terminal or ssh session that was closed: start it under a scheduler, tmux or nohup",
     "SIGXCPU": "a limit on CPU time: `ulimit -t`",
 }
+OF_A_KNOWN_LINE = (
+    "it was a bug in native code below this line: compare the versions of torch, the driver and the extensions with those of a "
+    "host where it works"
+)
 RULE = Rule(
     code="DDP403",
     name="rank-killed-by-signal",
@@ -47,8 +53,15 @@ RULE = Rule(
 )
 
 
-def check(failures: Failures) -> Iterator[Finding]:
-    """The ranks by the signal that ended them, with what usually sends it and the rank's last words."""
+def check(
+    failures: Failures, calls: PerRank[CollectiveCalls] | None, steps: PerRank[StepCount] | None
+) -> Iterator[Finding]:
+    """The ranks by the signal that ended them, with what usually sends it and the rank's last words.
+
+    A rank that a signal ended shows no stack. Its record of its calls outlives it: its last training forward and its steps.
+    """
+    last = {entry.rank: entry.value.forwards[-1] for entry in calls or () if entry.value.forwards}
+    made = {entry.rank: entry.value.steps for entry in steps or () if entry.value.steps}
     by_signal: dict[str, list[Failure]] = {}
     for failure in failures.killed:
         if not (failure.exit.signal == signal.SIGKILL and (failure.exit.oom_kills or failure.exit.kernel_said)):
@@ -59,12 +72,18 @@ def check(failures: Failures) -> Iterator[Finding]:
         yield RULE.finding(
             f"{_subject(killed)} died of {name}" + (f": {ended_by}" if ended_by else ""),
             ranks=ranks,
-            where=[where for failure in killed if (where := _where(failure)) is not None],
-            details=_last_words(killed),
-            remedy=f"it was {USUAL_SENDERS[name]}" if name in USUAL_SENDERS else None,
+            where=[where for failure in killed if (where := _where(failure, last)) is not None],
+            details=[*_last_words(killed), *_progress(ranks, made)],
+            remedy=_remedy(name, killed),
             signal=name,
             exit_code=killed[0].exit.exit_code,
         )
+
+
+def _remedy(name: str, killed: Sequence[Failure]) -> str | None:
+    if name == "SIGSEGV" and any(users_frame(failure.exit.native_stack) for failure in killed):
+        return OF_A_KNOWN_LINE
+    return f"it was {USUAL_SENDERS[name]}" if name in USUAL_SENDERS else None
 
 
 def _subject(killed: Sequence[Failure]) -> str:
@@ -80,11 +99,21 @@ def _name(failure: Failure) -> str:
         return f"signal {number}"
 
 
-def _where(failure: Failure) -> Where | None:
+def _where(failure: Failure, last: Mapping[int, Forward]) -> Where | None:
     place = users_frame(failure.exit.native_stack) or (failure.place if failure.exit.signal is None else None)
-    if place is None:
+    if place is not None:
+        return Where.at(place, rank=failure.rank, note="was here")
+    forward = last.get(failure.rank) if failure.rank is not None else None
+    if forward is None:
         return None
-    return Where.at(place, rank=failure.rank, note="was here")
+    return Where.at(forward.place, rank=failure.rank, note=f"forward {forward.number}, its last one")
+
+
+def _progress(ranks: Sequence[int], made: Mapping[int, int]) -> list[str]:
+    """`rank 2 had made 12 steps`, where the ranks recorded them."""
+    return [
+        f"rank {rank} had made {made[rank]} step{'' if made[rank] == 1 else 's'}" for rank in ranks[:3] if rank in made
+    ]
 
 
 def _last_words(killed: Sequence[Failure]) -> list[str]:
