@@ -62,7 +62,7 @@ def check(
     parted = iterations.out_of_step if iterations is not None else None
     departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
     if departure is not None:
-        if departure.how is not How.SKIPPED:
+        if departure.how in (How.LEFT, How.SHORT):
             yield _by_departure(departure)
         return
     if desyncs is None and failures is None and stack_desync is None:

@@ -62,8 +62,8 @@ def check(
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
     parted = iterations.out_of_step
     departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
-    if departure is not None:
-        if departure.how is How.SKIPPED:
+    if departure is not None and parted is not None and not (departure.how is How.IRREGULAR and parted.own):
+        if departure.how in (How.SKIPPED, How.IRREGULAR):
             yield _by_departure(departure)
     elif parted is not None and iterations.forked is None:
         yield _by_counts(parted, timeline, code)
@@ -85,7 +85,7 @@ def _by_departure(departure: LoopDeparture) -> Finding:
         ranks=departure.culprits,
         where=loop_departures.where(departure),
         batch=departure.batches,
-        forward=departure.forwards + 1 if departure.forwards is not None else None,
+        forward=departure.forwards + (departure.how is How.SKIPPED) if departure.forwards is not None else None,
     )
 
 

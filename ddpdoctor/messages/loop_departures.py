@@ -28,6 +28,15 @@ def sentence(departure: LoopDeparture) -> str:
         case How.SKIPPED:
             before = f" before forward {departure.forwards + 1}" if departure.forwards is not None else ""
             return f"{ranks} passed over a batch{before}, and {others} did not"
+        case How.IRREGULAR:
+            made, usual = (departure.lengths[side[0]] for side in (departure.ranks, departure.others))
+            return (
+                f"with forward {departure.forwards} {ranks} made {_collectives(made)}, and {others} {usual}, as usual"
+            )
+
+
+def _collectives(count: int) -> str:
+    return f"{count or 'no'} collective{'' if count == 1 else 's'}"
 
 
 def _lengths(departure: LoopDeparture) -> str:
@@ -48,7 +57,9 @@ def where(departure: LoopDeparture) -> list[Where]:
     if frame is None or loop is None:
         return []
     shown: Sequence[tuple[int, str]] = [(jump.line, _note(jump)) for jump in departure.jumps[:MOST_JUMPS]]
-    if not shown:
+    if not shown and departure.how is How.IRREGULAR:
+        shown = [(frame.line, f"near forward {departure.forwards}")]
+    elif not shown:
         shown = [(loop.line, f"the loop `{loop.head}`")]
     return [
         Where.at(Frame(file=frame.file, line=line, function=frame.function), rank=rank, note=note)

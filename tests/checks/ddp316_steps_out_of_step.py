@@ -132,6 +132,13 @@ SICK = (
         where=("rank 1 /home/me/job/train.py:58 train_step",),
         measured={"batch": 2, "forward": 2},
     ),
+    Sick(  # of two ranks without a data loader, one left out the forward of an accumulation that sums its gradients
+        evidence=ranks(marks(*(n // 2 for n in range(20))), marks(*(n // 2 for n in range(17)), 8, 8, 9)),
+        says="with forward 17 rank 1 made no collectives, and rank 0 1, as usual; since then gradients are averaged with those "
+        "of other steps",
+        ranks=(1,),
+        measured={"batch": None, "forward": 17},
+    ),
     Sick(  # a loop without a data loader, whose own variable counts
         evidence=flights(
             STAYS,

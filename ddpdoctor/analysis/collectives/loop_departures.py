@@ -17,6 +17,8 @@ from ddpdoctor.evidence.source import Jump, Loop, SourceCode
 
 # of all batches, the least share that the usual number of forwards followed: with fewer there is no usual number
 STEADY = 0.5
+CONTEXT = 4  # forwards before one that tell how many collectives usually follow: most accumulate over four at most
+SEEN_OFTEN = 2  # times on each rank that a number must have followed before it is usual
 
 
 class How(Enum):
@@ -25,6 +27,15 @@ class How(Enum):
     LEFT = "left the loop over their batches before its end"
     SHORT = "had fewer batches"
     SKIPPED = "passed over a batch"
+    IRREGULAR = "made another number of collectives with a forward than usual"
+
+
+_WORDS = {
+    How.LEFT: ("break", "return"),
+    How.SKIPPED: ("continue",),
+    How.SHORT: (),
+    How.IRREGULAR: ("break", "continue", "return"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +44,8 @@ class LoopDeparture:
 
     `ranks` are those that left or passed over, `others` those that went on; `tied` where it may be either side. `iteration`
     is the last batch that all ranks drew before, counted from the start, `batches` its place in the pass, `forwards` how many
-    training forwards `ranks` had made. `lengths` is how many batches a pass has on each rank. `went_on` is whether `ranks` drew
+    training forwards `ranks` had made. `lengths` is how many batches a pass has on each rank, or how
+    many collectives each made with that forward. `went_on` is whether `ranks` drew
     batches afterwards; where they did not, they may also wait for their peers in that batch. `loop` is the loop in which `ranks`
     called their forwards, `frame` the line in it.
     """
@@ -58,9 +70,10 @@ class LoopDeparture:
     @property
     def jumps(self) -> tuple[Jump, ...]:
         """The statements of the loop by which the ranks may have left it or its turn; those under a test of the rank, if any."""
-        words = {How.LEFT: ("break", "return"), How.SKIPPED: ("continue",), How.SHORT: ()}[self.how]
+        words = _WORDS[self.how]
         found = tuple(jump for jump in self.loop.jumps if jump.word in words) if self.loop is not None else ()
-        return tuple(jump for jump in found if is_rank_test(jump.test, by_rank=jump.by_rank)) or found
+        by_rank = tuple(jump for jump in found if is_rank_test(jump.test, by_rank=jump.by_rank))
+        return by_rank if by_rank or self.how is How.IRREGULAR else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +95,7 @@ def derive(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> LoopDepa
     """
     marks = {entry.rank: {mark.iteration: mark for mark in entry.value.steps} for entry in calls}
     common = sorted(set.intersection(*map(set, marks.values()))) if marks else []
-    found = _first(marks, common) or _at_the_end(marks)
+    found = _first(marks, common) or _irregular(marks, common) or _at_the_end(marks)
     if found is None:
         return LoopDepartures(None)
     forwards = {entry.rank: entry.value.forwards for entry in calls}
@@ -148,6 +161,32 @@ def _next_pass(last: Mapping[int, StepMark], at: Mapping[int, StepMark]) -> _Fou
     early = tuple(rank for rank, mark in sorted(at.items()) if (mark.in_pass or 0) <= (last[rank].in_pass or 0))
     others = [rank for rank in at if rank not in early]
     return _left_or_short(early, others, last, at[early[0]].forwards) if early and others else None
+
+
+def _irregular(marks: Mapping[int, Mapping[int, StepMark]], common: Sequence[int]) -> _Found | None:
+    """Without a data loader, iterations are forwards: which ranks made another number of collectives with one than usual.
+
+    Usual is what followed the same numbers before, on any rank: of an accumulation over four forwards, 0, 0, 0, 1.
+    """
+    if any(mark.in_pass is not None for each in marks.values() for mark in each.values()):
+        return None
+    before: dict[int, tuple[int, ...]] = dict.fromkeys(marks, ())
+    followed: dict[tuple[int, ...], Counter[int]] = {}
+    for last, now in pairwise(common):
+        made = {rank: each[now].seq - each[last].seq for rank, each in marks.items()}
+        if len({*made.values()}) > 1:
+            usual = followed.get(before[next(iter(before))], Counter()).most_common(1)
+            few = tuple(rank for rank, count in sorted(made.items()) if not usual or count != usual[0][0])
+            if not usual or usual[0][1] < SEEN_OFTEN * len(marks) or not few or len(few) == len(made):
+                return None
+            return _Found(
+                how=How.IRREGULAR, ranks=few, tied=False, iteration=last, batches=None, lengths=made, forwards=last
+            )
+        for rank, count in made.items():
+            if len(before[rank]) == CONTEXT:
+                followed.setdefault(before[rank], Counter())[count] += 1
+            before[rank] = (*before[rank], count)[-CONTEXT:]
+    return None
 
 
 def _at_the_end(marks: Mapping[int, Mapping[int, StepMark]]) -> _Found | None:
