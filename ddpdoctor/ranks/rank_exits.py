@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from ddpdoctor.ranks.agent_files import RankProcess
 
 CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE, -signal.SIGILL)
 FATAL = "Fatal Python error: "
+OF_TORCHRUN = re.compile(r"torch\.distributed\.elastic\.")  # its summary of the failure, which no rank wrote
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # of a launcher itself, or of one below a shell
 BY_A_LAUNCHER = (-signal.SIGTERM, -signal.SIGKILL)
 ENDS_A_JOB = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -167,7 +169,9 @@ def with_log(
         return both, None
     for rank, ending in both.items():  # C++ code that aborts does not say whose it is
         if ending.exit_code == -signal.SIGABRT and not any(map(secondary_error, ending.tail)):
-            both[rank] = replace(ending, tail=(*ending.tail, *whole.said))
+            both[rank] = replace(
+                ending, tail=(*ending.tail, *(line for line in whole.said if not OF_TORCHRUN.match(line)))
+            )
     known_words = {_type_and_message(exit_.error) for exit_ in both.values() if exit_.error is not None}
     return both, replace(
         whole, errors=tuple(error for error in whole.errors if _type_and_message(error) not in known_words)

@@ -69,7 +69,7 @@ def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode |
     The user's own frames tell first. Where they tell the order of two calls at most, as where a framework has the loop and
     calls the user's functions, or one place, those of the frameworks do.
     """
-    found = _compare(only_users(one), only_users(other), code)
+    found = _compare(only_users(one), only_users(other), code, ends=(one[-1:], other[-1:]))
     if found.relation in (*_ORDER_ONLY, Relation.SAME) and found.loop is None:
         return _by_frameworks(one, other, code) or found
     return found
@@ -85,7 +85,7 @@ def _by_frameworks(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
         return told
     if (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
         return None
-    found = _in_one_function(one, other, depth, code)
+    found = _in_one_function(one, other, depth, code, ends=(one[-1:], other[-1:]))
     return found if found.loop is not None else None
 
 
@@ -95,8 +95,13 @@ def _first_difference(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> int:
     return next(differing, min(len(one), len(other)))
 
 
-def _compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison:
-    """`compare` by frames of one kind."""
+def _compare(
+    one: tuple[Frame, ...],
+    other: tuple[Frame, ...],
+    code: SourceCode | None,
+    ends: tuple[tuple[Frame, ...], tuple[Frame, ...]],
+) -> Comparison:
+    """`compare` by frames of one kind. `ends` are the innermost frames of any kind: a line above them is inside of a call."""
     if not one or not other:
         return Comparison(Relation.UNKNOWN)
     if one == other:
@@ -107,18 +112,23 @@ def _compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode 
         other[depth].function,
     ):
         return _by_rank_tests(one[depth:], other[depth:], code) or Comparison(Relation.ELSEWHERE)
-    return _in_one_function(one, other, depth, code)
+    return _in_one_function(one, other, depth, code, ends)
 
 
 def _in_one_function(
-    one: tuple[Frame, ...], other: tuple[Frame, ...], depth: int, code: SourceCode | None
+    one: tuple[Frame, ...],
+    other: tuple[Frame, ...],
+    depth: int,
+    code: SourceCode | None,
+    ends: tuple[tuple[Frame, ...], tuple[Frame, ...]],
 ) -> Comparison:
     """The relation of two lines of one function, which are the first frames that differ."""
     here, there = one[depth], other[depth]
+    inside, other_inside = (stack[depth:] != end for stack, end in zip((one, other), ends, strict=True))
     known = _both(here, there, code)
     if known is None:
-        return _by_lines(here, there, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
-    found = _by_source(*known, here, inside=depth < len(one) - 1, other_inside=depth < len(other) - 1)
+        return _by_lines(here, there, inside=inside, other_inside=other_inside)
+    found = _by_source(*known, here, inside=inside, other_inside=other_inside)
     if found.relation is not Relation.BRANCHES:
         found = _by_rank_tests(one[depth:], other[depth:], code) or found
     if found.loop is not None:
