@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, WHILE_M
 POLL_SECONDS = 0.2
 PACE_SECONDS = 60.0  # of steps before a running job is asked whether it crawls; then after four times as many
 SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
+CROWDED = 8.0  # processes that want each processor: a rank then has an eighth of one
 MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
 
 
@@ -208,9 +210,8 @@ class Watch:
             activity.shows_life or activity.moves is None for activity in activities.elsewhere
         )
         starts = quiet < FIRST_STEP_SECONDS and any(map(self._starts, activities.each))
-        advances = quiet < self.stall_detector.patience() * WHILE_MOVING and any(
-            one.advanced for one in activities.each
-        )
+        goes_on = any(one.advanced for one in activities.each) or (not activities.waiting and _is_crowded())
+        advances = goes_on and quiet < self.stall_detector.patience() * WHILE_MOVING
         if not activities.each or starts or advances or (nobody_waits and self.stall_detector.given is None):
             self._next_look = quiet + self.stall_detector.patience()
         elif (working or unseen) and quiet < self.stall_detector.patience(moving=True):
@@ -234,6 +235,11 @@ class Watch:
         if size is None or not (self.nodes.reports and self.nodes.has_others and self.stall_detector.stepped):
             return []
         return sorted({*range(size.ranks)} - {facts.rank for facts in evidence.ranks})
+
+
+def _is_crowded() -> bool:
+    """Whether so many processes want this host's processors that one that works may look as if it did nothing."""
+    return os.getloadavg()[0] > CROWDED * (os.cpu_count() or 1)
 
 
 def _begun(ranks: tuple[RankProcess, ...]) -> Begun:

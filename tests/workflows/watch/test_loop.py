@@ -180,9 +180,15 @@ def test_what_the_user_gave_holds_before_joining_but_for_a_rank_that_imports(
 def test_a_job_whose_ranks_all_compute_is_reported_after_what_the_user_gave_and_not_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the ranks look like: without `--stall-after` nobody is said to wait."""
+    """Whatever the ranks look like: without `--stall-after` nobody is said to wait, nor on a host that is too busy to tell."""
     monkeypatch.setattr(StallDetector, "quiet", lambda _self, _now: 125.0)
-    for given, event in ((6.0, Stalled), (None, JobEnd)):
+    for given, load, event in (
+        (60.0, 0.0, Stalled),
+        (60.0, 1000.0, JobEnd),
+        (None, 0.0, JobEnd),
+        (6.0, 1000.0, Stalled),
+    ):
+        monkeypatch.setattr(loop.os, "getloadavg", lambda load=load: (load, load, load))
         known = Known([header(calls=5, returned=4)] * 3, 0, tmp_path, stood=hang(BUSY, BUSY))
         monkeypatch.setattr(loop, "find_ranks", known.ranks)
         (first, *_) = Watch(known=known, stall_detector=StallDetector(given=given)).events()  # type: ignore[arg-type]
