@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 CONTINUES = "| "
 """Stands before every line but the first of a text of several lines."""
 
@@ -26,3 +28,14 @@ def _visible(character: str) -> str:
     if character == "\t" or character.isprintable():
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def acts_on_a_terminal(line: str) -> bool:
+    """Whether a line of a file must be quoted: it holds more than visible characters, spaces, tabs, form feeds and its end."""
+    if line.isprintable():
+        return False
+    return any(not _harmless(character) for character in line.removesuffix("\n").removesuffix("\r"))
+
+
+def _harmless(character: str) -> bool:
+    return character.isprintable() or character in "\t\f\ufeff\u200c\u200d" or unicodedata.category(character) == "Zs"

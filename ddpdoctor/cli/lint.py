@@ -71,7 +71,10 @@ def lint(
     else:
         linted = _with_fixable(lint_paths(paths, wanted))
     if diff:
-        output.show(preview(linted.report.findings, unsafe=unsafe_fixes).diff())
+        changes, left_out = preview(linted.report.findings, unsafe=unsafe_fixes).diff()
+        output.patch(changes)
+        for name in left_out:
+            output.say(f"{name} holds control characters: its changes cannot be shown, --fix makes them")
     elif write_baseline is not None:
         case.write_atomically(write_baseline, baseline_of(linted.report.findings, write_baseline.parent))
         output.show(f"{len(linted.report.findings)} findings written to {write_baseline}\n")

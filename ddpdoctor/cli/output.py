@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO, cast
 
-from ddpdoctor.quoting import quoted, quoted_block, quoted_lines
+from ddpdoctor.quoting import acts_on_a_terminal, quoted, quoted_block, quoted_lines
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -22,6 +22,17 @@ def show(text: str, *, err: bool = False, colored: bool = False) -> None:
     """Write `text` of a renderer, whose line breaks are its own; with `colored` its colours pass, too."""
     parts = _COLORS.split(text) if colored else [text]
     _write("".join(part if place % 2 else quoted_block(part) for place, part in enumerate(parts)), err=err)
+
+
+def patch(text: str) -> None:
+    """Write a unified diff to stdout, byte by byte as `git apply` and `patch` want it.
+
+    Raises:
+        ValueError: a line of it would act on a terminal.
+    """
+    if any(acts_on_a_terminal(line) for line in text.split("\n")):
+        raise ValueError("the diff holds control characters")
+    _write(text, err=False)
 
 
 def say(text: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import io
+import os
+import re
 import tokenize
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,11 +14,13 @@ from pathlib import Path
 from ddpdoctor import case
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Finding, Fix
+from ddpdoctor.quoting import acts_on_a_terminal
 from ddpdoctor.source.fixes import LibcstMissing, fixed
 from ddpdoctor.source.launch_script_files import SUFFIXES
 from ddpdoctor.source.regular_file import read_regular
 
 _SUFFIXES = frozenset({".py", *SUFFIXES, ""})
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # as git counts them: neither a carriage return nor a form feed ends one
 MOST_ROUNDS = 8  # fixes that touch the same part are made one after the other
 
 
@@ -28,13 +32,33 @@ class Fixed:
     before: dict[str, bytes] = field(default_factory=dict)
     after: dict[str, bytes] = field(default_factory=dict)
 
-    def diff(self) -> str:
-        """All changes as one unified diff."""
+    def diff(self) -> tuple[str, list[str]]:
+        """All changes as one unified diff that can be applied, and the files whose changes cannot be shown.
+
+        Those hold escape sequences or other control characters near a change, or are no UTF-8.
+        """
         parts: list[str] = []
+        left_out: list[str] = []
         for name, old in self.before.items():
-            lines = (_lines(old), _lines(self.after[name]))
-            parts += difflib.unified_diff(*lines, fromfile=name, tofile=name)
-        return "".join(part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts)
+            lines = _changes(name, old, self.after[name])
+            if lines is None or not name.isprintable() or any(map(acts_on_a_terminal, lines)):
+                left_out.append(name)
+            else:
+                parts += lines
+        return "".join(
+            part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts
+        ), left_out
+
+
+def _changes(name: str, old: bytes, new: bytes) -> list[str] | None:
+    """The lines of the unified diff of a file, with a heading that git and patch read; None where it is no UTF-8."""
+    try:
+        before, after = (_LINE.findall(data.decode()) for data in (old, new))
+    except UnicodeError:
+        return None
+    file = Path(os.path.normpath(name))
+    inner = str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file).lstrip("/")
+    return [*difflib.unified_diff(before, after, fromfile=f"a/{inner}", tofile=f"b/{inner}")]
 
 
 def preview(findings: Iterable[Finding], *, unsafe: bool) -> Fixed:
@@ -106,7 +130,3 @@ def _write(file: Path, data: bytes) -> None:
     mode = file.stat().st_mode
     case.write_atomically(file, data)
     file.chmod(mode & 0o7777)
-
-
-def _lines(data: bytes) -> list[str]:
-    return data.decode(errors="replace").splitlines(keepends=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -80,6 +81,37 @@ def test_the_diff_has_the_change_and_nothing_is_written(
     changed = [line for line in capfd.readouterr().out.splitlines()[2:] if line[:1] in {"+", "-"}]
     assert changed == SAFE[code][1]
     assert file.read_text(encoding="utf-8") == sick(code)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_git_applies_the_diff(
+    newline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Tabs, form feeds, other spaces, line ends of Windows, a byte order mark and a last line without an end are kept."""
+    monkeypatch.chdir(tmp_path)
+    text = sick("DDP724").replace("\n", "\t# \u3000\xa0\f\n").replace("\t# \u3000\xa0\f\n", "\n", 3).rstrip("\n")
+    file = tmp_path / "train.py"
+    file.write_bytes(text.replace("\n", newline).encode("utf-8-sig"))
+
+    cli.run(["lint", "train.py", "--diff", "--select", "DDP724"])
+
+    diff = capfdbinary.readouterr().out
+    subprocess.run(["git", "apply", "--whitespace=nowarn"], input=diff, cwd=tmp_path, check=True, timeout=60)
+    applied = file.read_bytes()
+    file.write_bytes(text.replace("\n", newline).encode("utf-8-sig"))
+    cli.run(["lint", "train.py", "--fix", "--select", "DDP724"])
+    assert applied == file.read_bytes()
+
+
+def test_a_diff_with_escape_sequences_is_not_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "train.py"
+    file.write_text("# \x1b[31m\n" * 4 + sick("DDP724").replace("\n", " # \x1b[31m\n"), encoding="utf-8")
+
+    cli.run(["lint", str(file), "--diff", "--select", "DDP724"])
+
+    shown = capfd.readouterr()
+    assert "\x1b" not in shown.out + shown.err
+    assert "holds control characters: its changes cannot be shown, --fix makes them" in shown.err
 
 
 @pytest.mark.parametrize(("newline", "encoding"), [("\n", "utf-8"), ("\r\n", "utf-8-sig"), ("\n", "latin-1")])
