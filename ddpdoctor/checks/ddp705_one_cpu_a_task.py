@@ -23,6 +23,7 @@ _TASKS = ("ntasks-per-node", "ntasks", "ntasks-per-gpu", "mincpus")
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each batch script whose torchrun runs on one CPU."""
     for script in launch.scripts:
+        yield from _of_tasks(script)
         if not script.torchruns or not script.shared or script.option("cpus-per-gpu"):
             continue
         start = next((each for each in script.torchruns if each.step is not None), script.torchruns[0])
@@ -47,6 +48,22 @@ def _one_cpu(script: LaunchScript, start: Torchrun) -> tuple[str, int] | None:
             start.line,
         )
     return None
+
+
+def _of_tasks(script: LaunchScript) -> Iterator[Finding]:
+    """The ranks that srun starts itself, without the CPUs that the job asked for."""
+    asked = script.option("cpus-per-task")
+    if asked is None or asked.value == "1" or not script.shared or script.option("cpus-per-gpu"):
+        return
+    if any(setting.name == "SRUN_CPUS_PER_TASK" for setting in script.script.variables):
+        return
+    for tasks in script.rank_tasks:
+        if not any(name in tasks.step.values for name in _CPUS_OF_A_STEP):
+            yield RULE.finding(
+                f"--cpus-per-task={asked.value} is not inherited by srun since Slurm 22.05: each rank gets one CPU",
+                where=[place(script.path, tasks.line)],
+            )
+            return
 
 
 def _several(script: LaunchScript, name: str) -> bool:

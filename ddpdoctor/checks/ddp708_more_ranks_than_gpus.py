@@ -29,6 +29,13 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                     others = [place(script.path, line)] if line and line != start.line else []
                     yield _finding(ranks, gpus, said, [place(script.path, start.line), *others])
                     break
+        for tasks in script.rank_tasks:
+            asked = script.gpus_per_node(tasks.step)
+            if asked is not None and tasks.per_node > asked[0]:
+                where = dict.fromkeys((tasks.line, asked[1] or tasks.line))
+                yield _finding(
+                    tasks.per_node, asked[0], "the job asks for", [place(script.path, line) for line in where]
+                )
     for pods in launch.manifests:
         for container, starts in pods.torchruns:
             for start in starts:

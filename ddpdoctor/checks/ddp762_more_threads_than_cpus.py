@@ -25,6 +25,13 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             cpus, ranks = _cpus(script, start), start.ranks_per_node
             if threads is not None and threads.value.isdecimal() and cpus and ranks and start.always:
                 yield from _finding(int(threads.value), ranks, cpus, script.path, threads.line)
+        for tasks in script.rank_tasks if script.shared else ():
+            threads = script.set_for("OMP_NUM_THREADS", tasks)
+            asked = script.option("cpus-per-task")
+            each_has = tasks.step.values.get("cpus-per-task", "") or (asked.value if asked is not None else "")
+            if threads is not None and threads.value.isdecimal() and each_has.isdecimal():
+                all_cpus = int(each_has) * tasks.per_node
+                yield from _finding(int(threads.value), tasks.per_node, all_cpus, script.path, threads.line)
     for pods in launch.manifests:
         for container, starts in pods.torchruns:
             given = next((each for each in container.variables if each.name == "OMP_NUM_THREADS"), None)

@@ -29,8 +29,19 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                     where=[place(script.path, start.line)],
                     nodes=script.nodes,
                 )
+            elif start.remote and start.command.in_loop and start.static and _constant(start):
+                yield RULE.finding(
+                    f"--node-rank is {start.options.values['node-rank']} on each host of the loop that starts torchrun",
+                    where=[place(script.path, start.line)],
+                    nodes=start.options.number("nnodes") or 0,
+                )
     for pods in launch.manifests:
         yield from _in_pods(pods)
+
+
+def _constant(start: Torchrun) -> bool:
+    """Whether several nodes get one number that is written out."""
+    return start.options.values.get("node-rank", "").isdecimal() and (start.options.number("nnodes") or 1) > 1
 
 
 def _same(script: LaunchScript, start: Torchrun) -> str:

@@ -21,7 +21,8 @@ RULE = Rule(
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each batch script that asks Slurm for GPUs, and takes fixed ones on nodes that may be shared."""
     for script in launch.scripts:
-        asked = script.gpus_per_node(script.torchruns[0].step) if script.torchruns else None
+        steps = [*(start.step for start in script.torchruns), *(tasks.step for tasks in script.rank_tasks)]
+        asked = script.gpus_per_node(steps[0]) if steps else None
         if not script.shared or asked is None:
             continue
         for setting in script.always_sets("CUDA_VISIBLE_DEVICES"):

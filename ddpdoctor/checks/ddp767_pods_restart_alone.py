@@ -23,13 +23,18 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each job of several pods in which Kubernetes restarts single ones."""
     for pods in launch.manifests:
         total = sum(container.replicas or 1 for container in pods.manifest.containers)
-        if total > 1 and (said := _restarts(pods)) and any(starts for _, starts in pods.torchruns):
+        if total > 1 and (said := _restarts(pods)) and _runs_ranks(pods):
             yield RULE.finding(
                 f"{said}: a pod that failed comes back alone, without its {total - 1} "
                 f"{'peer' if total == 2 else 'peers'}",
                 where=[place(pods.manifest.path, pods.manifest.line)],
                 pods=total,
             )
+
+
+def _runs_ranks(pods: Pods) -> bool:
+    """Whether the pods are ranks of one job: those of a PyTorchJob always are."""
+    return pods.manifest.kind == "PyTorchJob" or any(starts for _, starts in pods.torchruns)
 
 
 def _restarts(pods: Pods) -> str:

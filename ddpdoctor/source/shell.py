@@ -7,6 +7,7 @@ that `bash -c` or `eval` gets. A text in single quotes that a task of srun runs 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -246,6 +247,8 @@ class _Reader:
         elif program == "srun":
             exported = [word.partition("=")[2] for word in words if word.startswith("--export=")]
             given = [part for each in exported for part in each.split(",") if _NAMED.match(part)]
+            behind = words[words.index("env") + 1 :] if "env" in words else ()
+            given += itertools.takewhile(lambda word: _NAMED.match(word) is not None, behind)
         for name, _, value in (each.partition("=") for each in given):
             self.settings.append(
                 Setting(

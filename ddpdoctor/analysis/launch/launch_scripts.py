@@ -84,6 +84,23 @@ class Torchrun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RankTasks:
+    """A Python program that srun starts in several tasks per node: each task is a rank."""
+
+    command: Command
+    """The command."""
+    step: Options
+    """The options of srun."""
+    per_node: int
+    """The tasks on each node, 2 or more."""
+
+    @property
+    def line(self) -> int:
+        """Where the command begins."""
+        return self.command.line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchScript:
     """One script, with the programs that it starts."""
 
@@ -121,7 +138,21 @@ class LaunchScript:
                 if each.name in names:
                     yield program, each
 
-    def set_for(self, name: str, start: Torchrun) -> Setting | None:
+    @property
+    def rank_tasks(self) -> Iterator[RankTasks]:
+        """The programs whose tasks are ranks, without those behind a condition: the script sets where they meet."""
+        meet = any(setting.name in {"MASTER_ADDR", "MASTER_PORT"} for setting in self.script.variables)
+        for command in self.script.commands if meet and not self.torchruns else ():
+            around = (*command.within, *command.words)
+            names = [program_of([word]) for word in around]
+            if "srun" not in names or command.conditional:
+                continue
+            step = srun_options(around[names.index("srun") + 1 :])
+            per_node = self.tasks_per_node(step)
+            if per_node is not None and per_node > 1 and any(name.startswith("python") for name in names):
+                yield RankTasks(command=command, step=step, per_node=per_node)
+
+    def set_for(self, name: str, start: Torchrun | RankTasks) -> Setting | None:
         """The value that a variable has for a command: set in front of it, or last before it; None where that is not certain."""
         own = [setting for setting in start.command.variables if setting.name == name]
         before = [
