@@ -57,9 +57,12 @@ def check(
         told = True
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
+        decided = desync.tied and {rank for rank, _ in errors} == {
+            *desync.minority
+        }  # who handled an error is the odd one
         yield RULE.finding(
-            _describe(desync),
-            ranks=desync.culprits,
+            _describe(desync, tied=desync.tied and not decided),
+            ranks=desync.minority if decided else desync.culprits,
             where=[
                 *witnesses(
                     desync.issued, everyone, minority=desync.minority, minority_note=condition_note(desync.comparison)
@@ -163,7 +166,7 @@ def _had_parted(parted: IterationSkew, desync: Desync) -> bool:
     return at_the_end and max(parted.seq.values()) < desync.seq
 
 
-def _describe(desync: Desync) -> str:
+def _describe(desync: Desync, *, tied: bool) -> str:
     minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
     never = f"{majority} never {verb(desync.majority, 'calls', 'call')}"
     ours, theirs = names(desync.issued, desync.minority), names(desync.issued, desync.majority)
@@ -186,4 +189,4 @@ def _describe(desync: Desync) -> str:
             f"{minority} called {ours} where {majority} called {theirs}: "
             f"{verb(desync.minority, 'it makes', 'they make')} a turn of `{loop.head}` more, or left that call out before"
         )
-    return f"{said}{tie_note(tied=desync.tied)}"
+    return f"{said}{tie_note(tied=tied)}"

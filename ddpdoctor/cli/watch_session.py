@@ -90,7 +90,7 @@ def run_watched(command: Sequence[str], report_options: ReportOptions, wanted: W
         ):
             run = CommandRun(command=shlex.join(command), started_at=time.time(), versions={"ddpdoctor": __version__})
             known = JobEvidence(job=job, directory=directory, environment=_environment(), run=run, audit=audit)
-            return _Session(job, known, nodes, line, report_options, wanted, shlex.join(command)).run()
+            return _Session(job, known, nodes, line, report_options, wanted, command).run()
 
 
 class _Session:
@@ -104,7 +104,7 @@ class _Session:
         line: StatusLine,
         report_options: ReportOptions,
         wanted: WatchOptions,
-        command: str,
+        command: Sequence[str],
     ) -> None:
         self._job = job
         self._known = known

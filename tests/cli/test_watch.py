@@ -201,6 +201,7 @@ def test_kill_on_hang_ends_the_whole_job(script: Path) -> None:
     ]  # the whole verdict, below all that torchrun says of its end
     assert "FAIL DDP307 rank-stuck-outside-collective: rank 1 in fetch" in below
     assert ended.stderr.count("DDP307 rank-stuck-outside-collective: ") == 1
+    assert re.search(r"^\S+ -m torch\.distributed\.run .*job\.py 600: 2 ranks, ", below, re.MULTILINE)
     assert ended.stderr.splitlines()[-1] == "━" * 100
     assert not processes_with(str(script))
 

@@ -10,6 +10,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Handled, RankError, RankExit
+from ddpdoctor.evidence.source import Condition
 from ddpdoctor.model import Finding
 from tests.checks.ddp305_collective_called_by_some import CODE, EXTRA, LAST
 from tests.flight_records import STEP, Did, flights, waits
@@ -39,6 +40,17 @@ def test_a_collective_in_finally_looks_like_a_loop_left_early() -> None:
 def test_a_collective_in_an_except() -> None:
     found = headline(flights([STEP, LAST], [STEP, EXTRA], [STEP, LAST], code=CODE), seq=2)
     assert (found.code, found.ranks, found.details) == ("DDP305", (1,), (SAID,))
+
+
+def test_a_handled_error_tells_which_of_two_ranks_is_at_fault() -> None:
+    guarded = replace(CODE[1], conditions=(Condition(line=85, test="except IndexError", branch=0),))
+    pair = flights([STEP, LAST], [STEP, EXTRA], code=(CODE[0], guarded))
+    tied = diagnose(pair).findings[0]
+    assert (tied.code, tied.ranks) == ("DDP305", (0, 1))
+    assert "no majority" in tied.message
+    decided = headline(pair, seq=2)
+    assert (decided.code, decided.ranks, decided.details) == ("DDP305", (1,), (SAID,))
+    assert "no majority" not in decided.message
 
 
 @pytest.mark.parametrize(("last", "blamed"), [(9, (1,)), (8, ())])
