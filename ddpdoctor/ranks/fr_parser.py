@@ -24,9 +24,19 @@ BACKENDS_THAT_NEVER_COMPLETE = ("gloo",)  # their entries stay `scheduled`; `ret
 
 END_OF_BATCH = "coalesced"  # closes calls that were issued as one
 
-_ADDED_LATER = {"process_group": ("", ""), "pg_id": 0, "is_p2p": None, "timeout_ms": None, "frames": ()}
 _CONTENT = ("process_group", "pg_id", "profiling_name", "is_p2p", "timeout_ms")
 _TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
+_COURSE = ("collective_seq_id", "p2p_seq_id", "state", "retired", "time_created_ns", "time_discovered_completed_ns")
+_ADDED_LATER = {
+    "process_group": ("", ""),
+    "pg_id": 0,
+    "is_p2p": None,
+    "timeout_ms": None,
+    "frames": (),
+    "retired": False,
+    "time_discovered_completed_ns": None,
+    **dict.fromkeys(_TENSORS, ()),
+}
 _PEERS = re.compile(r"(?:send (?P<from>\d+)->(?P<to>\d+)|recv (?P<at>\d+)<-(?P<of>\d+))")
 _LIST_OF_NUMBERS = re.compile(r"""["'\[]*[\d, ]*[\]"']*""")  # some writers quote it
 _CONTAINERS = frozenset({list, tuple, dict, set, frozenset})
@@ -54,17 +64,17 @@ def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord: 
 
 
 def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at: float | None) -> FlightRecord:
-    if entries and not entries[0].keys() >= _ADDED_LATER.keys() | {*_TENSORS}:
-        entries = [{**_ADDED_LATER, **dict.fromkeys(_TENSORS, ()), **entry} for entry in entries]
-    _refuse_nested(entries)
-    kinds, firsts = _kinds(entries)
+    if entries and not entries[0].keys() >= {*_CONTENT, *_TENSORS, *_COURSE, "frames"}:
+        entries = [*map(_completed_entry, entries)]
+    kinds, firsts, course = _kinds(entries)
+    collective, between, states, retired, created, completed = course
     calls, call_of = _distinct(entries[first] for first in firsts)
     frames, stacks, stack_of = _stacks(entries[first]["frames"] for first in firsts)
     groups: dict[tuple[str, str, str], int] = {}
     parsed = _shared(tuple(_call(entry, groups) for entry in calls))
     call = _shared(tuple(map(call_of.__getitem__, kinds)))
     known = _groups(groups, calls, document)
-    seq = _shared(_sequence(entries, calls, parsed, call))
+    seq = _shared(_sequence(collective, between, parsed, call))
     return FlightRecord(
         version=document["version"],
         taken_at=taken_at,
@@ -76,61 +86,61 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
         call=call,
         seq=seq,
         stack=_shared(tuple(map(stack_of.__getitem__, kinds))),
-        state=_with_batches(_states(entries, calls, call), known, parsed, call, seq),
-        created_ns=_integers(map(itemgetter("time_created_ns"), entries)),
-        completed_ns=_completed(entries),
+        state=_with_batches(_states(states, retired, calls, call), known, parsed, call, seq),
+        created_ns=_integers(created),
+        completed_ns=_integers(moment or 0 for moment in completed) if any(completed) else (),
     )
 
 
-def _completed(entries: list[dict[str, Any]]) -> tuple[int, ...]:
-    """When each entry was seen to be complete, 0 for those that were not; nothing where no entry tells."""
-    if not entries or "time_discovered_completed_ns" not in entries[0]:
-        return ()
-    column = tuple(entry.get("time_discovered_completed_ns") or 0 for entry in entries)
-    return _integers(column) if any(column) else ()
+def _completed_entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of an older dump with what dumps hold since: one number counted all calls of a group then."""
+    seq = entry.get("collective_seq_id", entry.get("seq_id"))
+    return {**_ADDED_LATER, "collective_seq_id": seq, "p2p_seq_id": seq, **entry}
 
 
-def _refuse_nested(entries: list[dict[str, Any]]) -> None:
+def _refuse_nested(fields: Iterable[Any]) -> None:
     """Containers in containers in a field of a call: what is shared in them can be endless once it is written out."""
-    what = itemgetter(*_CONTENT, *_TENSORS)
-    seen: set[int] = set()
-    for entry in entries:
-        for value in what(entry):
-            if type(value) in _CONTAINERS and id(value) not in seen:
-                seen.add(id(value))
-                for inner in value:
-                    if type(inner) in _CONTAINERS and id(inner) not in seen:
-                        seen.add(id(inner))
-                        if not _CONTAINERS.isdisjoint(map(type, inner)):
-                            raise TypeError("a field holds containers in containers")
+    for value in fields:
+        if type(value) in _CONTAINERS:
+            for inner in value:
+                if type(inner) in _CONTAINERS and not _CONTAINERS.isdisjoint(map(type, inner)):
+                    raise TypeError("a field holds containers in containers")
 
 
-def _kinds(entries: list[dict[str, Any]]) -> tuple[list[int], list[int]]:
-    """Each entry's number among those that differ in content or stack, and the first entry of each number.
+def _kinds(entries: list[dict[str, Any]]) -> tuple[list[int], list[int], tuple[Sequence[Any], ...]]:
+    """Each entry's number among those that differ in content or stack, the first entry of each number, and `_COURSE` as columns.
 
     A training loop is periodic: an entry is first compared with what followed its predecessor the last time, which is
-    four times cheaper than to look its content up.
+    four times cheaper than to look its content up. What is compared with is checked before: then the comparison is short,
+    whatever the entry holds.
     """
-    what = itemgetter(*_CONTENT, *_TENSORS, "frames")
     numbers: dict[tuple[bytes, tuple[int, ...]], int] = {}
+    checked: set[int] = set()
     seen: list[Any] = []
     firsts: list[int] = []
     followed: dict[int, int] = {}
     column = []
+    course = []
     number = -1
-    for position, entry in enumerate(entries):
-        this = what(entry)
+    what, how_far = itemgetter(*_CONTENT, *_TENSORS, "frames"), itemgetter(*_COURSE)
+    # both at once: an entry is larger than what the processor keeps of the one before
+    for position, (this, moments) in enumerate(zip(map(what, entries), map(how_far, entries), strict=True)):
         guess = followed.get(number)
         if guess is None or seen[guess] != this:
-            key = (dumps(this[:-1], MARSHAL_VERSION), tuple(map(id, this[-1])))
-            guess = numbers.setdefault(key, len(seen))
+            *fields, stack = this
+            _refuse_nested(fields)
+            _refuse_nested(frame.values() for frame in stack if id(frame) not in checked)
+            ids = tuple(map(id, stack))
+            checked.update(ids)
+            guess = numbers.setdefault((dumps(fields, MARSHAL_VERSION), ids), len(seen))
             if guess == len(seen):
                 seen.append(this)
                 firsts.append(position)
             followed[number] = guess
         number = guess
         column.append(number)
-    return column, firsts
+        course.append(moments)
+    return column, firsts, tuple(zip(*course, strict=True)) if course else ((),) * len(_COURSE)
 
 
 def _distinct(entries: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
@@ -219,28 +229,28 @@ def _integers(values: Iterable[Any]) -> tuple[int, ...]:
 
 
 def _sequence(
-    entries: list[dict[str, Any]], calls: list[dict[str, Any]], parsed: Sequence[Call], column: Sequence[int]
+    collective: Sequence[Any], between: Sequence[Any], parsed: Sequence[Call], column: Sequence[int]
 ) -> tuple[int, ...]:
-    collective = "collective_seq_id" if calls and "collective_seq_id" in calls[0] else "seq_id"
     if not any(call.point_to_point for call in parsed):
-        return _integers(map(itemgetter(collective), entries))
+        return _integers(collective)
     return _integers(
-        entry["p2p_seq_id"] if parsed[number].point_to_point and "p2p_seq_id" in entry else entry[collective]
-        for entry, number in zip(entries, column, strict=True)
+        p2p if parsed[number].point_to_point else seq
+        for seq, p2p, number in zip(collective, between, column, strict=True)
     )
 
 
-def _states(entries: list[dict[str, Any]], calls: list[dict[str, Any]], column: Sequence[int]) -> tuple[State, ...]:
+def _states(
+    states: Sequence[Any], retired: Sequence[Any], calls: list[dict[str, Any]], column: Sequence[int]
+) -> tuple[State, ...]:
     """How far each entry got: on NCCL `retired` without `completed` is a call that timed out."""
-    states = map(_STATES.__getitem__, map(itemgetter("state"), entries))
+    found = tuple(map(_STATES.__getitem__, states))
     silent = [call["profiling_name"].startswith(BACKENDS_THAT_NEVER_COMPLETE) for call in calls]
     if not any(silent):
-        return _shared_states(tuple(states))
-    retired = map(itemgetter("retired"), entries)
+        return _shared_states(found)
     return _shared_states(
         tuple(
             State.DONE if silent[number] and gone else state
-            for number, gone, state in zip(column, retired, states, strict=True)
+            for number, gone, state in zip(column, retired, found, strict=True)
         )
     )
 
