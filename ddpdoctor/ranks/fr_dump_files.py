@@ -106,11 +106,13 @@ def read_dumps(files: Sequence[Path]) -> Iterator[Dump | UndecidedError]:
         return
     chunks = [files[start : start + AT_ONCE] for start in range(0, len(files), AT_ONCE)]
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(processes, mp_context=fork, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(processes, mp_context=fork, initializer=_begin_reading) as pool:
         reading = [pool.submit(_read_all, chunk) for chunk in chunks]
         all_checks()  # imported while the processes read, it costs no time
         for chunk, found in zip(chunks, reading, strict=True):
-            yield from _result(chunk, found)
+            with _no_garbage_collection():
+                dumps = _result(chunk, found)
+            yield from dumps
 
 
 def _result(files: Sequence[Path], found: Future[list[Dump | UndecidedError]]) -> list[Dump | UndecidedError]:
@@ -123,7 +125,7 @@ def _result(files: Sequence[Path], found: Future[list[Dump | UndecidedError]]) -
 
 def _read_apart(file: Path) -> Dump | UndecidedError:
     """The dump, read by a process of its own: whatever kills that costs this file and no other one."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"), initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"), initializer=_begin_reading) as pool:
         try:
             return pool.submit(_read, file).result()
         except BrokenProcessPool:
@@ -141,8 +143,10 @@ def _read(file: Path) -> Dump | UndecidedError:
         return UndecidedError(error.message)
 
 
-def _end_with_parent() -> None:
+def _begin_reading() -> None:
+    """End with the parent, and without garbage collection: a search of what the parent holds frees nothing."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    gc.disable()
 
 
 def _bytes_of(path: Path, owner: int | None) -> bytes:

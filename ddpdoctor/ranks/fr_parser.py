@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from marshal import dumps
+from marshal import dumps, loads
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -21,6 +21,8 @@ SHARED = 1 << 10
 MARSHAL_VERSION = 2  # the last in which equal content always gives equal bytes
 MAX_RANKS_TEXT = 2_000_000  # the list of 200,000 ranks; a longer one is not of this world
 BACKENDS_THAT_NEVER_COMPLETE = ("gloo",)  # their entries stay `scheduled`; `retired` is all they say
+
+MOST_AT_ONCE = 256  # entries that are compared in one go
 
 END_OF_BATCH = "coalesced"  # closes calls that were issued as one
 
@@ -66,12 +68,12 @@ def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord: 
 def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at: float | None) -> FlightRecord:
     if entries and not entries[0].keys() >= {*_CONTENT, *_TENSORS, *_COURSE, "frames"}:
         entries = [*map(_completed_entry, entries)]
-    kinds, firsts, course = _kinds(entries)
-    collective, between, states, retired, created, completed = course
+    rows, (collective, between, states, retired, created, completed) = _columns(entries)
+    kinds, firsts = _kinds(rows)
     calls, call_of = _distinct(entries[first] for first in firsts)
     frames, stacks, stack_of = _stacks(entries[first]["frames"] for first in firsts)
     groups: dict[tuple[str, str, str], int] = {}
-    parsed = _shared(tuple(_call(entry, groups) for entry in calls))
+    parsed = _calls(calls, groups)
     call = _shared(tuple(map(call_of.__getitem__, kinds)))
     known = _groups(groups, calls, document)
     seq = _shared(_sequence(collective, between, parsed, call))
@@ -107,40 +109,52 @@ def _refuse_nested(fields: Iterable[Any]) -> None:
                     raise TypeError("a field holds containers in containers")
 
 
-def _kinds(entries: list[dict[str, Any]]) -> tuple[list[int], list[int], tuple[Sequence[Any], ...]]:
-    """Each entry's number among those that differ in content or stack, the first entry of each number, and `_COURSE` as columns.
+def _columns(entries: list[dict[str, Any]]) -> tuple[Sequence[tuple[Any, ...]], tuple[Sequence[Any], ...]]:
+    """What each entry called and where, one row each, and how far the entries got, one column per field of `_COURSE`.
 
-    A training loop is periodic: an entry is first compared with what followed its predecessor the last time, which is
-    four times cheaper than to look its content up. What is compared with is checked before: then the comparison is short,
-    whatever the entry holds.
+    Both are read at once: an entry that has been left is no longer in the processor's cache.
+    """
+    if not entries:
+        return (), ((),) * len(_COURSE)
+    both = zip(
+        map(itemgetter(*_CONTENT, *_TENSORS, "frames"), entries), map(itemgetter(*_COURSE), entries), strict=True
+    )
+    rows, course = zip(*both, strict=True)
+    return rows, tuple(zip(*course, strict=True))
+
+
+def _kinds(rows: Sequence[tuple[Any, ...]]) -> tuple[list[int], list[int]]:
+    """Each row's number among those that differ in content or stack, and the first row of each number.
+
+    A training loop is periodic: rows are first compared, many at once, with those that followed when the program was here
+    before, which is ten times cheaper than to look each one up. What they are compared with has been checked: then the
+    comparison is short, whatever they hold.
     """
     numbers: dict[tuple[bytes, tuple[int, ...]], int] = {}
     checked: set[int] = set()
-    seen: list[Any] = []
     firsts: list[int] = []
-    followed: dict[int, int] = {}
-    column = []
-    course = []
-    number = -1
-    what, how_far = itemgetter(*_CONTENT, *_TENSORS, "frames"), itemgetter(*_COURSE)
-    # both at once: an entry is larger than what the processor keeps of the one before
-    for position, (this, moments) in enumerate(zip(map(what, entries), map(how_far, entries), strict=True)):
-        guess = followed.get(number)
-        if guess is None or seen[guess] != this:
-            *fields, stack = this
-            _refuse_nested(fields)
-            _refuse_nested(frame.values() for frame in stack if id(frame) not in checked)
-            ids = tuple(map(id, stack))
-            checked.update(ids)
-            guess = numbers.setdefault((dumps(fields, MARSHAL_VERSION), ids), len(seen))
-            if guess == len(seen):
-                seen.append(this)
-                firsts.append(position)
-            followed[number] = guess
-        number = guess
+    column: list[int] = []
+    latest: dict[int, int] = {}
+    before, block = 0, 1
+    while (here := len(column)) < len(rows):
+        length = min(block, len(rows) - here)
+        if before < here and rows[here : here + length] == rows[before : before + length]:
+            period = column[before:]
+            column += (period * (length // len(period) + 1))[:length]
+            before, block = before + length, min(2 * length, MOST_AT_ONCE)
+            continue
+        *fields, stack = rows[here]
+        _refuse_nested(fields)
+        _refuse_nested(value for frame in stack if id(frame) not in checked for value in frame.values())
+        places = tuple(map(id, stack))
+        checked.update(places)
+        number = numbers.setdefault((dumps(fields, MARSHAL_VERSION), places), len(firsts))
+        if number == len(firsts):
+            firsts.append(here)
+        before, block = latest.get(number, here) + 1, 1
+        latest[number] = here
         column.append(number)
-        course.append(moments)
-    return column, firsts, tuple(zip(*course, strict=True)) if course else ((),) * len(_COURSE)
+    return column, firsts
 
 
 def _distinct(entries: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
@@ -162,14 +176,19 @@ def _stacks(
 ) -> tuple[tuple[Frame, ...], tuple[tuple[int, ...], ...], list[int]]:
     """The distinct frames, the distinct stacks as positions in them, and the number of each stack given."""
     frames: dict[tuple[str, int, str], int] = {}
+    known: dict[int, int] = {}
     numbers: dict[tuple[int, ...], int] = {}
     column = []
+    by_ids: dict[tuple[int, ...], int] = {}
     for stack in stacks:
-        positions = tuple(
-            frames.setdefault((str(frame["filename"]), int(frame["line"]), str(frame["name"])), len(frames))
-            for frame in stack
-        )
-        column.append(numbers.setdefault(positions, len(numbers)))
+        ids = tuple(map(id, stack))
+        if ids not in by_ids:
+            for frame in stack:
+                if id(frame) not in known:
+                    place = (str(frame["filename"]), int(frame["line"]), str(frame["name"]))
+                    known[id(frame)] = frames.setdefault(place, len(frames))
+            by_ids[ids] = numbers.setdefault(tuple(map(known.__getitem__, ids)), len(numbers))
+        column.append(by_ids[ids])
     return _frames(tuple(frames)), _shared(tuple(numbers)), column
 
 
@@ -184,22 +203,38 @@ def _shared(column: tuple[T, ...]) -> tuple[T, ...]:
     return column
 
 
-def _call(entry: Mapping[str, Any], groups: dict[tuple[str, str, str], int]) -> Call:
-    backend, operation = _named(entry["profiling_name"])
-    name, description = _group_name(entry)
+def _calls(entries: Iterable[Mapping[str, Any]], groups: dict[tuple[str, str, str], int]) -> tuple[Call, ...]:
+    """What these entries called, and in `groups` the position of each group that they name."""
+    written = []
+    for entry in entries:
+        backend, operation = _named(entry["profiling_name"])
+        group = groups.setdefault((backend, *_group_name(entry)), len(groups))
+        written.append((group, operation, *map(entry.__getitem__, ("is_p2p", "timeout_ms", *_TENSORS))))
+    return _calls_in(dumps(written, MARSHAL_VERSION))
+
+
+@lru_cache(maxsize=SHARED)
+def _calls_in(written: bytes) -> tuple[Call, ...]:
+    """The calls, of which ranks of one job make the same, though in other groups."""
+    return tuple(_call(*fields) for fields in loads(written))  # noqa: S302 - written two lines above
+
+
+def _call(
+    group: int, operation: str, between: object, timeout: object, sizes: Any, dtypes: Any, out: Any, out_dtypes: Any
+) -> Call:
     peers = _PEERS.fullmatch(operation)
     source, target = (peers["from"] or peers["of"], peers["to"] or peers["at"]) if peers else (None, None)
     return Call(
-        group=groups.setdefault((backend, name, description), len(groups)),
+        group=group,
         op=operation.partition(" ")[0],
-        point_to_point=bool(peers) if entry["is_p2p"] is None else bool(entry["is_p2p"]),
+        point_to_point=bool(peers) if between is None else bool(between),
         source=int(source) if source else None,
         target=int(target) if target else None,
-        input_sizes=_sizes(entry["input_sizes"]),
-        input_dtypes=tuple(map(str, entry["input_dtypes"])),
-        output_sizes=_sizes(entry["output_sizes"]),
-        output_dtypes=tuple(map(str, entry["output_dtypes"])),
-        timeout_ms=entry["timeout_ms"] if isinstance(entry["timeout_ms"], int) else None,
+        input_sizes=_sizes(sizes),
+        input_dtypes=tuple(map(str, dtypes)),
+        output_sizes=_sizes(out),
+        output_dtypes=tuple(map(str, out_dtypes)),
+        timeout_ms=timeout if isinstance(timeout, int) else None,
     )
 
 
@@ -325,16 +360,38 @@ def _groups(
         if name and isinstance(name, str) and isinstance(one, Mapping) and name not in used
     ]
     return tuple(
-        ProcessGroup(
-            backend=backend,
-            name=name,
-            description=description,
-            number=_number(by_name.get(name)),
-            ranks=_members(config.get(name)),
-            last_enqueued=_counted(status, by_name.get(name), "last_enqueued_collective"),
-            last_completed=_counted(status, by_name.get(name), "last_completed_collective"),
+        _group(
+            backend,
+            name,
+            description,
+            _number(by_name.get(name)),
+            _members(config.get(name)),
+            _counted(status, by_name.get(name), "last_enqueued_collective"),
+            _counted(status, by_name.get(name), "last_completed_collective"),
         )
         for backend, name, description in (*groups, *unused)
+    )
+
+
+@lru_cache(maxsize=SHARED)
+def _group(
+    backend: str,
+    name: str,
+    description: str,
+    number: int | None,
+    ranks: tuple[int, ...] | None,
+    last_enqueued: int | None,
+    last_completed: int | None,
+) -> ProcessGroup:
+    """One object for all ranks of a group that have come as far."""
+    return ProcessGroup(
+        backend=backend,
+        name=name,
+        description=description,
+        number=number,
+        ranks=ranks,
+        last_enqueued=last_enqueued,
+        last_completed=last_completed,
     )
 
 
