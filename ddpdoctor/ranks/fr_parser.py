@@ -220,7 +220,14 @@ def _calls_in(written: bytes) -> tuple[Call, ...]:
 
 
 def _call(
-    group: int, operation: str, between: object, timeout: object, sizes: Any, dtypes: Any, out: Any, out_dtypes: Any
+    group: int,
+    operation: str,
+    between: object,
+    timeout: object,
+    sizes: Iterable[Iterable[int]],
+    dtypes: Iterable[object],
+    out_sizes: Iterable[Iterable[int]],
+    out_dtypes: Iterable[object],
 ) -> Call:
     peers = _PEERS.fullmatch(operation)
     source, target = (peers["from"] or peers["of"], peers["to"] or peers["at"]) if peers else (None, None)
@@ -232,7 +239,7 @@ def _call(
         target=int(target) if target else None,
         input_sizes=_sizes(sizes),
         input_dtypes=tuple(map(str, dtypes)),
-        output_sizes=_sizes(out),
+        output_sizes=_sizes(out_sizes),
         output_dtypes=tuple(map(str, out_dtypes)),
         timeout_ms=timeout if isinstance(timeout, int) else None,
     )
