@@ -17,6 +17,7 @@ from ddpdoctor.analysis.crashes.end_request import as_requested
 from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER, ErrorTable
 from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failures, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import Evidence, PerRank, noun_of
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import JobSize
@@ -34,6 +35,7 @@ from ddpdoctor.model import (
     Skipped,
     absent_ranks,
     group_ranges,
+    group_ranks,
 )
 
 T = TypeVar("T")
@@ -87,7 +89,9 @@ def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collec
     logged = failures is not None and evidence.one(Stall) is None  # of a job that hangs the log is no verdict
     open_ = [*_unexplained_failure(failures, explained=report.explained)] if failures is not None and logged else []
     if not report.explained:
-        open_ = [*_unexplained(evidence, resolver(Activities | None)), *_lost(evidence, failures), *open_]
+        graph: WaitForGraph | None = resolver(WaitForGraph | None)
+        unexplained = _unexplained(evidence, resolver(Activities | None))
+        open_ = [*unexplained, *_not_kept(graph), *_lost(evidence, failures), *open_]
     return replace(report, undecided=(*report.undecided, *open_))
 
 
@@ -132,6 +136,15 @@ def _unexplained(evidence: Evidence, activities: Activities | None) -> Iterator[
     yield f"no progress for {stall.seconds:.0f} s; the evidence does not explain it{listed}"
     if activities is not None:
         yield from lines(activities)
+
+
+def _not_kept(graph: WaitForGraph | None) -> Iterator[str]:
+    """Say that the flight recorders kept fewer calls than were outstanding."""
+    if graph is not None and graph.reason is Reason.NOT_KEPT:
+        yield (
+            f"the flight recorders of {group_ranks(graph.ranks)} have lost calls that these ranks wait in: their ring buffers "
+            "hold fewer calls than are under way; start the job with TORCH_FR_BUFFER_SIZE=20000"
+        )
 
 
 def _lost(evidence: Evidence, failures: Failures | None) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.messages.collectives import duration, witnesses
-from ddpdoctor.model import Finding, Rule, Severity, Where
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
     code="DDP313",
@@ -29,12 +29,20 @@ def check(handshakes: Handshakes, timeline: Timeline | None) -> Iterator[Finding
         meanwhile = f"; rank {first.partner} waits in {partner.name}" if partner is not None else ""
         theirs = witnesses({first.partner: partner}, [first.partner]) if partner is not None else []
         yield RULE.finding(
-            f"{'; '.join(_describe(one, tags=tags) for one in circle)}{meanwhile}",
-            ranks=sorted(one.partner for one in circle),
+            f"{'; '.join(_describe(one, tags=tags) for one in circle)}{_of_one_batch(circle)}{meanwhile}",
+            ranks=sorted({one.partner for one in circle}),
             where=[*theirs, *(where for one in circle for where in _where(one))],
             waiting=[one.rank for one in circle],
             kind=first.kind,
         )
+
+
+def _of_one_batch(circle: Sequence[Unmatched]) -> str:
+    """Said of several halves of one rank: they end together, so one that lacks its partner keeps all of them."""
+    partners = sorted({one.partner for one in circle})
+    if len({one.rank for one in circle}) > 1 or len(partners) < 2:
+        return ""
+    return f"; they are one batch, and the dumps do not show which of {group_ranks(partners)} did not make its half"
 
 
 def _describe(one: Unmatched, *, tags: bool) -> str:

@@ -38,6 +38,18 @@ class ProcessGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """A row of the dump's table of statuses whose group the dump does not name: no entry of that group is in it."""
+
+    number: int
+    """The number of the group among the groups of this rank."""
+    last_enqueued: int | None
+    """As in `ProcessGroup`."""
+    last_completed: int | None
+    """As in `ProcessGroup`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """What was called, as far as the recorder sees it: neither the reduce operation nor the root is in there."""
 
@@ -76,6 +88,8 @@ class FlightRecord:
     """When the dump was made, in seconds since the epoch; None where that is not known."""
     groups: tuple[ProcessGroup, ...]
     """The process groups of the rank."""
+    statuses: tuple[GroupStatus, ...] = ()
+    """The rows of the table of statuses that belong to some of `groups`, the dump does not tell to which."""
     calls: tuple[Call, ...]
     """The distinct calls."""
     frames: tuple[Frame, ...] = ()

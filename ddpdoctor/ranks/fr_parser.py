@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
+from ddpdoctor.evidence.recorder import Call, FlightRecord, GroupStatus, ProcessGroup, State
 
 VERSIONS = re.compile(r"2\.\d{1,2}")
 T = TypeVar("T")
@@ -81,6 +81,7 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
         version=document["version"],
         taken_at=taken_at,
         groups=known,
+        statuses=_statuses(document.get("pg_status"), known),
         calls=parsed,
         frames=frames,
         stacks=stacks,
@@ -377,6 +378,22 @@ def _groups(
             _counted(status, by_name.get(name), "last_completed_collective"),
         )
         for backend, name, description in (*groups, *unused)
+    )
+
+
+def _statuses(status: object, groups: Sequence[ProcessGroup]) -> tuple[GroupStatus, ...]:
+    """The rows of the table of statuses that are of none of the groups with a known number, where a group has none."""
+    known = {group.number for group in groups}
+    if None not in known or not isinstance(status, Mapping):
+        return ()
+    return tuple(
+        GroupStatus(
+            number=int(row),
+            last_enqueued=_counted(status, row, "last_enqueued_collective"),
+            last_completed=_counted(status, row, "last_completed_collective"),
+        )
+        for row in status
+        if isinstance(row, str) and row.isdecimal() and int(row) not in known
     )
 
 

@@ -116,6 +116,8 @@ def _reached(fault: str, truth: Truth, run: Run, planted: Fault, recorder: Recor
     if fault in ("shape", "operation", "besides", "left out") and recorder.active:
         (ranks,) = truth.ranks
         pairs = {event.group.ranks for event in run.events[ranks[0]] if len(event.group.ranks) == 2}
+        if "DDP313" in truth.codes:
+            pairs |= {*_partners_in_batches(run, ranks[0])}
         # two ranks, and nothing completed to compare them with others
         return replace(truth, codes=(*truth.codes, "DDP301", "DDP302"), ranks=(ranks, *pairs))
     if fault == "swapped" and recorder.active:
@@ -123,6 +125,16 @@ def _reached(fault: str, truth: Truth, run: Run, planted: Fault, recorder: Recor
         pairs = {tuple(sorted((ranks[0], other))) for other in range(run.mesh.world)}
         return replace(truth, ranks=(ranks, *pairs))  # no completed call to compare the two orders with
     return truth
+
+
+def _partners_in_batches(run: Run, rank: int) -> Iterator[tuple[int, ...]]:
+    """The two partners of each rank that sends and receives in one batch, where this rank is one of them."""
+    for events in run.events:
+        batches: dict[int, set[int]] = {}
+        for event in events:
+            if event.op.bundle is not None and event.op.peer is not None:
+                batches.setdefault(event.op.bundle, set()).add(event.op.peer)
+        yield from (tuple(sorted(partners)) for partners in batches.values() if rank in partners and len(partners) > 1)
 
 
 def _plant(

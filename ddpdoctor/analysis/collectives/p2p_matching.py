@@ -32,11 +32,16 @@ class Unmatched:
     place: Frame | None
     seconds: float | None = None
     tag: int = 0
+    batch: tuple[str, int] | None = None
+    """The group and the number of its batch, where the recorders have not kept what tells if the partner made its half."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handshakes:
-    """The sends and receives without their partners that the others wait for in turn; each circle of ranks together."""
+    """The sends and receives without their partners that the others wait for in turn; each circle of ranks together.
+
+    Those of one batch of one rank are together, too, where the dumps do not tell which of the partners made its half.
+    """
 
     unmatched: tuple[tuple[Unmatched, ...], ...]
 
@@ -72,7 +77,15 @@ def _at_the_end(
         yield from islice(((one,) for one in found if one.partner in graph.ranks or one.rank in graph.ranks), 1)
     elif graph.reason is Reason.CYCLE and (deadlocks is None or not deadlocks.found):
         within = [one for one in found if {one.rank, one.partner} <= {*graph.ranks}]
-        yield from islice(_roots(within), 1)
+        yield from (_in_one_batch(root, within) for root in islice(_roots(within), 1))
+
+
+def _in_one_batch(root: tuple[Unmatched, ...], found: Sequence[Unmatched]) -> tuple[Unmatched, ...]:
+    """`root`, or all of its batch: of active entries alone, either partner may have completed and dropped its half."""
+    first, *others = root
+    if others or first.batch is None:
+        return root
+    return tuple(one for one in found if (one.rank, one.batch) == (first.rank, first.batch))
 
 
 def _roots(found: Sequence[Unmatched]) -> Iterator[tuple[Unmatched, ...]]:
@@ -118,16 +131,19 @@ def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
         mine, theirs = timeline.call_index.records[rank], timeline.call_index.records.get(partner)
         if theirs is None:
             continue
-        counted = under_way if mine.lost or theirs.lost else issued  # rings that wrapped have not kept the same pairs
+        incomplete = bool(mine.lost or theirs.lost)  # rings that wrapped have not kept the same pairs
+        counted = under_way if incomplete else issued
         if counted[name, opposite, source, target] < counted[name, op, source, target]:
-            yield _unmatched(mine, rank, partner, op, entry)
+            yield _unmatched(mine, rank, partner, op, entry, batch=(name, mine.seq[entry]) if incomplete else None)
 
 
 def _global(members: tuple[int, ...] | None, place: int) -> int:
     return members[place] if members is not None and place < len(members) else place
 
 
-def _unmatched(record: FlightRecord, rank: int, partner: int, op: str, entry: int) -> Unmatched:
+def _unmatched(
+    record: FlightRecord, rank: int, partner: int, op: str, entry: int, *, batch: tuple[str, int] | None
+) -> Unmatched:
     stack = users_stack(record, record.stack[entry])
     return Unmatched(
         rank=rank,
@@ -135,6 +151,7 @@ def _unmatched(record: FlightRecord, rank: int, partner: int, op: str, entry: in
         kind="send" if op == "send" else "recv",
         place=stack[-1] if stack else None,
         seconds=age(record, record.created_ns[entry], record.calls[record.call[entry]].timeout_ms),
+        batch=batch,
     )
 
 

@@ -15,6 +15,7 @@ from ddpdoctor.analysis.collectives.call_sequences import (
     program_stack,
 )
 from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_lines
+from ddpdoctor.analysis.collectives.group_numbers import with_statuses
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
@@ -169,6 +170,7 @@ def derive(
     """
     if not any(entry.value.call for entry in records):
         raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")
+    records = with_statuses(records)
     issued = [group for entry in calls or () for group in entry.value.new_groups]
     lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
     told = {rank for ranks in lists.values() for rank in ranks}

@@ -60,6 +60,8 @@ class Outstanding:
     """The oldest outstanding operation of each group of a rank, in the order in which the rank enqueued them."""
     idle: tuple[int, ...]
     """The ranks with a dump in which nothing is outstanding."""
+    not_kept: tuple[int, ...] = ()
+    """The ranks whose ring buffer has lost calls that were outstanding: what they wait for may be older than all it holds."""
 
     def oldest(self, rank: int) -> Operation | None:
         """What this rank has waited for the longest."""
@@ -87,6 +89,32 @@ def outstanding_of(timeline: Timeline) -> Outstanding:
         operations=tuple(operations),
         of_rank=busy,
         idle=tuple(sorted(rank for rank in timeline.call_index.records if rank not in busy)),
+        not_kept=tuple(
+            sorted(rank for rank, record in timeline.call_index.records.items() if _lost_outstanding(record))
+        ),
+    )
+
+
+def _lost_outstanding(record: FlightRecord) -> bool:
+    """Whether the ring buffer held fewer calls than were outstanding: its oldest one is, and those before it are lost.
+
+    Or its oldest outstanding call of a group is not the one after the last that was completed, by the dump's table of groups.
+    A dump of active entries alone begins with an outstanding one, and has lost nothing by that.
+    """
+    if not record.lost:
+        return False
+    if record.state[0] is not State.DONE and State.DONE in record.state:
+        return True
+    kinds = {(call.group, call.point_to_point) for call in record.calls}
+    oldest: dict[int, int] = {}
+    for entry in compress(count(), map(State.DONE.__ne__, record.state)):
+        oldest.setdefault(record.calls[record.call[entry]].group, record.seq[entry])
+    return any(
+        group.last_enqueued is not None
+        and group.last_enqueued > (group.last_completed or 0)
+        and oldest.get(number, group.last_enqueued + 1) > (group.last_completed or 0) + 1
+        for number, group in enumerate(record.groups)
+        if not {(number, False), (number, True)} <= kinds  # of both, the table counts the last one
     )
 
 

@@ -33,6 +33,7 @@ class Reason(Enum):
     MISMATCH = "called different things under one number"
     STANDING = "all members have enqueued it, and it does not end"
     CYCLE = "wait for each other"
+    NOT_KEPT = "wait in calls that their ring buffers have lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,8 @@ class WaitForGraph:
 
     reason: Reason
     ranks: tuple[int, ...]
-    """The ranks that the others wait for; those of a cycle, or the members of an operation that does not end."""
+    """The ranks that the others wait for; those of a cycle, the members of an operation that does not end, or those of which
+    the ring buffers do not tell."""
     operations: tuple[Operation, ...]
     """What the others wait in for these ranks, the oldest first."""
     waiting: tuple[int, ...]
@@ -213,12 +215,14 @@ class _Graph:
     def _idle(self) -> set[int]:
         """The ranks with nothing outstanding that others wait for."""
         awaited = {rank for one in self._outstanding.operations for rank in one.absent}
-        return awaited.intersection(self._outstanding.idle) - self._stale
+        return awaited.intersection(self._outstanding.idle) - self._stale - {*self._outstanding.not_kept}
 
     def _final(self) -> WaitForGraph:
         """What all waits end in: an operation that all its members stand in, or ranks that wait for each other."""
         finals = [self._final_of(component) for component in final_components(self._edges)]
         known = [one for one in finals if one is not None]
+        if not known and self._outstanding.not_kept:
+            return self._towards(Reason.NOT_KEPT, self._outstanding.not_kept)
         if not known:
             raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
         first = min(known, key=lambda one: (_at_different_turns(one.operations[0]), one.operations[0].created_ns))
@@ -317,6 +321,7 @@ class _Graph:
         return (
             operation.complete
             and told
+            and {*operation.members}.isdisjoint(self._outstanding.not_kept)
             and len(operation.members) > 1
             and {*operation.waiting} == {*operation.members}
             and all(id(one) in self._posted_on_both_sides for one in self._before(operation))
