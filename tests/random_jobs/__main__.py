@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.model import Finding, Severity
+from ddpdoctor.model import Finding, Report, Severity
 from ddpdoctor.workflows.diagnose import gather
 from tests.random_jobs.cases import FAULTS, Case, case
 
 
-def findings(one: Case, log: str = "") -> tuple[Finding, ...]:
-    """What `ddpdoctor diagnose` says of a case, the headlines only; with the log of the job where there is one."""
+def report_of(one: Case, log: str = "") -> Report:
+    """What `ddpdoctor diagnose` says of a case; with the log of the job where there is one."""
     with tempfile.TemporaryDirectory(prefix="random-jobs-") as folder:
         (Path(folder) / "dumps").mkdir()
         one.write(Path(folder) / "dumps")
@@ -24,8 +24,13 @@ def findings(one: Case, log: str = "") -> tuple[Finding, ...]:
             (Path(folder) / "job.log").write_text(log)
         report = diagnose(gather([Path(folder)]))
         assert not report.crashed, report.crashed
-        found = (finding for finding in report.findings if finding.severity is not Severity.INFO)
-        return tuple(finding for finding in found if finding.explained_by is None)
+        return report
+
+
+def findings(one: Case, log: str = "") -> tuple[Finding, ...]:
+    """The headlines of that report."""
+    found = (finding for finding in report_of(one, log).findings if finding.severity is not Severity.INFO)
+    return tuple(finding for finding in found if finding.explained_by is None)
 
 
 def wrong(one: Case, found: Sequence[Finding]) -> str:

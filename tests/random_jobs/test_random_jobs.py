@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from tests.random_jobs.__main__ import findings, wrong
+from tests.random_jobs.__main__ import findings, report_of, wrong
 from tests.random_jobs.cases import FAULTS, Case, case
 from tests.random_jobs.torchrun_log import torchrun_log
 
@@ -33,6 +34,47 @@ def test_the_log_of_the_job_changes_nothing(fault: str) -> None:
     """Ranks whose watchdogs gave up, and those that torchrun ended, are sufferers."""
     for one in cases(fault, range(4)):
         assert not wrong(one, findings(one, torchrun_log(one))), one.told
+
+
+@pytest.mark.parametrize(("fault", "seed"), [("blind", 34), ("two blind", 9), ("two blind", 7347)])
+def test_active_entries_of_groups_with_hashed_names_are_judged_by_the_numbers_that_peers_tell(
+    fault: str, seed: int
+) -> None:
+    """A rank that is through with a group shows no entry of it, and its table of statuses has numbers and no names."""
+    one = case(seed, fault)
+    assert one is not None
+    assert "hashes" in one.told
+    assert one.recorder.active
+    assert not wrong(one, findings(one))
+
+
+def test_both_partners_of_a_batch_are_named_where_either_may_have_left_out_its_half() -> None:
+    one = case(131, "left out")
+    assert one is not None
+    (finding,) = findings(one)
+    assert (finding.code, finding.ranks) == ("DDP313", (8, 10))
+    assert finding.message.endswith(
+        "they are one batch, and the dumps do not show which of ranks 8,10 did not make its half"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "seed"), [("operation", 6), ("operation", 12), ("stuck link", 11), ("stuck link", 16)]
+)
+def test_a_ring_smaller_than_what_is_outstanding_names_nobody(fault: str, seed: int) -> None:
+    one = case(seed, fault)
+    assert one is not None
+    report = report_of(replace(one, recorder=replace(one.recorder, ring=8)))
+    assert not report.findings
+    (said,) = report.undecided
+    assert "have lost calls that these ranks wait in" in said
+    assert said.endswith("start the job with TORCH_FR_BUFFER_SIZE=20000")
+
+
+def test_a_small_ring_of_a_healthy_job_is_silent() -> None:
+    for one in (*cases("finished", range(4)), *cases("moving", range(4))):
+        report = report_of(replace(one, recorder=replace(one.recorder, ring=8)))
+        assert (report.findings, report.undecided) == ((), ()), one.told
 
 
 @pytest.mark.slow
