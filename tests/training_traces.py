@@ -14,7 +14,7 @@ from ddpdoctor.agent.inside.trace_writer import TraceWriter
 from ddpdoctor.ranks.agent_files import RankProcess
 
 FIRST_PID = 1000
-STEPPING = trace.Stepping("SGD", None, {"lr": "0.1"}, [], None, {}, {})
+STEPPING = trace.Stepping("SGD", None, {"lr": "0.1"}, [], None, trace.NamedDigests([], ""), {})
 
 
 class _OneOfMany(Rank):
@@ -44,7 +44,7 @@ class TracedRank:
         keys = f"weights {number}", after or f"weights {number + 1}"
         for phase, key in zip(("weights", "after"), keys, strict=True):
             digest = f"{abs(hash(key)) % 16**16:016x}"
-            self._writer.write(trace.Table(phase, key, ["w"], digest, [[(0, digest)]], [[2]]))
+            self._writer.write(trace.Table(phase, key, ["w"], digest, [trace.Samples(None, "int8", digest[:4])], [[2]]))
         self._writer.write(
             trace.Step(
                 step=number, forwards=number + 1, since=0, beside=0, shadowed=0,

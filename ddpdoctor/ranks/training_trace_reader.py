@@ -6,11 +6,12 @@ import base64
 import contextlib
 import itertools
 import json
+import math
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -32,6 +33,7 @@ from ddpdoctor.evidence.training_trace import (
     UnwaitedSeen,
 )
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
+from ddpdoctor.ranks.element_texts import element_texts
 from ddpdoctor.ranks.written_errors import frame_of, frames_of
 
 MOST_INDEX_BYTES = 1 << 27
@@ -49,7 +51,7 @@ def read_tracks(directory: Path) -> tuple[RankFacts, ...]:
     """
     found: dict[int, tuple[Joined, Sequence[TraceRecord], bool]] = {}
     for segments in sorted(_segments_by_rank(directory), key=lambda files: files[-1].stat().st_mtime):
-        records = _joined_segments([read_trace(file) for file in segments])
+        records = _joined_segments([[*_complete(read_trace(file))] for file in segments])
         joined = next(iter(_of(Joined, records)), None)
         if joined is not None and joined.rank is not None:
             found[joined.rank] = joined, records, _segment_of(segments[0]) > 0
@@ -87,6 +89,31 @@ def _joined_segments(segments: Sequence[Sequence[TraceRecord]]) -> list[TraceRec
     for segment in later:
         records += itertools.dropwhile(lambda record: isinstance(record, _OPENING), segment)
     return records
+
+
+def _complete(records: Iterable[TraceRecord]) -> Iterator[TraceRecord]:
+    """The records of one segment, each with what it leaves out because it is as in the record before."""
+    last: dict[str, list[Any]] = {}
+
+    def known(what: str, value: list[Any] | None) -> list[Any]:
+        if value is not None:
+            last[what] = value
+        return last.get(what, [])
+
+    for record in records:
+        match record:
+            case trace.Table():
+                yield record._replace(names=known("table", record.names), shapes=known("shapes", record.shapes))
+            case trace.Step(stepping=stepping, gradients=gradients):
+                if (state := stepping.state) is not None:
+                    stepping = stepping._replace(state=state._replace(names=known("state", state.names)))
+                if gradients is not None:
+                    gradients = gradients._replace(
+                        names=known("gradients", gradients.names), standings=known("standings", gradients.standings)
+                    )
+                yield record._replace(stepping=stepping, gradients=gradients)
+            case _:
+                yield record
 
 
 def _in_common(by_rank: Mapping[int, Sequence[TraceRecord]]) -> dict[int, Sequence[TraceRecord]]:
@@ -199,16 +226,28 @@ def _kind(model: int, row: trace.TensorRow) -> TensorKind:
 
 
 def _tables(written: Iterable[trace.Table]) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
-    names: list[str] = []
-    for table in written:
-        names = table.names if table.names is not None else names
-        tables[table.key] = Table(
-            digests=dict(zip(names, _fingerprints(table.digests), strict=True)),
-            samples={name: tuple(sample) for name, sample in zip(names, table.samples, strict=True)},
-            shapes={name: tuple(shape) for name, shape in zip(names, table.shapes, strict=True)},
+    return {
+        table.key: Table(
+            digests=_named(table.names, table.digests),
+            samples=_samples(table),
+            shapes={name: tuple(shape) for name, shape in zip(table.names or (), table.shapes or (), strict=True)},
         )
-    return tables
+        for table in written
+    }
+
+
+def _samples(table: trace.Table) -> dict[str, tuple[tuple[int, str], ...]]:
+    """Place and text of the sampled elements, by the name of their tensor."""
+    names, shapes = table.names or (), table.shapes or ()
+    found: dict[str, tuple[tuple[int, str], ...]] = dict.fromkeys(names, ())
+    for sampled in table.samples:
+        tensors = range(len(names)) if sampled.tensors is None else sampled.tensors
+        texts = iter(element_texts(sampled.dtype, bytes.fromhex(sampled.elements)))
+        for tensor in tensors:
+            count = math.prod(shapes[tensor])
+            own = [*texts] if len(tensors) == 1 else [*itertools.islice(texts, min(count, trace.SAMPLED))]
+            found[names[tensor]] = tuple((count * number // len(own), text) for number, text in enumerate(own))
+    return found
 
 
 def _step(step: trace.Step) -> StepSeen:
@@ -236,7 +275,7 @@ def _step(step: trace.Step) -> StepSeen:
         settings=stepping.settings,
         setting_lines={name: frame_of(line) for line, names in stepping.setting_lines for name in names},
         loaded=_frame(stepping.loaded),
-        state=stepping.state,
+        state=_named(stepping.state.names, stepping.state.digests) if stepping.state is not None else None,
         parts_before=_parts(stepping.parts),
         parts=_parts(step.parts),
         gradients=_gradients(step.gradients) if step.gradients is not None else {},
@@ -252,10 +291,12 @@ def _step(step: trace.Step) -> StepSeen:
 
 
 def _gradients(written: trace.Gradients) -> dict[str, Gradient]:
-    columns = (_fingerprints(written.digests), written.reduced, written.local, written.counts, written.standings)
+    names, standings = written.names or (), written.standings or ()
+    reduced, local = (array("d", bytes.fromhex(column)) for column in (written.reduced, written.local))
+    columns = (_fingerprints(written.digests), reduced, local, written.counts, standings)
     return {
-        name: Gradient(digest=digest, reduced=reduced, local=local, count=count, standing=standing)
-        for name, digest, reduced, local, count, standing in zip(written.names, *columns, strict=True)
+        name: Gradient(digest=digest, reduced=reduced, local=local if count else None, count=count, standing=standing)
+        for name, digest, reduced, local, count, standing in zip(names, *columns, strict=True)
     }
 
 
@@ -291,6 +332,10 @@ def _evaluation(evaluation: trace.Evaluation) -> EvaluationSeen:
 
 def _fingerprints(joined: str) -> list[str]:
     return [joined[start : start + FINGERPRINT_DIGITS] for start in range(0, len(joined), FINGERPRINT_DIGITS)]
+
+
+def _named(names: Sequence[str] | None, digests: str) -> dict[str, str]:
+    return dict(zip(names or (), _fingerprints(digests), strict=True))
 
 
 def _parts(parts: Mapping[str, trace.Part]) -> dict[str, tuple[int, str]]:

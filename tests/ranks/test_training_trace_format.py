@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from array import array
 from pathlib import Path
 from typing import Any, get_args
 
@@ -26,6 +27,7 @@ COUNT = st.integers(0, 1 << 40)
 NUMBER = st.floats(allow_nan=False)
 LINE = st.builds(SourceLine, NAME, COUNT, NAME)
 MAYBE_LINE = st.none() | LINE
+NAMES = st.none() | st.lists(NAME, max_size=2)
 DIGESTS = st.dictionaries(NAME, NAME, max_size=2)
 PARTS = st.dictionaries(NAME, st.builds(trace.Part, COUNT, NAME), max_size=2)
 STATES = st.dictionaries(NAME, st.integers(-(1 << 63), (1 << 63) - 1), max_size=2)
@@ -37,20 +39,20 @@ BACKWARD = st.builds(
 )  # fmt: skip
 STEPPING = st.builds(
     trace.Stepping, NAME, MAYBE_LINE, DIGESTS, st.lists(st.tuples(LINE, st.lists(NAME, max_size=2)), max_size=2), MAYBE_LINE,
-    st.none() | DIGESTS, PARTS,
+    st.none() | st.builds(trace.NamedDigests, NAMES, NAME), PARTS,
 )  # fmt: skip
 GRADIENTS = st.builds(
-    trace.Gradients, st.lists(NAME, max_size=2), NAME, st.lists(NUMBER, max_size=2), st.lists(st.none() | NUMBER, max_size=2),
-    st.lists(COUNT, max_size=2), st.lists(NAME, max_size=2), st.dictionaries(NAME, LINE, max_size=1),
-)  # fmt: skip
+    trace.Gradients, NAMES, NAME, NAME, NAME, st.lists(COUNT, max_size=2), NAMES, st.dictionaries(NAME, LINE, max_size=1)
+)
 RECORDS = {
     Joined: st.builds(Joined, st.just(VERSION), st.none() | COUNT, NAME, NAME, COUNT),
     trace.ModelListing: st.builds(trace.ModelListing, st.lists(ROW, max_size=2)),
     trace.Wrapped: st.builds(trace.Wrapped, MAYBE_LINE),
     trace.WrappedTwice: st.builds(trace.WrappedTwice, LINE),
     trace.Table: st.builds(
-        trace.Table, NAME, NAME, st.none() | st.lists(NAME, max_size=2), NAME,
-        st.lists(st.lists(st.tuples(COUNT, NAME), max_size=2), max_size=2), st.lists(SHAPE, max_size=2),
+        trace.Table, NAME, NAME, NAMES, NAME,
+        st.lists(st.builds(trace.Samples, st.none() | st.lists(COUNT, max_size=2), NAME, NAME), max_size=2),
+        st.none() | st.lists(SHAPE, max_size=2),
     ),
     trace.Step: st.builds(
         trace.Step, COUNT, COUNT, COUNT, COUNT, COUNT, BACKWARD, st.none() | st.builds(trace.BatchPosition, COUNT, COUNT),
@@ -101,6 +103,10 @@ FRAME = Frame(file="/job/train.py", line=7, function="step")
 INFINITE = float("inf")
 
 
+def doubles(*numbers: float) -> str:
+    return array("d", numbers).tobytes().hex()
+
+
 def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None:
     step = trace.Step(
         step=5, forwards=6, since=1, beside=0, shadowed=2,
@@ -110,21 +116,26 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
         position=trace.BatchPosition(epoch=1, batches=4), scale=INFINITE,
         stepping=trace.Stepping(
             optimizer="SGD", line=HERE, settings={"lr": "0.1"}, setting_lines=[(HERE, ["lr"])], loaded=None,
-            state={"m": "cd"}, parts={"p": trace.Part(1, "ef")},
+            state=trace.NamedDigests(["m"], "6" * 16), parts={"p": trace.Part(1, "ef")},
         ),
         gradients=trace.Gradients(
-            names=["a", "b"], digests="0" * 16 + "1" * 16, reduced=[0.1, -INFINITE], local=[None, 0.3], counts=[0, 2],
+            names=["a", "b"], digests="0" * 16 + "1" * 16, reduced=doubles(0.1, -INFINITE), local=doubles(0, 0.3), counts=[0, 2],
             standings=["reduced", "added"], origins={"b": HERE},
         ),
         buffers={"c": "gh"}, weights="before", after="later", parts={"p": trace.Part(1, "ij")}, random_before={"torch": 1},
         random_after={"torch": 2}, bypassed={"": HERE}, comm_hook=HERE, writes={"weights": [HERE]},
     )  # fmt: skip
-    table = trace.Table("weights", "before", ["a", "b"], "2" * 16 + "3" * 16, [[(0, "1.5")], []], [[2, 2], []])
-    again = trace.Table("after", "later", None, "4" * 16 + "5" * 16, [[], []], [[2, 2], []])
-    written(tmp_path, JOINED, table, again, step)
+    sampled = trace.Samples([0], "float64", doubles(1.5, 2.5, -0.0, float("nan")))
+    table = trace.Table("weights", "before", ["a", "b"], "2" * 16 + "3" * 16, [sampled], [[2, 2], []])
+    again = trace.Table("after", "later", None, "4" * 16 + "5" * 16, [], None)
+    repeated = step._replace(
+        forwards=7, stepping=step.stepping._replace(state=trace.NamedDigests(None, "7" * 16)),
+        gradients=step.gradients._replace(names=None, standings=None) if step.gradients is not None else None,
+    )  # fmt: skip
+    written(tmp_path, JOINED, table, again, step, repeated)
     (rank,) = read_tracks(tmp_path)
     (track,) = (fact for fact in rank.facts if isinstance(fact, Track))
-    (seen,) = track.steps
+    seen, later = track.steps
     assert (rank.rank, rank.host, track.method, track.every) == (3, "node1", "XXH3, 128 bits", 1)
     assert (seen.step, seen.key, seen.shadowed, seen.position, seen.scale) == (5, (6, 1, 0), 2, (1, 4), INFINITE)
     assert (seen.wrapped, seen.synchronised, seen.batch, seen.finite, seen.input, seen.loss) == (
@@ -132,7 +143,7 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
     )  # fmt: skip
     assert seen.lines == {"forward": FRAME, "load": FRAME}
     assert (seen.optimizer, seen.line, seen.settings, seen.loaded, seen.state) == (
-        "SGD", FRAME, {"lr": "0.1"}, None, {"m": "cd"},
+        "SGD", FRAME, {"lr": "0.1"}, None, {"m": "6" * 16},
     )  # fmt: skip
     assert (seen.setting_lines, seen.origins, seen.bypassed, seen.comm_hook, seen.writes) == (
         {"lr": FRAME}, {"b": FRAME}, {"": FRAME}, FRAME, {"weights": (FRAME,)},
@@ -143,7 +154,10 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
         "a": Gradient(digest="0" * 16, reduced=0.1, local=None, count=0, standing="reduced"),
         "b": Gradient(digest="1" * 16, reduced=-INFINITE, local=0.3, count=2, standing="added"),
     }
-    assert track.tables["before"].samples == {"a": ((0, "1.5"),), "b": ()}
+    assert (later.gradients, later.state) == (seen.gradients, {"m": "7" * 16}), "names are those of the step before"
+    assert track.tables["before"].samples == {
+        "a": ((0, "1.5"), (1, "2.5"), (2, "-0.0"), (3, "nan (0x7ff8000000000000)")), "b": (),
+    }  # fmt: skip
     assert track.tables["later"].digests == {"a": "4" * 16, "b": "5" * 16}, "names are those of the table before"
     assert track.tables["later"].shapes == {"a": (2, 2), "b": ()}
 
@@ -154,7 +168,7 @@ def test_a_trace_of_another_version_is_refused_with_both_versions(tmp_path: Path
     file.write_text(json.dumps(["Joined", [VERSION + 1, 3, "node1", {"what": "else"}]]) + "\n")
     with pytest.raises(OtherVersionError) as refused:
         read_tracks(tmp_path)
-    assert refused.value.message == "the training trace of rank 3 has format 2, and this ddpdoctor reads format 1"
+    assert refused.value.message == "the training trace of rank 3 has format 3, and this ddpdoctor reads format 2"
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .dtensor import is_meshed
+from .module_listing import ParameterListing, same
 from .named_tensors import unwrapped
 from .schema.source_line import SourceLine
 from .trace_writer import user_line
@@ -29,6 +31,7 @@ class WrappedModel:
     def __init__(self, ddp: nn.Module, prefix: str) -> None:
         module = unwrapped(ddp)
         self._kept: nn.Module | None = module
+        self._listing = ParameterListing(prefix)
         self._module = weakref.ref(module)
         self.prefix = prefix
         ignored = set(getattr(ddp, "parameters_to_ignore", ()))
@@ -52,6 +55,7 @@ class WrappedModel:
     def let_go(self) -> None:
         """Other models are trained from here on."""
         self._kept = None
+        self._listing.forget()
 
     def forward(self, *, wrapper: bool) -> None:
         """Its wrapper's forward begins, or its own: it is in training."""
@@ -77,11 +81,9 @@ class WrappedModel:
             return "unfrozen" if name in self._frozen else "ignored"
         return "replaced" if name in self._names.values() else "added"
 
-    def parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Every parameter with its name."""
-        if self._kept is not None:
-            for name, parameter in self._kept.named_parameters():
-                yield self.prefix + name, parameter
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """Every parameter by name; the same dict for as long as the module has the same ones."""
+        return self._listing.of(self._kept) if self._kept is not None else {}
 
     def buffers(self) -> dict[str, Tensor]:
         """Every buffer by name."""
@@ -95,7 +97,11 @@ class Models:
     def __init__(self) -> None:
         self._models: dict[int, WrappedModel] = {}
         self._steppers: WeakSet[Optimizer] = WeakSet()
+        self._named = _NamedParameters()
+        self._named_with: WeakKeyDictionary[Optimizer, _NamedParameters] = WeakKeyDictionary()
         self.count = 0
+        self.wraps = 0
+        """How often a model was wrapped: with it change the parameters that DDP reduces."""
 
     def __iter__(self) -> Iterator[WrappedModel]:
         return (model for model in self._models.values() if model.in_training)
@@ -111,10 +117,13 @@ class Models:
         for model in self:
             model.let_go()
         self._models = {key: model for key, model in self._models.items() if model.module is not None}
+        self._named = _NamedParameters()
+        self._named_with.clear()
 
     def add(self, ddp: Any) -> bool:  # noqa: ANN401
         """Remember a wrapped model as it is now, and return whether it was wrapped before: then it keeps its prefix."""
         before = self.of(ddp)
+        self.wraps += 1
         if before is None:
             self.count += 1
         prefix = before.prefix if before is not None else f"model{self.count}:" if self.count > 1 else ""
@@ -133,19 +142,38 @@ class Models:
         return True
 
     def parameters(self, optimizer: Optimizer | None = None) -> dict[str, Tensor]:
-        """Every parameter by name: of the wrapped models, then those that only the optimizer knows; no sharded ones."""
-        named: dict[str, Tensor] = {
-            name: parameter for model in self for name, parameter in model.parameters() if not is_meshed(parameter)
-        }
-        known = {id(parameter) for parameter in named.values()}
-        for place, group in enumerate(optimizer.param_groups if optimizer is not None else ()):
-            for number, parameter in enumerate(group["params"]):
-                if id(parameter) not in known and not is_meshed(parameter):
-                    named[f"param_groups[{place}]['params'][{number}]"] = parameter
-        return named
+        """Every parameter by name: of the wrapped models, then those that only the optimizer knows; no sharded ones.
+
+        The same dict is returned for as long as it holds, and must not be changed.
+        """
+        known = self._named if optimizer is None else self._named_with.setdefault(optimizer, _NamedParameters())
+        return known.of([model.parameters() for model in self], optimizer)
 
     def standing(self, name: str, parameter: Tensor) -> str:
         """What DDP makes of a parameter: `reduced`, or why it does not reduce it."""
         standings = (model.standing(name, parameter) for model in self)
         found = next((standing for standing in standings if standing is not None), None)
         return found or ("outside" if self.count else "no model")
+
+
+class _NamedParameters:
+    """The parameters of some models and an optimizer, brought together again only where one of them has changed."""
+
+    def __init__(self) -> None:
+        self._models: list[dict[str, nn.Parameter]] = []
+        self._stepped: list[Tensor] = []
+        self._named: dict[str, Tensor] = {}
+
+    def of(self, models: list[dict[str, nn.Parameter]], optimizer: Optimizer | None) -> dict[str, Tensor]:
+        groups = optimizer.param_groups if optimizer is not None else ()
+        stepped: list[Tensor] = [*chain.from_iterable(group["params"] for group in groups)]
+        if not (self._named and same(models, self._models) and same(stepped, self._stepped)):
+            self._models, self._stepped = models, stepped
+            own = chain.from_iterable(model.items() for model in models)
+            self._named = {name: parameter for name, parameter in own if not is_meshed(parameter)}
+            known = {id(parameter) for parameter in self._named.values()}
+            for place, group in enumerate(groups):
+                for number, parameter in enumerate(group["params"]):
+                    if id(parameter) not in known and not is_meshed(parameter):
+                        self._named[f"param_groups[{place}]['params'][{number}]"] = parameter
+        return self._named

@@ -7,9 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+
 
 def is_meshed(tensor: Tensor) -> bool:
     """Whether the tensor is a DTensor: only a part of it is on this rank, or its replicas lie along a mesh."""
+    if type(tensor) in _PLAIN:
+        return False
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 

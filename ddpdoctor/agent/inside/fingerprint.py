@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -63,7 +63,7 @@ def digests(tensors: Sequence[Tensor], method: Method = "linear") -> Tensor:
         for device, numbers in by_device.items():
             group = [flat[number] for number in numbers]
             if method == "xxh3" and device.type == "cpu":
-                result[numbers] = _xxh3(group)
+                result[numbers] = xxh3([data.numpy() for data in group])
             else:
                 result[numbers] = _linear(group, device).cpu()
         return result
@@ -92,6 +92,11 @@ def as_bytes(tensor: Tensor) -> Tensor:
     dense = torch.ops.aten.is_non_overlapping_and_dense(tensor)
     flat = tensor.as_strided((tensor.numel(),), (1,)) if dense else tensor.contiguous().view(-1)
     return flat.view(torch.uint8)
+
+
+def xxh3(data: Iterable[Any]) -> Tensor:
+    """The 128 bits of XXH3 of each of `data`, which are buffers; as an int64 tensor of shape [number, 2]."""
+    return torch.frombuffer(bytearray(b"".join(map(_xxhash().xxh3_128_digest, data))), dtype=torch.int64).view(-1, 2)
 
 
 def row_hashes(words: Tensor) -> Tensor:
@@ -204,11 +209,6 @@ def _weights(name: str, count: int, device: str) -> Tensor:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
     return torch.from_numpy(z.view(np.int64)).to(device)
-
-
-def _xxh3(flat: Sequence[Tensor]) -> Tensor:
-    digest = _xxhash().xxh3_128_digest
-    return torch.frombuffer(bytearray(b"".join(digest(data.numpy()) for data in flat)), dtype=torch.int64).view(-1, 2)
 
 
 @functools.cache

@@ -36,6 +36,16 @@ def projection(gradient: Tensor) -> Tensor:
     return torch.dot(body, heights[:rows]) + torch.dot(tail, signs[: tail.numel()])
 
 
+def signs_of(count: int, like: Tensor) -> Tensor:
+    """The signs of the first `count` elements of a gradient on the device and of the dtype of `like`."""
+    signs = _signs(WIDTH, str(like.device), like.dtype)
+    rows = count // WIDTH
+    if count <= WIDTH:
+        return signs[:count]
+    heights = _signs(1 << (rows - 1).bit_length(), str(like.device), like.dtype)[:rows]
+    return torch.cat([torch.outer(heights, signs).flatten(), signs[: count - rows * WIDTH]])
+
+
 @functools.cache
 def _signs(count: int, device: str, dtype: torch.dtype) -> Tensor:
     return torch.where(weights("second", count) < 0, -1.0, 1.0).to(device=device, dtype=dtype)

@@ -2,88 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from weakref import WeakValueDictionary
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from .ddp_models import Models
 from .dtensor import is_meshed
-from .gradient_projection import projection
+from .module_listing import same
 from .overhead_budget import Budget
+from .packed_tensors import LocalGradients
 from .parameter_origin import Origins
 from .schema.training_trace import Gradients
-from .tensor_digests import Digests, numbers_of
+from .tensor_digests import Digests
 from .trace_writer import TraceWriter
 
 
 class GradientHooks:
-    """Hooks on parameters that project each local gradient of a window; `read` returns what became of them."""
+    """Hooks on parameters that copy or project each local gradient of a window; `read` returns what became of them."""
 
     def __init__(self, trace: TraceWriter, budget: Budget, digests: Digests, models: Models) -> None:
-        self._observed = trace.observing(self._accumulated)
-        self._budget, self._digests, self._models = budget, digests, models
+        self._trace, self._budget, self._digests, self._models = trace, budget, digests, models
         self._known: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
-        self._hooks: list[RemovableHandle] = []
-        self._local: dict[int, tuple[int, Tensor]] = {}
+        self._listed: list[Any] = []
+        self._hooks = _Hooks(trace, budget, digests)
+        self._stepped: WeakKeyDictionary[Optimizer, _Stepped] = WeakKeyDictionary()
 
     def know(self, parameters: Iterable[Tensor]) -> None:
         """Follow these too from the next window on; sharded ones are left alone."""
         self._known.update((id(parameter), parameter) for parameter in parameters if not is_meshed(parameter))
 
-    def follow(self, *, same: bool) -> None:
+    def follow(self, *, same_gradients: bool) -> None:
         """A window begins: hook the parameters of the wrapped models, and what else is known.
 
-        With `same` its gradients are those of the window before, for another optimizer.
+        With `same_gradients` they are those of the window before, for another optimizer.
         """
-        if not same:
-            self._local.clear()
-        self.know(parameter for model in self._models for _, parameter in model.parameters())
-        self._hooks = [
-            parameter.register_post_accumulate_grad_hook(self._observed)
-            for parameter in self._known.values()
-            if parameter.requires_grad
-        ]
+        listed = [model.parameters() for model in self._models]
+        if not same(listed, self._listed):
+            self._listed = listed
+            self.know(parameter for named in listed for parameter in named.values())
+        self._hooks.follow([one for one in self._known.values() if one.requires_grad], again=same_gradients)
 
     def forget(self) -> None:
         """The window is over; what was noted is kept for another optimizer that steps with the same gradients."""
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
+        self._hooks.rest(keep=self._budget.interval == 1)
 
     def read(self, optimizer: Optimizer, origins: Origins) -> Gradients:
         """The gradients that `optimizer` steps with: fingerprints, projections before and after, and DDP's part in them."""
-        stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        owners = {
-            name: (p, p.grad)
-            for name, p in self._models.parameters(optimizer).items()
-            if p.grad is not None and id(p) in stepped
-        }
-        local = [self._local.get(id(p)) for p, _ in owners.values()]
-        values = numbers_of(
-            [*(projection(grad) for _, grad in owners.values()), *(pair[1] for pair in local if pair is not None)]
-        )
-        local_values = iter(values[len(owners) :])
-        standings = {name: self._models.standing(name, p) for name, (p, _) in owners.items()}
+        named = self._models.parameters(optimizer)
+        stepped = self._stepped.get(optimizer)
+        if stepped is None or stepped.named is not named or stepped.wraps != self._models.wraps:
+            stepped = self._stepped[optimizer] = _stepped(named, optimizer, self._models)
+            self.know(stepped.parameters)
+        gradients = [parameter.grad for parameter in stepped.parameters]
+        present = [gradient for gradient in gradients if gradient is not None]
+        names, parameters, standings = stepped.names, stepped.parameters, stepped.standings
+        if len(present) < len(gradients):
+            there = [place for place, gradient in enumerate(gradients) if gradient is not None]
+            names, standings = [names[place] for place in there], [standings[place] for place in there]
+            parameters = [parameters[place] for place in there]
+        digests = self._digests.joined(present, "gradients")
+        reduced = self._digests.packed("gradients").projections(present) if present else torch.zeros(0)
+        counts, local = self._hooks.of(parameters)
         return Gradients(
-            names=list(owners),
-            digests=self._digests.joined([grad for _, grad in owners.values()]),
-            reduced=values[: len(owners)],
-            local=[None if pair is None else next(local_values) for pair in local],
-            counts=[0 if pair is None else pair[0] for pair in local],
-            standings=list(standings.values()),
+            names=self._trace.unless_repeated("gradient names", names),
+            digests=digests,
+            reduced=_hex(reduced),
+            local=_hex(local),
+            counts=counts,
+            standings=self._trace.unless_repeated("standings", standings),
             origins={
                 name: line
-                for name, (p, _) in owners.items()
-                if standings[name] != "reduced" and (line := origins.of(p, standings[name])) is not None
+                for name, parameter, standing in zip(names, parameters, standings, strict=True)
+                if standing != "reduced" and (line := origins.of(parameter, standing)) is not None
             },
         )
 
-    def _accumulated(self, parameter: Tensor) -> None:
-        """A local gradient is complete; DDP has not reduced it yet."""
-        if parameter.grad is not None:
+
+class _Stepped(NamedTuple):
+    """The parameters that an optimizer steps, and what DDP makes of each."""
+
+    named: dict[str, Tensor]
+    wraps: int
+    names: list[str]
+    parameters: list[Tensor]
+    standings: list[str]
+
+
+def _stepped(named: dict[str, Tensor], optimizer: Optimizer, models: Models) -> _Stepped:
+    own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    stepped = {name: parameter for name, parameter in named.items() if id(parameter) in own}
+    standings = [models.standing(name, parameter) for name, parameter in stepped.items()]
+    return _Stepped(named, models.wraps, list(stepped), list(stepped.values()), standings)
+
+
+class _Hooks:
+    """One hook for each parameter. A window with a thousand parameters runs a thousand of them, so they do little."""
+
+    def __init__(self, trace: TraceWriter, budget: Budget, digests: Digests) -> None:
+        self._trace, self._budget, self._digests = trace, budget, digests
+        self._handles: list[RemovableHandle] = []
+        self._hooked: list[weakref.ref[Tensor]] = []
+        self._places: dict[int, int] = {}  # in it, by the parameter's id
+        self._counts: list[int] = []
+        self._gradients: LocalGradients | None = None
+        self._at_work = False
+        self._take = trace.observing(self._take_any)
+
+    def follow(self, parameters: list[Tensor], *, again: bool) -> None:
+        """Note what gradient each of `parameters` gets from here on; with `again` besides what has been noted."""
+        self._at_work = True
+        if self._gradients is None or not same([one() for one in self._hooked], parameters):
+            before = self.of(parameters)
+            self._drop()
+            self._hooked = [*map(weakref.ref, parameters)]
+            self._places = {id(parameter): place for place, parameter in enumerate(parameters)}
+            self._gradients = LocalGradients(parameters, self._digests.method)
+            self._counts[:] = before[0]
+            self._gradients.carry_over(before[1])
+        if not again:
+            self._counts[:] = [0] * len(parameters)
+            self._gradients.forget()
+        if not self._handles:
+            self._handles = [
+                parameter.register_post_accumulate_grad_hook(self._hook(place))
+                for place, parameter in enumerate(parameters)
+            ]
+
+    def rest(self, *, keep: bool) -> None:
+        """Note nothing from here on; with `keep` the hooks stay where they are, for the next window."""
+        self._at_work = False
+        if not keep:
+            self._drop()
+
+    def of(self, parameters: list[Tensor]) -> tuple[list[int], Tensor]:
+        """For each of `parameters` how often it got a gradient, and the projection of what it had got the last time."""
+        if self._gradients is None:
+            return [0] * len(parameters), torch.zeros(len(parameters), dtype=torch.float64)
+        local = self._gradients.projections()
+        places = [self._places.get(id(parameter), -1) for parameter in parameters]
+        if places == [*range(len(self._counts))]:
+            return list(self._counts), local
+        local = torch.cat([local, torch.zeros(1, dtype=torch.float64)])  # the last one for a parameter without a hook
+        return [self._counts[place] if place >= 0 else 0 for place in places], local[places]
+
+    def _drop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _hook(self, place: int) -> Callable[[Tensor], None]:
+        assert self._gradients is not None
+        target, take, trace, counts = self._gradients.target(place), self._take, self._trace, self._counts
+        kind = target.dtype if target is not None else None
+
+        def accumulated(parameter: Tensor) -> None:
+            """A local gradient is complete; DDP has not reduced it yet."""
+            if not self._at_work:
+                return
+            gradient = parameter.grad
+            if target is None or gradient is None or gradient.dtype is not kind or torch.is_grad_enabled():
+                take(place, gradient)
+                return
+            began = time.perf_counter()
+            try:
+                target.copy_(gradient)
+            except RuntimeError:  # a sparse one
+                take(place, gradient)
+                return
+            counts[place] += 1
+            trace.spent += time.perf_counter() - began
+
+        accumulated.__dict__["_torchdynamo_disable"] = True  # what compiled autograd asks
+        return accumulated
+
+    def _take_any(self, place: int, gradient: Tensor | None) -> None:
+        if gradient is not None and self._gradients is not None:
             with self._budget:
-                count = self._local.get(id(parameter), (0,))[0]
-                self._local[id(parameter)] = count + 1, projection(parameter.grad)
+                self._gradients.take(place, gradient)
+                self._counts[place] += 1
+
+
+def _hex(numbers: Tensor) -> str:
+    return numbers.double().contiguous().numpy().tobytes().hex()

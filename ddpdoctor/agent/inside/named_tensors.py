@@ -63,6 +63,13 @@ def optimizer_state(model: nn.Module | None, optimizer: Optimizer | None) -> Ite
     """The optimizer's state as `weight.exp_avg`: tensors as they are, numbers as tensors; in order of its parameters."""
     if optimizer is None:
         return
+    for name, parameter, key in named_state(model, optimizer):
+        if (tensor := as_tensor(optimizer.state[parameter][key])) is not None:
+            yield name, tensor
+
+
+def named_state(model: nn.Module | None, optimizer: Optimizer) -> Iterator[tuple[str, Tensor, Any]]:
+    """Everything that the optimizer keeps, in order of its parameters: a name like `weight.exp_avg`, for which, by which key."""
     names = (
         {id(parameter): name for name, parameter in unwrapped(model).named_parameters()} if model is not None else {}
     )
@@ -71,9 +78,7 @@ def optimizer_state(model: nn.Module | None, optimizer: Optimizer | None) -> Ite
             name = names.get(id(parameter), f"param_groups[{place}]['params'][{number}]")
             state = optimizer.state.get(parameter, {})
             for key in sorted(state, key=str):
-                value = _as_tensor(state[key])
-                if value is not None:
-                    yield f"{name}.{key}", value
+                yield f"{name}.{key}", parameter, key
 
 
 def structure_digest(items: list[Item]) -> bytes:
@@ -106,7 +111,8 @@ def _stride(tensor: Tensor) -> list[int] | str:
     return [0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
 
 
-def _as_tensor(value: Any) -> Tensor | None:  # noqa: ANN401 - optimizers keep what they like
+def as_tensor(value: Any) -> Tensor | None:  # noqa: ANN401 - optimizers keep what they like
+    """A tensor as it is, a number as a tensor, and None for anything else."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, (bool, int)):

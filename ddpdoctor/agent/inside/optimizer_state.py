@@ -2,24 +2,86 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import Tensor
 from torch.optim import Optimizer
 
 from .ddp_models import Models
 from .dtensor import is_meshed
-from .named_tensors import optimizer_state
+from .module_listing import same
+from .named_tensors import as_tensor, named_state
+from .schema.training_trace import NamedDigests
 from .tensor_digests import Digests
+from .trace_writer import TraceWriter
 
 
 class OptimizerState:
     """Names are the user's, as far as a wrapped model has them."""
 
-    def __init__(self, digests: Digests, models: Models) -> None:
-        self._digests, self._models = digests, models
+    def __init__(self, trace: TraceWriter, digests: Digests, models: Models) -> None:
+        self._trace, self._digests, self._models = trace, digests, models
+        self._slots: WeakKeyDictionary[Optimizer, _Slots] = WeakKeyDictionary()
 
     def of(self, optimizer: Optimizer) -> dict[str, str] | None:
         """By name the fingerprint of each tensor; None where each rank holds another part of the state."""
+        found = self._found(optimizer)
+        if found is None:
+            return None
+        names, digests = found
+        return {name: digests[16 * place : 16 * place + 16] for place, name in enumerate(names)}
+
+    def record(self, optimizer: Optimizer) -> NamedDigests | None:
+        """The same as it stands in the trace."""
+        found = self._found(optimizer)
+        return None if found is None else NamedDigests(self._trace.unless_repeated("state names", found[0]), found[1])
+
+    def _found(self, optimizer: Optimizer) -> tuple[list[str], str] | None:
         if "ZeroRedundancy" in type(optimizer).__name__:
             return None
         model = next(iter(self._models), None)
-        pairs = optimizer_state(model.module if model else None, optimizer)
-        return self._digests.by_name({name: tensor for name, tensor in pairs if not is_meshed(tensor)})
+        slots = self._slots.setdefault(optimizer, _Slots())
+        tensors = slots.tensors(optimizer, model.module if model else None)
+        return slots.names, self._digests.joined(tensors, "state")
+
+
+class _Slots:
+    """What an optimizer keeps for which parameter; worked out again only where it keeps other things."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        """The names of the tensors."""
+        self._model: Any = None
+        self._held_for: list[Tensor] = []
+        self._keys: list[Any] = []
+        self._kinds: list[type] = []
+        self._places: list[int] | None = None  # of the tensors, in all that is kept
+        self._numbers: list[int] = []  # the places of those that are plain numbers
+
+    def tensors(self, optimizer: Optimizer, model: Any) -> list[Tensor]:  # noqa: ANN401
+        """The tensors that are called `names`."""
+        state: Any = [(one, kept) for one, kept in optimizer.state.items() if isinstance(kept, dict)]
+        held_for = [one for one, _ in state]
+        keys = [*chain.from_iterable(kept for _, kept in state)]
+        values = [*chain.from_iterable(kept.values() for _, kept in state)]
+        kinds = [*map(type, values)]
+        unchanged = self._places is not None and model is self._model and same(held_for, self._held_for)
+        if not unchanged or keys != self._keys or kinds != self._kinds:
+            self._model, self._held_for, self._keys, self._kinds = model, held_for, keys, kinds
+            slots = ((id(one), key) for one, kept in state for key in kept)
+            number_of = {slot: number for number, slot in enumerate(slots)}
+            self.names, self._places, self._numbers = [], [], []
+            for name, one, key in named_state(model, optimizer):
+                tensor = as_tensor(optimizer.state[one][key])
+                if tensor is not None and not is_meshed(tensor):
+                    number = number_of[id(one), key]
+                    self.names.append(name)
+                    self._places.append(number)
+                    if tensor is not values[number]:
+                        self._numbers.append(number)
+        assert self._places is not None
+        for number in self._numbers:
+            values[number] = as_tensor(values[number])
+        return [values[place] for place in self._places]

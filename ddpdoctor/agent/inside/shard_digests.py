@@ -27,7 +27,7 @@ class Parts:
             return {}
         if any(id(parameter) not in self._names for parameter in meshed):
             self._names |= _names(meshed)
-        digests = self._digests.by_name({self._names[id(p)]: local_part(p) for p in meshed})
+        digests = self._digests.by_name({self._names[id(p)]: local_part(p) for p in meshed}, "parts")
         first = {self._names[id(p)]: min(holders(p), default=-1) for p in meshed}
         return {name: Part(first[name], digest) for name, digest in digests.items()}
 

@@ -62,7 +62,7 @@ class StepTracker:
         self._models = Models()
         self._gradients = GradientHooks(trace, self._budget, self._digests, self._models)
         self._parts = Parts(self._digests)
-        self._state = OptimizerState(self._digests, self._models)
+        self._state = OptimizerState(trace, self._digests, self._models)
         self._evaluation = EvaluationLog(trace, self._budget, self._digests, collectives)
         self._last_weights = LastWeightsLog(trace, self._digests, self._models, self._counts)
         self._double_wraps = DoubleWraps(trace)
@@ -157,7 +157,7 @@ class StepTracker:
             if self._audited and model.prefix not in self._window.models_run:
                 with self._budget:
                     self._window.models_run.add(model.prefix)
-                    self._window.buffers |= self._digests.by_name(model.buffers())
+                    self._window.buffers |= self._digests.by_name(model.buffers(), "buffers")
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
@@ -202,7 +202,7 @@ class StepTracker:
                     settings=self.settings.of(optimizer),
                     setting_lines=self.settings.lines(optimizer),
                     loaded=self.settings.loaded(optimizer),
-                    state=self._state.of(optimizer),
+                    state=self._state.record(optimizer),
                     parts=self._parts.of(optimizer),
                 )
                 if not window.closure:
@@ -276,7 +276,7 @@ class StepTracker:
                 self._window.random = random_state()
                 if not self._models.count:
                     self._gradients.know(p for one in self.settings.optimizers for p in _parameters_of(one))
-                self._gradients.follow(same=same_gradients)
+                self._gradients.follow(same_gradients=same_gradients)
                 self._window.weights = self._digests.write("weights", self._models.parameters())
 
     def _write_step(self, optimizer: Optimizer) -> None:
@@ -308,7 +308,6 @@ class StepTracker:
                 writes=self._close_up.take(),
             )
         )
-        self._gradients.know(_parameters_of(optimizer))
 
 
 class _ForwardHook:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from .dtensor import is_meshed
 from .fingerprint import best_method, combined, digests
-from .schema.training_trace import Table
+from .packed_tensors import Packed, bytes_of
+from .schema.training_trace import Samples, Table
 from .trace_writer import TraceWriter
 
-SAMPLED = 8  # elements a tensor whose values are written down
 MOST_SAMPLED = 1 << 20  # of one that a replay asks for: 20 MB of text
 
 
@@ -25,44 +25,50 @@ class Digests:
         self.whole_tensor = ""  # the tensor of which all elements are written down
         self._trace = trace
         self._last = ""
-        self._names: list[str] = []
         self._segment = trace.segment
+        self._packed: dict[str, Packed] = {}
 
     def write(self, phase: str, named: Mapping[str, Tensor], *, always: bool = False) -> str:
         """Write the fingerprints and some values of `named` as a table of `phase`; returns what stands for its content."""
         if self._segment != self._trace.segment:  # which holds no table yet
-            self._segment, self._last, self._names = self._trace.segment, "", []
-        tensors = list(named.values())
-        table = digests(tensors, self.method)
-        key = combined(table, "\n".join(named).encode()).hex()
+            self._segment, self._last = self._trace.segment, ""
+        names, tensors = list(named), list(named.values())
+        packed = self.packed("weights")
+        table = packed.fingerprints(tensors)
+        key = combined(table, "\n".join(names).encode()).hex()
         if not always and self._last == key:
             return key
         self._last = key
-        names = list(named)
+        samples = [
+            Samples(None if len(places) == len(names) and places == [*range(len(names))] else places, dtype, data.hex())
+            for places, dtype, data in packed.samples(tensors)
+        ]
+        if self.whole_tensor in named:
+            samples.append(_whole(names.index(self.whole_tensor), named[self.whole_tensor]))
         self._trace.write(
             Table(
                 phase=phase,
                 key=key,
-                names=None if names == self._names else names,
+                names=self._trace.unless_repeated("table names", names),
                 digests=_hex(table),
-                samples=[
-                    _samples(tensor, MOST_SAMPLED if name == self.whole_tensor else SAMPLED)
-                    for name, tensor in named.items()
-                ],
-                shapes=[list(tensor.shape) for tensor in tensors],
+                samples=samples,
+                shapes=self._trace.unless_repeated("table shapes", packed.shapes()),
             )
         )
-        self._names = names
         return key
 
-    def by_name(self, named: Mapping[str, Tensor]) -> dict[str, str]:
-        """Each tensor's fingerprint."""
-        table = _hex(digests(list(named.values()), self.method))
+    def packed(self, what: str) -> Packed:
+        """What reads the lists of tensors that are `what`, one after the other."""
+        return self._packed.setdefault(what, Packed(self.method))
+
+    def by_name(self, named: Mapping[str, Tensor], what: str) -> dict[str, str]:
+        """The fingerprint of each tensor. `what` they are is the same word for all calls with like tensors."""
+        table = self.joined([*named.values()], what)
         return {name: table[16 * place : 16 * place + 16] for place, name in enumerate(named)}
 
-    def joined(self, tensors: Sequence[Tensor]) -> str:
-        """The fingerprints of all tensors, one after the other."""
-        return _hex(digests(tensors, self.method))
+    def joined(self, tensors: Sequence[Tensor], what: str) -> str:
+        """The fingerprints of all tensors, one after the other; for `what` see `by_name`."""
+        return _hex(self.packed(what).fingerprints(tensors)) if tensors else ""
 
     def of(self, tensors: Iterable[Tensor]) -> str:
         """One fingerprint of all of them."""
@@ -82,35 +88,18 @@ def tensors_in(value: Any, depth: int = 3) -> Iterator[Tensor]:  # noqa: ANN401 
             yield from tensors_in(item, depth - 1)
 
 
-def numbers_of(scalars: Sequence[Tensor]) -> list[float]:
-    """The values of tensors of no dimension, fetched from each device at once."""
-    by_device: dict[torch.device, list[int]] = {}
-    for place, scalar in enumerate(scalars):
-        by_device.setdefault(scalar.device, []).append(place)
-    values = [0.0] * len(scalars)
-    for places in by_device.values():
-        fetched = torch.stack([scalars[place].double() for place in places]).tolist()
-        for place, value in zip(places, fetched, strict=True):
-            values[place] = value
-    return values
-
-
 def _hex(table: Tensor) -> str:
     """The first half of each fingerprint, 16 digits each."""
     return table[:, 0].contiguous().numpy().astype(">i8").tobytes().hex()
 
 
-def _samples(tensor: Tensor, most: int) -> list[tuple[int, str]]:
-    """Place in row-major order and value of `most` evenly spread elements; waits for a GPU only where a replay asks for it."""
+def _whole(place: int, tensor: Tensor) -> Samples:
+    """Elements of the tensor at `place`, which a replay asks for: it may wait for a GPU."""
     count = tensor.numel()
-    waits = tensor.is_cuda and most == SAMPLED
-    if not count or waits or tensor.is_complex() or tensor.layout is not torch.strided:
-        return []
-    places = sorted({count * place // most for place in range(most)}) if count > most else list(range(count))
-    sampled = tensor.detach().reshape(-1)[torch.tensor(places, device=tensor.device)].cpu()
-    texts = [repr(value) if value == value else _bits(sampled[at]) for at, value in enumerate(sampled.tolist())]
-    return list(zip(places, texts, strict=True))
-
-
-def _bits(nan: Tensor) -> str:
-    return f"nan (0x{nan.reshape(1).view(torch.uint8).flip(0).numpy().tobytes().hex()})"
+    if not count or tensor.is_complex() or tensor.layout is not torch.strided:
+        return Samples([place], "uint8", "")
+    flat = tensor.detach().reshape(-1)
+    if count > MOST_SAMPLED:
+        flat = flat[torch.tensor([count * number // MOST_SAMPLED for number in range(MOST_SAMPLED)], device=flat.device)]
+    dtype, data = bytes_of(flat)
+    return Samples([place], dtype, data.hex())

@@ -19,6 +19,7 @@ from .schema.training_trace import Joined, ModelListing, TraceRecord, Wrapped, W
 from .whose_code import is_programs, is_users
 
 F = TypeVar("F", bound=Callable[..., None])
+T = TypeVar("T")
 KEPT_SEGMENTS = 2  # the one that is being written, and the one before it
 
 
@@ -37,6 +38,7 @@ class TraceWriter:
         self._segment_bytes = segment_bytes
         self._written = 0  # bytes, in this segment
         self._opening: list[str] = []  # the lines that every segment begins with
+        self._repeated: dict[str, Any] = {}  # what records of this segment refer to, by what it is
         self._file: Any = None
 
     def write(self, record: TraceRecord) -> None:
@@ -46,12 +48,20 @@ class TraceWriter:
             self._opening.append(line)
         self._append(line)
 
+    def unless_repeated(self, what: str, value: T) -> T | None:
+        """`value`; None where it is what this was last called with in this segment."""
+        if what in self._repeated and self._repeated[what] == value:
+            return None
+        self._repeated[what] = value
+        return value
+
     def roll(self) -> None:
         """Begin a new segment where this one is full; what is written from here on refers to nothing in the others."""
         if not self._segment_bytes or self._written < self._segment_bytes:
             return
         self._file.close()
         self._file, self._written = None, 0
+        self._repeated.clear()
         self.segment += 1
         self._append("".join(self._opening))
         with contextlib.suppress(OSError):

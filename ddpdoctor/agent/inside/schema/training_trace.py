@@ -1,7 +1,8 @@
 """The format of `PID.sync.jsonl`, what a rank writes down while it trains: a JSON line `[kind, fields]` for each record.
 
 `kind` is the name of the fields' type. The first record is `Joined`. A fingerprint is 16 hexadecimal digits. Weights at one
-moment are written once, as a `Table`; other records refer to them by its key.
+moment are written once, as a `Table`; other records refer to them by its key. Names of tensors and what else seldom changes
+are None where they are those of the record of the same kind before it, in the same segment.
 
 The trace of a long run is cut into segments: `PID.sync.jsonl`, `PID.1.sync.jsonl`, and so on. Each begins with the records
 `Joined`, `ModelListing`, `Wrapped` and `WrappedTwice` of all segments before it, and refers to no table of an earlier one.
@@ -13,7 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from .source_line import SourceLine
 
-VERSION = 1
+VERSION = 2
+SAMPLED = 8  # elements a tensor whose values are written down
 SUFFIX = "sync.jsonl"
 
 
@@ -77,6 +79,20 @@ class WrappedTwice(NamedTuple):
     """Where the second one was made."""
 
 
+class Samples(NamedTuple):
+    """Elements of some tensors of one dtype: of each tensor `SAMPLED` evenly spread ones, or all where it has no more.
+
+    Of a single tensor there may be more.
+    """
+
+    tensors: list[int] | None
+    """Which tensors of the table, by place in it; None for all of them, in order."""
+    dtype: str
+    """Their dtype."""
+    elements: str
+    """The bytes of their elements, one after the other, in hexadecimal digits."""
+
+
 class Table(NamedTuple):
     """The weights at one moment."""
 
@@ -85,13 +101,22 @@ class Table(NamedTuple):
     key: str
     """What stands for these names and fingerprints in other records."""
     names: list[str] | None
-    """The names of the tensors; None where they are those of the table before."""
+    """The names of the tensors."""
     digests: str
     """Their fingerprints, one after the other."""
-    samples: list[list[tuple[int, str]]]
-    """Of each tensor some values as text, by their place in row-major order."""
-    shapes: list[list[int]]
+    samples: list[Samples]
+    """Elements of the tensors, in row-major order."""
+    shapes: list[list[int]] | None
     """The shape of each tensor."""
+
+
+class NamedDigests(NamedTuple):
+    """Tensors and their fingerprints."""
+
+    names: list[str] | None
+    """The names of the tensors."""
+    digests: str
+    """Their fingerprints, one after the other."""
 
 
 class Backward(NamedTuple):
@@ -122,17 +147,17 @@ class Backward(NamedTuple):
 class Gradients(NamedTuple):
     """The gradients that the optimizer steps with; all lists are in the order of `names`."""
 
-    names: list[str]
+    names: list[str] | None
     """The names of the parameters that have a gradient."""
     digests: str
     """The gradients' fingerprints, one after the other."""
-    reduced: list[float]
-    """A projection of each gradient."""
-    local: list[float | None]
-    """The same projection of the rank's own gradient, before DDP reduced it; None where autograd accumulated none."""
+    reduced: str
+    """A projection of each gradient: the bytes of 64-bit floats, one after the other, in hexadecimal digits."""
+    local: str
+    """The same projection of the rank's own gradient, before DDP reduced it; nothing is meant where autograd accumulated none."""
     counts: list[int]
     """How often autograd accumulated one."""
-    standings: list[str]
+    standings: list[str] | None
     """`reduced` for a parameter that DDP reduces; else why not: added, replaced, unfrozen, ignored, outside, no model."""
     origins: dict[str, SourceLine]
     """By name, the lines that made parameters what DDP does not reduce."""
@@ -169,8 +194,8 @@ class Stepping(NamedTuple):
     """The lines that gave it these options, each with their names, where nothing changed them since."""
     loaded: SourceLine | None
     """Where its state was loaded since its last step."""
-    state: dict[str, str] | None
-    """By name, the fingerprints of its state; None where each rank holds another part of it."""
+    state: NamedDigests | None
+    """Its state; None where each rank holds another part of it."""
     parts: dict[str, Part]
     """By name, its parameters on a device mesh."""
 

@@ -1,0 +1,297 @@
+"""Many small tensors read at once: copied side by side by one operation, so that nothing for each of them happens in Python.
+
+What is computed from the copies (fingerprints, projections, samples) needs a few operations, whatever the number of tensors.
+How the copies lie is worked out once and holds for every list of tensors of the same sizes, dtypes and devices. Tensors that
+are large, or not plain memory, are read where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import fingerprint
+from .fingerprint import Method
+from .gradient_projection import projection, signs_of
+from .schema.training_trace import SAMPLED
+
+ROW_BYTES = 256  # a tensor's copy begins at a multiple: it is some rows of 32 words
+SMALL_BYTES = {"xxh3": 1 << 15, "linear": 1 << 18}  # below, copying costs less than the operations that one tensor needs
+MOST_BYTES = 1 << 24  # of the copies of one list of tensors
+KEPT_LAYOUTS = 4  # of lists that are asked for in turns: a job may have several optimizers
+
+
+class Packed:
+    """Reads one list of tensors after another; lists of the same sizes and dtypes use the same space."""
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._layouts: list[_Layout] = []
+        self._latest: _Layout | None = None
+
+    def fingerprints(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The fingerprints, as an int64 tensor of shape [len(tensors), 2] on the CPU.
+
+        The same method gives the same ones on all ranks, but not those of `fingerprint.digests`: a small tensor that is not
+        contiguous is read in row-major order.
+        """
+        return self._filled(tensors).fingerprints(tensors, self._method)
+
+    def projections(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The projections, as a float64 tensor on the CPU; of the tensors whose fingerprints were asked for last."""
+        assert self._latest is not None
+        return self._latest.projections(tensors)
+
+    def samples(self, tensors: Sequence[Tensor]) -> list[tuple[list[int], str, bytes]]:
+        """Elements of the tensors whose fingerprints were asked for last: which tensors, their dtype, the elements' bytes.
+
+        Of each tensor `SAMPLED` evenly spread elements in row-major order, or all where it has no more. Tensors on a GPU,
+        which would have to be waited for, have none.
+        """
+        assert self._latest is not None
+        return [*self._latest.samples(tensors)]
+
+    def shapes(self) -> list[list[int]]:
+        """The shapes of the tensors whose fingerprints were asked for last."""
+        assert self._latest is not None
+        return self._latest.shapes
+
+    def _filled(self, tensors: Sequence[Tensor]) -> _Layout:
+        layout = next((one for one in self._layouts if one.fits(tensors)), None)
+        try:
+            if layout is not None:
+                layout.fill(tensors)
+        except RuntimeError:  # other shapes of the same sizes
+            self._layouts = [one for one in self._layouts if one is not layout]
+            layout = None
+        if layout is None:
+            layout = _Layout(tensors, SMALL_BYTES[self._method])
+            layout.fill(tensors)
+        elif self._layouts[0] is not layout:
+            self._layouts.remove(layout)
+        if not self._layouts or self._layouts[0] is not layout:
+            self._layouts = [layout, *self._layouts[: KEPT_LAYOUTS - 1]]
+        self._latest = layout
+        return layout
+
+
+class LocalGradients:
+    """Copies of gradients, taken one by one as autograd completes them, and their projections."""
+
+    def __init__(self, parameters: Sequence[Tensor], method: Method) -> None:
+        self._layout = _Layout(parameters, SMALL_BYTES[method])
+        self._targets = self._layout.targets()
+        self._large: dict[int, Tensor] = {}
+
+    def target(self, place: int) -> Tensor | None:
+        """Where the gradient of the parameter at `place` is copied to; None for one that `take` takes."""
+        return self._targets.get(place)
+
+    def take(self, place: int, gradient: Tensor) -> None:
+        """Note the gradient of the parameter at `place`, whatever its size, dtype and layout."""
+        self._large[place] = projection(gradient)
+
+    def projections(self) -> Tensor:
+        """The projection of each gradient, as a float64 tensor on the CPU; of what was taken last, or zeros."""
+        return self._layout.projections([], self._large)
+
+    def carry_over(self, projections: Tensor) -> None:
+        """These are the projections, until other gradients are taken."""
+        self._large = dict(enumerate(projections))
+
+    def forget(self) -> None:
+        """Other gradients follow."""
+        self._large.clear()
+
+
+class _Layout:
+    """Which tensors of a list are copied, and where."""
+
+    def __init__(self, tensors: Sequence[Tensor], small: int) -> None:
+        self._numels, self._dtypes, self._devices = _kinds(tensors)
+        self.shapes = [list(tensor.shape) for tensor in tensors]
+        by_device: dict[torch.device, list[int]] = {}
+        left = MOST_BYTES
+        for place, tensor in enumerate(tensors):
+            if (size := _packable(tensor)) and size < small and size <= left:
+                left -= _padded(size)
+                by_device.setdefault(tensor.device, []).append(place)
+        self._blocks = [_Block(device, places, tensors) for device, places in by_device.items()]
+        packed = {place for places in by_device.values() for place in places}
+        self._large = [place for place in range(len(tensors)) if place not in packed]
+
+    def fits(self, tensors: Sequence[Tensor]) -> bool:
+        return len(tensors) == len(self._numels) and (self._numels, self._dtypes, self._devices) == _kinds(tensors)
+
+    def fill(self, tensors: Sequence[Tensor]) -> None:
+        for block in self._blocks:
+            block.fill(tensors)
+
+    def targets(self) -> dict[int, Tensor]:
+        """The copies, by place."""
+        return {place: target for block in self._blocks for place, target in block.copies()}
+
+    def fingerprints(self, tensors: Sequence[Tensor], method: Method) -> Tensor:
+        if len(self._blocks) == 1 and not self._large:
+            return self._blocks[0].fingerprints(method)
+        result = torch.zeros(len(tensors), 2, dtype=torch.int64)
+        for block in self._blocks:
+            result[block.places] = block.fingerprints(method)
+        if self._large:
+            result[self._large] = fingerprint.digests([tensors[place] for place in self._large], method)
+        return result
+
+    def projections(self, tensors: Sequence[Tensor], large: dict[int, Tensor] | None = None) -> Tensor:
+        result = torch.zeros(len(self._numels), dtype=torch.float64)
+        for block in self._blocks:
+            result[block.places] = block.projections().cpu()
+        if large is None:
+            large = {place: projection(tensors[place]) for place in self._large}
+        by_device: dict[torch.device, list[int]] = {}
+        for place, value in large.items():
+            by_device.setdefault(value.device, []).append(place)
+        for places in by_device.values():
+            result[places] = torch.stack([large[place].double() for place in places]).cpu()
+        return result
+
+    def samples(self, tensors: Sequence[Tensor]) -> Iterator[tuple[list[int], str, bytes]]:
+        for block in self._blocks:
+            if not block.waits:
+                yield from block.samples()
+        for place in self._large:
+            tensor = tensors[place].detach()
+            if tensor.numel() and not (tensor.is_cuda or tensor.is_complex() or tensor.layout is not torch.strided):
+                places = torch.tensor(sampled_places(tensor.numel()))
+                yield [place], *bytes_of(tensor.reshape(-1)[places])
+
+
+class _Block:
+    """The copies on one device, by dtype."""
+
+    def __init__(self, device: torch.device, places: list[int], tensors: Sequence[Tensor]) -> None:
+        places = sorted(places, key=lambda place: str(tensors[place].dtype))  # stable
+        sizes = [_packable(tensors[place]) for place in places]
+        self._words = torch.zeros(sum(map(_padded, sizes)) // 8, dtype=torch.int64, device=device)
+        memory = self._words.view(torch.uint8)
+        self.waits = self._words.is_cuda
+        self._runs: list[_Run] = []
+        self._bytes: list[Tensor] = []
+        begin = 0
+        numbered = zip(places, sizes, strict=True)
+        for dtype, members in groupby(numbered, lambda member: tensors[member[0]].dtype):
+            run = [*members]
+            self._runs.append(_Run(dtype, [place for place, _ in run], tensors, memory[begin:]))
+            for _, size in run:
+                self._bytes.append(memory[begin : begin + size])
+                begin += _padded(size)
+        self.places = torch.tensor(places)
+        rows = torch.tensor([_padded(size) // ROW_BYTES for size in sizes])
+        first = torch.repeat_interleave(torch.cumsum(rows, 0) - rows, rows)
+        self._owners = torch.repeat_interleave(torch.arange(len(places)), rows).to(device)
+        row = (torch.arange(int(rows.sum())) - first).to(device)
+        longest = int(rows.max())
+        self._lanes = [fingerprint.weights(name, longest, device)[row] for name in ("first", "second")]
+        self._slices = [data.numpy().data for data in self._bytes] if device.type == "cpu" else []
+
+    def fill(self, tensors: Sequence[Tensor]) -> None:
+        for run in self._runs:
+            run.fill(tensors)
+
+    def copies(self) -> Iterator[tuple[int, Tensor]]:
+        for run in self._runs:
+            yield from zip(run.places, run.targets, strict=True)
+
+    def fingerprints(self, method: Method) -> Tensor:
+        if method == "xxh3" and not self.waits:
+            return fingerprint.xxh3(self._slices)
+        hashes = fingerprint.row_hashes(self._words.view(-1, ROW_BYTES // 8))
+        result = torch.zeros(2, len(self._bytes), dtype=torch.int64, device=self._words.device)
+        for lane, weights in zip(result, self._lanes, strict=True):
+            lane.index_add_(0, self._owners, hashes * weights)
+        return result.t().cpu()
+
+    def projections(self) -> Tensor:
+        """Of each tensor in the order of `places`, on the device."""
+        sums = torch.cat([run.row_projections() for run in self._runs])
+        result = torch.zeros(len(self._bytes), dtype=torch.float64, device=sums.device)
+        return result.index_add_(0, self._owners, sums)
+
+    def samples(self) -> Iterator[tuple[list[int], str, bytes]]:
+        for run in self._runs:
+            yield run.places, *bytes_of(run.sampled())
+
+
+class _Run:
+    """The copies of one dtype in a block, which begin where `memory` does."""
+
+    def __init__(self, dtype: torch.dtype, places: list[int], tensors: Sequence[Tensor], memory: Tensor) -> None:
+        self.places = places
+        self._chosen = itemgetter(*places)
+        self._all = places == list(range(len(tensors)))
+        begins, end = [], 0
+        for place in places:
+            begins.append(end // dtype.itemsize)
+            end += _padded(_packable(tensors[place]))
+        self._data = memory[:end].view(dtype)
+        self.targets = [
+            self._data[begin : begin + tensors[place].numel()].view(tensors[place].shape)
+            for begin, place in zip(begins, places, strict=True)
+        ]
+        self._begins = begins
+        self._row = ROW_BYTES // dtype.itemsize
+        self._signs: Tensor | None = None
+        self._sampled: Tensor | None = None
+
+    def fill(self, tensors: Sequence[Tensor]) -> None:
+        chosen: Any = tensors if self._all else self._chosen(tensors)
+        torch._foreach_copy_(self.targets, [chosen] if isinstance(chosen, Tensor) else list(chosen))
+
+    def row_projections(self) -> Tensor:
+        """A part of a projection for each row, in float64."""
+        data = self._data if self._data.dtype in {torch.float32, torch.float64} else self._data.float()
+        if self._signs is None:
+            self._signs = torch.zeros_like(data)
+            for begin, target in zip(self._begins, self.targets, strict=True):
+                signs = signs_of(target.numel(), data)
+                self._signs[begin : begin + signs.numel()] = signs
+        return (data * self._signs).view(-1, self._row).sum(1).double()
+
+    def sampled(self) -> Tensor:
+        if self._sampled is None:
+            self._sampled = torch.tensor([
+                begin + place
+                for begin, target in zip(self._begins, self.targets, strict=True)
+                for place in sampled_places(target.numel())
+            ])
+        return self._data[self._sampled]
+
+
+def sampled_places(count: int) -> list[int]:
+    """Which of `count` elements are sampled."""
+    return [count * place // SAMPLED for place in range(SAMPLED)] if count > SAMPLED else list(range(count))
+
+
+def bytes_of(elements: Tensor) -> tuple[str, bytes]:
+    """The name of a dtype that readers know, and the elements' bytes in it."""
+    if elements.dtype.is_floating_point and elements.dtype.itemsize == 1:
+        elements = elements.float()
+    return str(elements.dtype).removeprefix("torch."), elements.contiguous().view(torch.uint8).cpu().numpy().tobytes()
+
+
+def _kinds(tensors: Sequence[Tensor]) -> tuple[list[int], list[torch.dtype], list[torch.device]]:
+    return [*map(Tensor.numel, tensors)], [one.dtype for one in tensors], [one.device for one in tensors]
+
+
+def _packable(tensor: Tensor) -> int:
+    """Its size in bytes; 0 for a tensor that is not copied: without elements, sparse, complex, on no device."""
+    plain = tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_complex() or tensor.is_quantized)
+    return tensor.numel() * tensor.element_size() if plain else 0
+
+
+def _padded(size: int) -> int:
+    return -(-size // ROW_BYTES) * ROW_BYTES
