@@ -21,7 +21,7 @@ from torch.optim import optimizer as torch_optimizer
 import ddpdoctor.agent.inside
 
 INSIDE = Path(ddpdoctor.agent.inside.__file__).parent
-HOOKS = (torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_optimizer_post_hooks)  # noqa: SLF001
+HOOKS = (torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_optimizer_post_hooks)
 
 
 @dataclass

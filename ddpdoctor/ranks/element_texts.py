@@ -27,7 +27,7 @@ def element_texts(dtype: str, data: bytes) -> Iterator[str]:
     else:
         return
     for place, value in enumerate(values):
-        if value == value:  # noqa: PLR0124 - a NaN is not
+        if value == value:
             yield repr(value)
         else:
             yield f"nan (0x{data[place * size : (place + 1) * size][::-1].hex()})"

@@ -86,7 +86,9 @@ class Transformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.token, self.place = nn.Embedding(256, 64), nn.Embedding(32, 64)
-        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True) for _ in range(12))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True) for _ in range(12)
+        )
         self.norm, self.scores = nn.LayerNorm(64), nn.Linear(64, 256)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -253,7 +255,9 @@ def main() -> int:
             sys.exit(ran.ended.stderr)
         [row] = ran.results
         step_ms = 1000 * statistics.median(row["processor"]["alone"]) / row["steps"] / 2
-        print(f"{job}: {len(row['clock']['alone'])} turns of {row['steps']} steps, {step_ms:.2f} ms of processor a step")
+        print(
+            f"{job}: {len(row['clock']['alone'])} turns of {row['steps']} steps, {step_ms:.2f} ms of processor a step"
+        )
         for name, way in WAYS.items():
             if name not in row["clock"]:
                 continue

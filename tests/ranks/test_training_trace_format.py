@@ -42,7 +42,14 @@ STEPPING = st.builds(
     st.none() | st.builds(trace.NamedDigests, NAMES, NAME), PARTS,
 )  # fmt: skip
 GRADIENTS = st.builds(
-    trace.Gradients, NAMES, NAME, NAME, NAME, st.lists(COUNT, max_size=2), NAMES, st.dictionaries(NAME, LINE, max_size=1)
+    trace.Gradients,
+    NAMES,
+    NAME,
+    NAME,
+    NAME,
+    st.lists(COUNT, max_size=2),
+    NAMES,
+    st.dictionaries(NAME, LINE, max_size=1),
 )
 RECORDS = {
     Joined: st.builds(Joined, st.just(VERSION), st.none() | COUNT, NAME, NAME, COUNT),

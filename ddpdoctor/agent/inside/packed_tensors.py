@@ -21,7 +21,8 @@ from .gradient_projection import projection, signs_of
 from .schema.training_trace import SAMPLED
 
 ROW_BYTES = 256  # a tensor's copy begins at a multiple: it is some rows of 32 words
-SMALL_BYTES = {"xxh3": 1 << 15, "linear": 1 << 18}  # below, copying costs less than the operations that one tensor needs
+# of a tensor: below, copying costs less than the operations that it needs for itself
+SMALL_BYTES = {"xxh3": 1 << 15, "linear": 1 << 18}
 MOST_BYTES = 1 << 24  # of the copies of one list of tensors
 KEPT_LAYOUTS = 4  # of lists that are asked for in turns: a job may have several optimizers
 
@@ -123,6 +124,7 @@ class _Layout:
                 by_device.setdefault(tensor.device, []).append(place)
         self._blocks = [_Block(device, places, tensors) for device, places in by_device.items()]
         packed = {place for places in by_device.values() for place in places}
+        self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(tensors)))
         self._large = [place for place in range(len(tensors)) if place not in packed]
 
     def fits(self, tensors: Sequence[Tensor]) -> bool:
@@ -137,7 +139,7 @@ class _Layout:
         return {place: target for block in self._blocks for place, target in block.copies()}
 
     def fingerprints(self, tensors: Sequence[Tensor], method: Method) -> Tensor:
-        if len(self._blocks) == 1 and not self._large:
+        if self._one_block:
             return self._blocks[0].fingerprints(method)
         result = torch.zeros(len(tensors), 2, dtype=torch.int64)
         for block in self._blocks:
@@ -263,11 +265,13 @@ class _Run:
 
     def sampled(self) -> Tensor:
         if self._sampled is None:
-            self._sampled = torch.tensor([
-                begin + place
-                for begin, target in zip(self._begins, self.targets, strict=True)
-                for place in sampled_places(target.numel())
-            ])
+            self._sampled = torch.tensor(
+                [
+                    begin + place
+                    for begin, target in zip(self._begins, self.targets, strict=True)
+                    for place in sampled_places(target.numel())
+                ]
+            )
         return self._data[self._sampled]
 
 
@@ -288,8 +292,12 @@ def _kinds(tensors: Sequence[Tensor]) -> tuple[list[int], list[torch.dtype], lis
 
 
 def _packable(tensor: Tensor) -> int:
-    """Its size in bytes; 0 for a tensor that is not copied: without elements, sparse, complex, on no device."""
+    """Its size in bytes; 0 for a tensor that is not copied: without elements, sparse, complex, on no device.
+
+    A copied boolean is 0 or 1 whatever its byte was.
+    """
     plain = tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_complex() or tensor.is_quantized)
+    plain &= tensor.dtype is not torch.bool
     return tensor.numel() * tensor.element_size() if plain else 0
 
 

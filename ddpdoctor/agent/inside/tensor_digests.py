@@ -61,12 +61,12 @@ class Digests:
         """What reads the lists of tensors that are `what`, one after the other."""
         return self._packed.setdefault(what, Packed(self.method))
 
-    def by_name(self, named: Mapping[str, Tensor], what: str) -> dict[str, str]:
+    def by_name(self, named: Mapping[str, Tensor], what: str = "others") -> dict[str, str]:
         """The fingerprint of each tensor. `what` they are is the same word for all calls with like tensors."""
         table = self.joined([*named.values()], what)
         return {name: table[16 * place : 16 * place + 16] for place, name in enumerate(named)}
 
-    def joined(self, tensors: Sequence[Tensor], what: str) -> str:
+    def joined(self, tensors: Sequence[Tensor], what: str = "others") -> str:
         """The fingerprints of all tensors, one after the other; for `what` see `by_name`."""
         return _hex(self.packed(what).fingerprints(tensors)) if tensors else ""
 
@@ -100,6 +100,8 @@ def _whole(place: int, tensor: Tensor) -> Samples:
         return Samples([place], "uint8", "")
     flat = tensor.detach().reshape(-1)
     if count > MOST_SAMPLED:
-        flat = flat[torch.tensor([count * number // MOST_SAMPLED for number in range(MOST_SAMPLED)], device=flat.device)]
+        flat = flat[
+            torch.tensor([count * number // MOST_SAMPLED for number in range(MOST_SAMPLED)], device=flat.device)
+        ]
     dtype, data = bytes_of(flat)
     return Samples([place], dtype, data.hex())

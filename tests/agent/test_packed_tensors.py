@@ -1,0 +1,178 @@
+"""Tensors that are read in groups: every changed byte is seen in the tensor that it is in, however the list is made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from ddpdoctor.agent.inside.ddp_models import Models
+from ddpdoctor.agent.inside.gradient_projection import projection
+from ddpdoctor.agent.inside.module_listing import ParameterListing
+from ddpdoctor.agent.inside.packed_tensors import LocalGradients, Packed
+from ddpdoctor.ranks.element_texts import element_texts
+
+METHODS: list[Any] = ["linear", "xxh3"]
+SHAPES = [(), (1,), (3,), (0,), (24, 24), (7, 1, 5), (300, 300), (5000,)]  # the last but one is read where it is
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.float8_e4m3fn]
+
+
+def drawn(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 2 if dtype is torch.bool else 9, shape, generator=generator).to(dtype)
+
+
+LISTS = st.lists(
+    st.tuples(st.sampled_from(SHAPES), st.sampled_from(DTYPES), st.integers(0, 99)), min_size=1, max_size=6
+)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(parts=LISTS, data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_one_changed_byte_changes_the_fingerprint_of_its_tensor_alone(method: Any, parts: Any, data: Any) -> None:
+    tensors = [drawn(*part) for part in parts]
+    packed = Packed(method)
+    before = packed.fingerprints(tensors).clone()
+    assert torch.equal(packed.fingerprints([tensor.clone() for tensor in tensors]), before), (
+        "other objects, the same bytes"
+    )
+    assert torch.equal(Packed(method).fingerprints(tensors), before), "another rank has a layout of its own"
+    where = data.draw(st.sampled_from(range(len(tensors))))
+    if tensors[where].numel():
+        memory = tensors[where].view(-1).view(torch.uint8)
+        memory[data.draw(st.integers(0, memory.numel() - 1))] ^= data.draw(st.integers(1, 255))
+        after = packed.fingerprints(tensors)
+        assert [place for place in range(len(tensors)) if not torch.equal(before[place], after[place])] == [where]
+
+
+CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
+    "minus zero": lambda _: -torch.zeros(24),
+    "a NaN with another payload": lambda _: torch.full((24,), 0x7FC00001, dtype=torch.int32).view(torch.float32),
+    "signs of two floats at odd places": lambda x: x * torch.tensor([1.0, -1.0, 1.0, -1.0] + [1.0] * 20),
+    "two elements swapped": lambda x: x[[1, 0, *range(2, 24)]],
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_other_sums_miss_is_seen(method: Any, change: str) -> None:
+    plain = {"minus zero": torch.zeros(24), "a NaN with another payload": torch.full((24,), torch.nan)}
+    x = plain.get(change, torch.randn(24, generator=torch.Generator().manual_seed(4)))
+    others = [torch.ones(24), torch.ones(5)]
+    packed = Packed(method)
+    before = packed.fingerprints([others[0], x, others[1]])
+    after = packed.fingerprints([others[0], CHANGES[change](x), others[1]])
+    assert (before != after).any(1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_list_of_other_sizes_dtypes_or_shapes_is_read_as_it_is(method: Any) -> None:
+    packed = Packed(method)
+    lists = [
+        [torch.ones(6), torch.ones(2, 3)],
+        [torch.ones(6), torch.ones(6)],  # the same sizes, another shape
+        [torch.ones(6).half(), torch.ones(2, 3)],
+        [torch.ones(6), torch.ones(7)],
+        [torch.eye(3).to_sparse(), torch.ones(3)],
+        [torch.ones(2, dtype=torch.complex64), torch.ones(3).expand(2, 3)],
+        [torch.ones(6)[::2], torch.ones(3, 2).t()],
+        [],
+    ]
+    for _ in range(2):
+        for tensors in lists:
+            assert torch.equal(packed.fingerprints(tensors), Packed(method).fingerprints(tensors))
+            assert packed.fingerprints(tensors).shape == (len(tensors), 2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_projections_are_those_of_each_gradient_and_samples_its_elements(method: Any) -> None:
+    generator = torch.Generator().manual_seed(2)
+    gradients = [torch.randn(shape, generator=generator) for shape in SHAPES]
+    gradients[4], gradients[2] = gradients[4].half(), gradients[2].double()
+    packed = Packed(method)
+    packed.fingerprints(gradients)
+    expected = torch.stack([projection(one).double() for one in gradients])
+    torch.testing.assert_close(packed.projections(gradients), expected, rtol=1e-4, atol=1e-4)
+    found: dict[int, list[str]] = {}
+    for places, dtype, data in packed.samples(gradients):
+        texts = [*element_texts(dtype, data)]
+        for place in places:
+            count = min(gradients[place].numel(), 8)
+            found[place], texts = texts[:count], texts[count:]
+        assert not texts
+    assert found[2] == [repr(one) for one in gradients[2].tolist()]
+    assert found[7] == [repr(one) for one in gradients[7][:: 5000 // 8].tolist()]
+    assert found[4] == [repr(gradients[4].flatten()[576 * place // 8].item()) for place in range(8)]
+
+
+def test_local_gradients_keep_what_was_taken_last_or_carried_over() -> None:
+    parameters = [nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(300, 300))]
+    local = LocalGradients(parameters, "xxh3")
+    small, large = local.target(0), local.target(1)
+    assert small is not None
+    assert large is None
+    small.copy_(torch.ones(3))
+    local.take(1, torch.ones(300, 300))
+    expected = torch.stack([projection(torch.ones(3)), projection(torch.ones(300, 300))]).double()
+    torch.testing.assert_close(local.projections(), expected)
+    more = LocalGradients(parameters, "xxh3")
+    more.carry_over(local.projections())
+    torch.testing.assert_close(more.projections(), expected)
+    more.forget()
+    assert more.projections().tolist() == [0.0, 0.0]
+
+
+def test_the_listing_of_parameters_is_the_same_dict_until_the_modules_change() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    listing = ParameterListing("model2:")
+    first = listing.of(model)
+    assert [*first] == ["model2:0.weight", "model2:0.bias", "model2:1.weight", "model2:1.bias"]
+    assert listing.of(model) is first
+    changes: list[Callable[[], object]] = [
+        lambda: setattr(model[0], "weight", nn.Parameter(torch.ones(2, 2))),
+        lambda: model[0]._parameters.update(bias=nn.Parameter(torch.ones(2))),  # as Module.to does
+        lambda: model.append(nn.Linear(2, 1)),
+        lambda: model[1].register_parameter("bias", None),
+        lambda: model[0].register_module("more", nn.Linear(1, 1)),
+    ]
+    for change in changes:
+        change()
+        found = listing.of(model)
+        assert {name.removeprefix("model2:"): id(one) for name, one in found.items()} == {
+            name: id(one) for name, one in model.named_parameters()
+        }
+        assert listing.of(model) is found
+
+
+def test_parameters_of_the_optimizer_alone_are_named_by_their_place() -> None:
+    extra = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([extra], lr=0.1)
+    models = Models()
+    first = models.parameters(optimizer)
+    assert [*first] == ["param_groups[0]['params'][0]"]
+    assert models.parameters(optimizer) is first
+    optimizer.add_param_group({"params": [nn.Parameter(torch.ones(3))]})
+    assert len(models.parameters(optimizer)) == 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "texts"),
+    [
+        (torch.bfloat16, [1.5, -0.0, float("nan")], ["1.5", "-0.0", "nan (0x7fc0)"]),
+        (torch.float16, [0.1, float("inf")], ["0.0999755859375", "inf"]),
+        (torch.uint8, [7, 255], ["7", "255"]),
+        (torch.bool, [True, False], ["True", "False"]),
+    ],
+)
+def test_elements_are_shown_with_every_bit_that_matters(
+    dtype: torch.dtype, values: list[float], texts: list[str]
+) -> None:
+    data = torch.tensor(values, dtype=dtype).view(torch.uint8).numpy().tobytes()
+    assert [*element_texts(str(dtype).removeprefix("torch."), data)] == texts
+    assert [*element_texts("qint8", data)] == []
