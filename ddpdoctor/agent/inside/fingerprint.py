@@ -63,7 +63,7 @@ def digests(tensors: Sequence[Tensor], method: Method = "linear") -> Tensor:
         for device, numbers in by_device.items():
             group = [flat[number] for number in numbers]
             if method == "xxh3" and device.type == "cpu":
-                result[numbers] = xxh3([data.numpy() for data in group])
+                result[numbers] = table(xxh3(data.numpy() for data in group))
             else:
                 result[numbers] = _linear(group, device).cpu()
         return result
@@ -94,9 +94,14 @@ def as_bytes(tensor: Tensor) -> Tensor:
     return flat.view(torch.uint8)
 
 
-def xxh3(data: Iterable[Any]) -> Tensor:
-    """The 128 bits of XXH3 of each of `data`, which are buffers; as an int64 tensor of shape [number, 2]."""
-    return torch.frombuffer(bytearray(b"".join(map(_xxhash().xxh3_128_digest, data))), dtype=torch.int64).view(-1, 2)
+def xxh3(data: Iterable[Any]) -> list[bytes]:
+    """The 128 bits of XXH3 of each of `data`, which are buffers."""
+    return [*map(_xxhash().xxh3_128_digest, data)]
+
+
+def table(fingerprints: Iterable[bytes]) -> Tensor:
+    """Fingerprints of 128 bits as an int64 tensor of shape [number, 2]."""
+    return torch.frombuffer(bytearray(b"".join(fingerprints)), dtype=torch.int64).view(-1, 2)
 
 
 def row_hashes(words: Tensor) -> Tensor:

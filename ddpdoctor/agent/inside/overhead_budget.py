@@ -54,10 +54,12 @@ class Budget:
 
     def __enter__(self) -> None:
         self._guard = torch.no_grad()
-        self._cast = torch.autocast("cpu", enabled=False)
         self._guard.__enter__()
-        self._cast.__enter__()
+        self._cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
+        if self._cast is not None:
+            self._cast.__enter__()
 
     def __exit__(self, *error: object) -> None:
-        self._cast.__exit__(*error)
+        if self._cast is not None:
+            self._cast.__exit__(*error)
         self._guard.__exit__(*error)

@@ -123,6 +123,7 @@ class _Layout:
                 left -= _padded(size)
                 by_device.setdefault(tensor.device, []).append(place)
         self._blocks = [_Block(device, places, tensors) for device, places in by_device.items()]
+        self._on_cpu = all(tensor.device.type in {"cpu", "meta"} for tensor in tensors)
         packed = {place for places in by_device.values() for place in places}
         self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(tensors)))
         self._large = [place for place in range(len(tensors)) if place not in packed]
@@ -139,6 +140,8 @@ class _Layout:
         return {place: target for block in self._blocks for place, target in block.copies()}
 
     def fingerprints(self, tensors: Sequence[Tensor], method: Method) -> Tensor:
+        if method == "xxh3" and self._on_cpu:
+            return self._hashed(tensors)
         if self._one_block:
             return self._blocks[0].fingerprints(method)
         result = torch.zeros(len(tensors), 2, dtype=torch.int64)
@@ -147,6 +150,17 @@ class _Layout:
         if self._large:
             result[self._large] = fingerprint.digests([tensors[place] for place in self._large], method)
         return result
+
+    def _hashed(self, tensors: Sequence[Tensor]) -> Tensor:
+        """Fingerprints by `xxh3` of tensors in CPU memory."""
+        found = [b""] * len(tensors)
+        for block in self._blocks:
+            for place, digest in zip(block.order, fingerprint.xxh3(block.slices), strict=True):
+                found[place] = digest
+        large = (fingerprint.as_bytes(tensors[place]).numpy() for place in self._large)
+        for place, digest in zip(self._large, fingerprint.xxh3(large), strict=True):
+            found[place] = digest
+        return fingerprint.table(found) if found else torch.zeros(0, 2, dtype=torch.int64)
 
     def projections(self, tensors: Sequence[Tensor], large: dict[int, Tensor] | None = None) -> Tensor:
         result = torch.zeros(len(self._numels), dtype=torch.float64)
@@ -191,6 +205,7 @@ class _Block:
             for _, size in run:
                 self._bytes.append(memory[begin : begin + size])
                 begin += _padded(size)
+        self.order = places
         self.places = torch.tensor(places)
         rows = torch.tensor([_padded(size) // ROW_BYTES for size in sizes])
         first = torch.repeat_interleave(torch.cumsum(rows, 0) - rows, rows)
@@ -198,7 +213,7 @@ class _Block:
         row = (torch.arange(int(rows.sum())) - first).to(device)
         longest = int(rows.max())
         self._lanes = [fingerprint.weights(name, longest, device)[row] for name in ("first", "second")]
-        self._slices = [data.numpy().data for data in self._bytes] if device.type == "cpu" else []
+        self.slices = [data.numpy().data for data in self._bytes] if device.type == "cpu" else []
 
     def fill(self, tensors: Sequence[Tensor]) -> None:
         for run in self._runs:
@@ -210,7 +225,7 @@ class _Block:
 
     def fingerprints(self, method: Method) -> Tensor:
         if method == "xxh3" and not self.waits:
-            return fingerprint.xxh3(self._slices)
+            return fingerprint.table(fingerprint.xxh3(self.slices))
         hashes = fingerprint.row_hashes(self._words.view(-1, ROW_BYTES // 8))
         result = torch.zeros(2, len(self._bytes), dtype=torch.int64, device=self._words.device)
         for lane, weights in zip(result, self._lanes, strict=True):

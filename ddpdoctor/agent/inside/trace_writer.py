@@ -102,9 +102,35 @@ class TraceWriter:
 
         import torch
 
-        not_compiled: Any = getattr(torch, "_disable_dynamo")  # noqa: B009 - torch.compiler.disable, but lazy
-        observer: F = not_compiled(harmless)
-        return observer
+        not_compiled: Any = getattr(torch, "_disable_dynamo")(harmless)  # noqa: B009 - torch.compiler.disable, but lazy
+        compiler = _frame_compiler()
+        if compiler is None:
+            disabled: F = not_compiled
+            return disabled
+
+        @functools.wraps(function)
+        def observer(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            if compiler():  # only then it needs the guard, which costs more than most observers
+                not_compiled(*args, **kwargs)
+            else:
+                harmless(*args, **kwargs)
+
+        observer.__dict__["_torchdynamo_disable"] = (
+            True  # as torch.compiler.disable marks what is not compiled into its caller
+        )
+        marked: Any = observer
+        result: F = marked
+        return result
+
+
+def _frame_compiler() -> Callable[[], Any] | None:
+    """What tells whether TorchDynamo compiles the frames of this thread; None where PyTorch does not tell."""
+    try:
+        from torch._C._dynamo.eval_frame import get_eval_frame_callback
+    except ImportError:
+        return None
+    tells: Callable[[], Any] = get_eval_frame_callback
+    return tells
 
 
 def user_line() -> SourceLine | None:
