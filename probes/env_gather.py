@@ -1,8 +1,8 @@
 """Brings what every rank knows to rank 0, over the rendezvous store alone: no process group, no collective.
 
-Each rank says first that it is there, then what it found, and answers a few pings from rank 0, which tell how far its
-clock is off. A rank that never comes costs the deadline, and is missing from the answer. A store's traffic is one
-message per rank; the pings take three round trips a host.
+The ranks of a host hand what they found to one of them (ddpdoctor/transport/host_relay.py), which brings it to rank 0's
+store and answers a few pings from rank 0, which tell how far the host's clock is off. A rank that never comes costs the
+deadline, and is missing from the answer.
 """
 
 from __future__ import annotations
@@ -12,90 +12,155 @@ import contextlib
 import json
 import math
 import os
+import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rendezvous_args import first_line, meeting_options
-from torch.distributed import DistError, Store, TCPStore  # type: ignore[attr-defined] # public all the same
+from rendezvous_args import meeting_options
 
-from ddpdoctor.transport.store import get, own_part, put, wait_for
+from ddpdoctor.transport.bundle import Bundle, Parts, Who
+from ddpdoctor.transport.facts import GatheredFacts, decoded_parts
+from ddpdoctor.transport.host_relay import Member, Relay, meeting_name, take_part
 
-PINGS = 5
-CLOCK_SECONDS = 5.0
-LEAVE_SECONDS = 5.0
+if TYPE_CHECKING:
+    from torch.distributed import Store  # type: ignore[attr-defined]
+
 OWN_FACTS_SECONDS = 90.0  # every collector's own deadline is shorter
 SAME_RANK_SECONDS = 8.0  # a store that serves answers at once, on a busy machine within a second or two
 POLL_SECONDS = 0.02
+NOTE_SECONDS = 0.5  # between two notes about the ranks that have come
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Returns 0, or 3 with the reason as the last line of stderr where the ranks could not meet."""
     parser = meeting_options(__doc__)
     parser.add_argument("--facts", type=Path, required=True, help="the file that this rank's facts will appear in")
-    parser.add_argument("--out", type=Path, required=True, help="where rank 0 writes a JSON line an arrival")
-    options = parser.parse_args()
+    parser.add_argument("--out", type=Path, required=True, help="where rank 0 writes what all ranks found")
+    options = parser.parse_args(arguments)
+    now = time.monotonic()
+    member = Member(
+        who=myself(options),
+        parts=lambda: facts_of(options.facts),
+        join_until=now + options.deadline,
+        leave_until=now + options.deadline + OWN_FACTS_SECONDS,
+    )
+    last_words(f"nothing at {options.host}:{options.port} answers as a store")
     try:
-        store, speaks = meet(options)
-        number = store.add("arrivals", 1)
-        store.set(f"arrival/{number}", json.dumps(arrival(options)))
-        put(store, f"facts/{number}", facts_of(options.facts))
-        if speaks:
-            listen(store, number, options)
+        if options.rank == 0:
+            first_rank(member, options)
         else:
-            answer(store, number, options.deadline + OWN_FACTS_SECONDS)
-    except (DistError, TimeoutError) as error:
-        sys.stderr.write(f"{first_line(error)}\n")
+            take_part(meeting_name("env", options.host, options.port, attempt()), member, leader(options))
+    except TimeoutError as error:
+        last_words(str(error))
         return 3
     return 0
 
 
-def meet(options: argparse.Namespace) -> tuple[Store, bool]:
-    """The store that all ranks share, and whether this process is the one that speaks.
+def first_rank(member: Member, options: argparse.Namespace) -> None:
+    """Rank 0's part: gather, or, where another process of the same rank does, hand in as any other."""
+    from torch.distributed import DistError
 
-    Rank 0 serves the store unless an agent does, or a process of the same rank already. Who serves also speaks: the store
+    from ddpdoctor.transport.rank_0 import first_line, lead
+
+    try:
+        store, speaks = meet(options)
+        if speaks:
+            listen(store, member, options)
+        else:
+            lead(Relay(None), member, lambda: connect(options))
+    except DistError as error:
+        raise TimeoutError(first_line(error)) from None
+
+
+def leader(options: argparse.Namespace) -> Callable[[Relay, Member], None]:
+    """What the rank does that speaks for its host."""
+
+    def lead_host(relay: Relay, member: Member) -> None:
+        from ddpdoctor.transport.rank_0 import lead
+
+        lead(relay, member, lambda: connect(options))
+
+    return lead_host
+
+
+def attempt() -> str:
+    """Which start of an elastic launch this is."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+
+
+def connect(options: argparse.Namespace) -> Store:
+    """A connection to the store that all ranks share."""
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    from ddpdoctor.transport.store import own_part
+
+    with ending_after(options.deadline):
+        store = TCPStore(options.host, options.port, None, False, timedelta(seconds=options.deadline))
+    return own_part(store, "env")
+
+
+def meet(options: argparse.Namespace) -> tuple[Store, bool]:
+    """Rank 0: the store that all ranks share, and whether this process is the one that speaks.
+
+    It serves the store unless an agent does, or a process of the same rank already. Who serves also speaks: the store
     ends with its process, and the speaker is the last who needs it.
     """
-    serves = options.rank == 0 and not options.hosted
+    from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
+
+    from ddpdoctor.transport.store import own_part
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection a host, and two
+    serves = not options.hosted
     timeout = timedelta(seconds=options.deadline)
-    last_words(f"nothing at {options.host}:{options.port} answers as a store", options.deadline)
+    second = False
     try:
-        store: Store = TCPStore(options.host, options.port, None, serves, timeout, wait_for_workers=False)
-        second = False
+        with ending_after(options.deadline):
+            store: Store = TCPStore(options.host, options.port, None, serves, timeout, wait_for_workers=False)
     except DistError:
         if not serves:
             raise
-        last_words(f"rank 0 cannot listen on {options.host}:{options.port}: another program does", SAME_RANK_SECONDS)
-        store = TCPStore(options.host, options.port, None, False, timeout)
+        last_words(f"rank 0 cannot listen on {options.host}:{options.port}: another program does")
+        with ending_after(SAME_RANK_SECONDS):
+            store = TCPStore(options.host, options.port, None, False, timeout)
         second = True
-    signal.alarm(0)
     store = own_part(store, "env")
     if second:
         with contextlib.suppress(DistError):  # the store of another program: nobody has spoken up in it
             store.wait(["speakers"], timedelta(seconds=SAME_RANK_SECONDS))
-    return store, options.rank == 0 and store.add("speakers", 1) == 1
+    return store, store.add("speakers", 1) == 1
 
 
-def last_words(reason: str, seconds: float) -> None:
-    """Say why this process may be about to end: a program that is no store keeps torch's client beyond any timeout."""
+def last_words(reason: str) -> None:
+    """Say why this process may be about to end."""
     sys.stderr.write(f"{reason}\n")
+
+
+@contextlib.contextmanager
+def ending_after(seconds: float) -> Iterator[None]:
+    """End this process after `seconds`: a program that is no store keeps torch's client beyond any timeout."""
     signal.alarm(math.ceil(seconds) + 1)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
-def arrival(options: argparse.Namespace) -> dict[str, Any]:
+def myself(options: argparse.Namespace) -> Who:
     """Who this is: two processes that claim one rank are told apart by host and process id."""
-    return {
-        "rank": options.rank,
-        "world_size": options.world_size,
-        "host": socket.gethostname(),
-        "pid": os.getppid(),
-        "clock": clock_identity(),
-    }
+    return Who(
+        rank=options.rank,
+        world_size=options.world_size,
+        host=socket.gethostname(),
+        pid=os.getppid(),
+        clock=clock_identity(),
+    )
 
 
 def clock_identity() -> str:
@@ -106,96 +171,47 @@ def clock_identity() -> str:
         return socket.gethostname()
 
 
-def facts_of(file: Path) -> bytes:
+def facts_of(file: Path) -> Parts:
     """The facts, once the process beside us has gathered them; it renames the complete file into place."""
     end = time.monotonic() + OWN_FACTS_SECONDS
     while not file.exists():
         if time.monotonic() > end:
             raise TimeoutError(f"this rank's own facts did not come within {OWN_FACTS_SECONDS:g} s")
         time.sleep(POLL_SECONDS)
-    return file.read_bytes()
+    return decoded_parts(file.read_bytes())
 
 
-def listen(store: Store, own: int, options: argparse.Namespace) -> None:
+def listen(store: Store, member: Member, options: argparse.Namespace) -> None:
     """Rank 0: wait for everybody or the deadline, compare clocks, write it all down, let the others go."""
-    end = time.monotonic() + options.deadline
-    arrivals = {}
-    for number, who in arriving(store, options.world_size, end):
-        arrivals[number] = who
-        note_present(options.out, arrivals)
-    arrivals.update(dict(latecomers(store, len(arrivals))))
-    clocks: dict[str, int] = {arrivals[own]["clock"]: own} if own in arrivals else {}
-    with options.out.open("w", encoding="utf-8") as file:
-        for number, who in arrivals.items():
-            known = clocks.setdefault(who["clock"], number) != number or number == own
-            clock = None if known else compare_clocks(store, number)
-            facts = get(store, f"facts/{number}", until=end) if store.check([f"facts/{number}"]) else None
-            file.write(json.dumps({"arrival": who, "facts": facts and json.loads(facts), "clock": clock}) + "\n")
-    for number in arrivals:
-        store.set(f"turn/{number}", "leave")
-    wait_for(store, "left", len(arrivals) - 1, seconds=LEAVE_SECONDS)
+    from ddpdoctor.transport.rank_0 import Gathered, collect, compare_clocks, let_go
+
+    present = Present(options.out.with_name("present.json"))
+    gathered = Gathered()
+    gathered.bundle.add(member.who, member.parts())
+    collect(store, gathered, options.world_size, until=time.monotonic() + options.deadline, on_change=present.note)
+    clocks = compare_clocks(store, gathered, member.who)
+    found = GatheredFacts(bundle=gathered.bundle.encode(), clocks=clocks, unread=gathered.unread)
+    unfinished = options.out.with_name("gathered.unfinished")
+    unfinished.write_bytes(found.encode())
+    unfinished.replace(options.out)
+    let_go(store, gathered)
 
 
-def note_present(out: Path, arrivals: dict[int, dict[str, Any]]) -> None:
-    """Tell the process beside us which ranks have come; it says for whom it waits."""
-    unfinished = out.with_name("present.unfinished")
-    unfinished.write_text(json.dumps(sorted({who["rank"] for who in arrivals.values()})), encoding="utf-8")
-    unfinished.replace(out.with_name("present.json"))
+class Present:
+    """Tells the process beside us which ranks have come; it says for whom it waits."""
 
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._next = 0.0
 
-def arriving(store: Store, world_size: int, end: float) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each arrival with its facts delivered, until all ranks are there; at the deadline those without facts too."""
-    present: set[int] = set()
-    number = 0
-    while not present.issuperset(range(world_size)):
-        number += 1
-        try:
-            store.set_timeout(timedelta(seconds=max(0.01, end - time.monotonic())))
-            who = json.loads(store.get(f"arrival/{number}"))
-            present.add(who["rank"])
-            yield number, who
-            store.wait([f"facts/{number}"], timedelta(seconds=max(0.01, end - time.monotonic())))
-        except DistError:
+    def note(self, bundle: Bundle) -> None:
+        """Write it down, unless it was a moment ago."""
+        if time.monotonic() < self._next:
             return
-
-
-def latecomers(store: Store, known: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Who came beyond those that were waited for: a rank claimed twice, or one outside the world."""
-    for number in range(known + 1, store.add("arrivals", 0) + 1):
-        if store.check([f"arrival/{number}"]):
-            yield number, json.loads(store.get(f"arrival/{number}"))
-
-
-def compare_clocks(store: Store, number: int) -> dict[str, float] | None:
-    """How far the other's clock is ahead of ours, from the quickest of a few round trips."""
-    store.set_timeout(timedelta(seconds=CLOCK_SECONDS))
-    store.set(f"turn/{number}", "clock")
-    try:
-        for ping in range(PINGS):
-            store.get(f"ping/{number}/{ping}")
-            store.set(f"pong/{number}/{ping}", repr(time.time()))
-        measured: dict[str, float] = json.loads(store.get(f"clock/{number}"))
-    except DistError:
-        return None
-    return measured
-
-
-def answer(store: Store, number: int, patience_seconds: float) -> None:
-    """Every other rank: wait for its turn to compare clocks, then to leave."""
-    store.set_timeout(timedelta(seconds=patience_seconds))
-    if store.get(f"turn/{number}") == b"clock":
-        trips = []
-        for ping in range(PINGS):
-            sent = time.time()
-            store.set(f"ping/{number}/{ping}", "")
-            theirs = float(store.get(f"pong/{number}/{ping}"))
-            back = time.time()
-            trips.append((back - sent, (sent + back) / 2 - theirs))
-        took, ahead = min(trips)
-        store.set(f"clock/{number}", json.dumps({"ahead_seconds": ahead, "error_seconds": took / 2}))
-        while store.get(f"turn/{number}") != b"leave":
-            time.sleep(POLL_SECONDS)
-    store.add("left", 1)
+        self._next = time.monotonic() + NOTE_SECONDS
+        unfinished = self._file.with_name("present.unfinished")
+        unfinished.write_text(json.dumps(sorted({who.rank for who in bundle.accounts})), encoding="utf-8")
+        unfinished.replace(self._file)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from ddpdoctor.errors import UndecidedError, UsageError
-from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.host import Clock
 from ddpdoctor.evidence.launch import Arrival, Launch, RankSet
 from ddpdoctor.host import collect_all
@@ -27,6 +24,8 @@ from ddpdoctor.launch.guarded_process import ProgramEnd
 from ddpdoctor.launch.ranks import our_file, require_torch
 from ddpdoctor.launch.rendezvous import Meeting, meeting_point
 from ddpdoctor.model import group_ranks
+from ddpdoctor.transport.bundle import Bundle
+from ddpdoctor.transport.facts import FactsError, FactsReader, GatheredFacts, encoded_parts, parts_of
 
 # before the deadline counts, torch is imported and facts are read; after it, clocks are compared
 BESIDE_SECONDS = 240.0
@@ -88,8 +87,8 @@ def collect(
         meets.add_done_callback(lambda _: guarded.set())
         try:
             guarded.wait()  # before the collectors start their programs: a SIGKILL now leaves no folder behind
-            gathered = collect_all.collect(access)
-            _publish(gathered, folder)
+            here = collect_all.collect(access)
+            _publish(here, folder)
             ended = _waited(meets, launch, meeting, folder, on_wait)
         except BaseException:
             access.stop.set()
@@ -98,9 +97,9 @@ def collect(
             reason = _not_met(ended, launch, meeting, deadline_seconds)
             if launch.rank != 0 and not tells_alone:
                 raise reason
-            return replace(_alone(gathered, launch), undecided=() if outside else (reason.message,))
-        lines = _lines(folder / "gathered.jsonl")
-    return _evidence(lines, launch, deadline_seconds) if lines else None
+            return replace(_alone(here, launch), undecided=() if outside else (reason.message,))
+        gathered = _gathered(folder / "gathered")
+    return _evidence(gathered, launch, deadline_seconds) if gathered is not None else None
 
 
 def _alone(gathered: collect_all.HostFacts, launch: Launch | None) -> Evidence:
@@ -152,7 +151,7 @@ def _meet(
     command = [
         sys.executable, str(our_file("probes", "env_gather.py")),
         *meeting.arguments(launch, deadline_seconds),
-        "--facts", str(folder / "facts.json"), "--out", str(folder / "gathered.jsonl"),
+        "--facts", str(folder / "facts"), "--out", str(folder / "gathered"),
     ]  # fmt: skip
     return access.run(
         command, deadline_seconds=2 * deadline_seconds + BESIDE_SECONDS, folder=str(folder), started=guarded
@@ -161,18 +160,13 @@ def _meet(
 
 def _publish(gathered: collect_all.HostFacts, folder: Path) -> None:
     """Put the facts where the probe waits for them, complete from the first moment."""
-    document = {
-        "facts": {type(fact).__name__: msgspec.to_builtins(fact, str_keys=True) for fact in gathered.facts},
-        "missing": [msgspec.to_builtins(missing) for missing in gathered.missing],
-        "notes": list(gathered.notes),
-    }
     unfinished = folder / "facts.unfinished"
-    unfinished.write_bytes(msgspec.json.encode(document))
-    unfinished.replace(folder / "facts.json")
+    unfinished.write_bytes(encoded_parts(parts_of(gathered.facts, gathered.missing, gathered.notes)))
+    unfinished.replace(folder / "facts")
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+def _gathered(file: Path) -> GatheredFacts | None:
+    return GatheredFacts.decode(file.read_bytes()) if file.exists() else None
 
 
 def _not_met(ended: ProgramEnd, launch: Launch, meeting: Meeting, deadline_seconds: float) -> UndecidedError:
@@ -185,28 +179,41 @@ def _not_met(ended: ProgramEnd, launch: Launch, meeting: Meeting, deadline_secon
     )
 
 
-def _evidence(lines: list[dict[str, Any]], launch: Launch, deadline_seconds: float) -> Evidence:
+def _evidence(gathered: GatheredFacts, launch: Launch, deadline_seconds: float) -> Evidence:
+    bundle = Bundle.decode(gathered.bundle)
+    reader = FactsReader(bundle)
     ranks: list[RankFacts] = []
     missing: list[Missing] = []
     notes: list[str] = []
-    undecided: list[str] = []
-    arrivals = tuple(
-        Arrival(**{name: line["arrival"][name] for name in Arrival.__dataclass_fields__}) for line in lines
-    )
-    for who, line in zip(arrivals, lines, strict=True):
-        if line["facts"] is None:
+    undecided = [f"a message of another rank was left out: {reason}" for reason in gathered.unread]
+    compared: set[str] = set()
+    for who in bundle.accounts:
+        if not bundle.complete(who):
             undecided.append(
                 f"rank {who.rank} on {who.host} joined, but sent no evidence within {deadline_seconds:g} s"
             )
             continue
-        ranks.append(RankFacts(rank=who.rank, host=who.host, facts=_facts(line)))
-        missing += [Missing(kind=one["kind"], reason=one["reason"], rank=who.rank) for one in line["facts"]["missing"]]
-        notes += [f"rank {who.rank}: {note}" for note in line["facts"]["notes"]]
-    absent = sorted({*range(launch.world_size)} - {who.rank for who in arrivals})
+        try:
+            facts = reader.facts(who)
+            missing += reader.missing(who)
+            notes += [f"rank {who.rank}: {note}" for note in reader.notes(who)]
+        except FactsError as error:
+            undecided.append(f"rank {who.rank} on {who.host} sent evidence that cannot be used: {error}")
+            continue
+        if who.clock in gathered.clocks and who.clock not in compared:
+            compared.add(who.clock)
+            offset = gathered.clocks[who.clock]
+            clock = Clock(ahead_seconds=offset.ahead_seconds, error_seconds=offset.error_seconds)
+            facts = replace(facts, facts=(*facts.facts, clock))
+        ranks.append(facts)
+    absent = sorted({*range(launch.world_size)} - {who.rank for who in bundle.accounts})
     if absent:
         undecided.append(f"{group_ranks(absent)} of {launch.world_size} did not join within {deadline_seconds:g} s")
-    if not any(line["clock"] for line in lines):
+    if not compared:
         missing.append(Missing(kind="Clock", reason="all ranks run on one host and share its clock"))
+    arrivals = tuple(
+        Arrival(rank=who.rank, world_size=who.world_size, host=who.host, pid=who.pid) for who in bundle.accounts
+    )
     return Evidence(
         job=(RankSet(world_size=launch.world_size, deadline_seconds=deadline_seconds, arrivals=arrivals),),
         ranks=tuple(sorted(ranks, key=lambda facts: facts.rank)),
@@ -214,10 +221,3 @@ def _evidence(lines: list[dict[str, Any]], launch: Launch, deadline_seconds: flo
         notes=tuple(notes),
         undecided=tuple(undecided),
     )
-
-
-def _facts(line: dict[str, Any]) -> tuple[Any, ...]:
-    facts: list[Any] = [
-        msgspec.convert(fields, kinds()[kind], str_keys=True) for kind, fields in line["facts"]["facts"].items()
-    ]
-    return (*facts, Clock(**line["clock"])) if line["clock"] else tuple(facts)

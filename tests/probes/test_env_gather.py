@@ -1,104 +1,156 @@
-"""How ranks meet over a store: clocks are compared across machines, and everything reaches rank 0."""
+"""How ranks meet: each host's ranks hand what they found to one of them, it to rank 0's store; clocks are compared on the way."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import subprocess
 import sys
 import threading
-from argparse import Namespace
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from torch.distributed import HashStore, PrefixStore, TCPStore
 
-from ddpdoctor.transport.store import put
+from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.facts import GatheredFacts, encoded_parts, parts_of
+from ddpdoctor.transport.host_relay import Member, Relay
+from ddpdoctor.transport.rank_0 import Gathered, collect, compare_clocks, lead, let_go
+from ddpdoctor.transport.store import own_part, put
 from tests.free_port import free_port
+from tests.simulated_launch import SimulatedLaunch, simulated
 
 PROBE = Path(__file__).parents[2] / "probes" / "env_gather.py"
+FACTS = encoded_parts(parts_of((), (), ()))
+PATIENCE_SECONDS = 60.0
+pytestmark = pytest.mark.timeout(150)
 
 
-@pytest.fixture(scope="module")
-def gather():
-    sys.path.insert(0, str(PROBE.parent))  # the program's own folder
-    spec = importlib.util.spec_from_file_location("gather_probe", PROBE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def who(rank: int, *, clock: str = "boot-a", pid: int = 7) -> Who:
+    return Who(rank=rank, world_size=2, host=f"host-{clock}", pid=pid, clock=clock)
 
 
-def arrive(store: HashStore, rank: int, *, clock: str, facts: str = "{}") -> int:
-    number = store.add("arrivals", 1)
-    who = {"rank": rank, "world_size": 2, "host": f"host-{rank}", "pid": 100 + rank, "clock": clock}
-    store.set(f"arrival/{number}", json.dumps(who))
-    put(store, f"facts/{number}", facts.encode())
-    return number
+def member(one: Who) -> Member:
+    until = time.monotonic() + PATIENCE_SECONDS
+    return Member(who=one, parts=lambda: {"Limits": [b"{}"]}, join_until=until, leave_until=until)
 
 
-def heard(gather, store: HashStore, out: Path, *, deadline: float = 30.0) -> list[dict]:
-    gather.listen(store, 1, Namespace(world_size=2, deadline=deadline, out=out))
-    return [json.loads(line) for line in out.read_text().splitlines()]
+def send(store: HashStore, message: bytes) -> None:
+    put(store, f"bundle/{store.add('bundles', 1)}", message)
 
 
-def test_the_clock_of_another_machine_is_compared_within_its_error(gather, tmp_path: Path) -> None:
+def heard(store: HashStore, *, seconds: float = PATIENCE_SECONDS) -> Gathered:
+    gathered = Gathered()
+    gathered.bundle.add(who(0), {"Limits": [b"{}"]})
+    collect(store, gathered, 2, until=time.monotonic() + seconds, on_change=lambda _: None)
+    return gathered
+
+
+@pytest.mark.parametrize("clock", ["boot-a", "boot-b"])
+def test_the_clock_of_another_machine_is_compared_within_its_error(clock: str) -> None:
+    """Ranks of one machine share its clock, which is compared with nothing."""
     store = HashStore()
-    arrive(store, 0, clock="boot-a")
-    other = arrive(store, 1, clock="boot-b", facts='{"facts": {}}')
-    answering = threading.Thread(target=gather.answer, args=(store, other, 60.0))
-    answering.start()
-    own, theirs = heard(gather, store, tmp_path / "out.jsonl")
-    answering.join(timeout=60)
-    assert not answering.is_alive()
-    assert own["clock"] is None
-    assert theirs["facts"] == {"facts": {}}
-    assert abs(theirs["clock"]["ahead_seconds"]) <= theirs["clock"]["error_seconds"] + 1e-6
+    leading = threading.Thread(target=lead, args=(Relay(None), member(who(1, clock=clock)), lambda: store), daemon=True)
+    leading.start()
+    gathered = heard(store)
+    offsets = compare_clocks(store, gathered, who(0))
+    let_go(store, gathered)
+    leading.join(timeout=PATIENCE_SECONDS)
+    assert not leading.is_alive()
+    assert gathered.bundle.complete(who(1, clock=clock))
+    assert [*offsets] == [name for name in [clock] if name != "boot-a"]
+    assert all(abs(each.ahead_seconds) <= each.error_seconds + 1e-6 for each in offsets.values())
 
 
-def test_ranks_of_one_machine_share_its_clock(gather, tmp_path: Path) -> None:
-    store = HashStore()
-    arrive(store, 0, clock="boot-a")
-    other = arrive(store, 1, clock="boot-a")
-    answering = threading.Thread(target=gather.answer, args=(store, other, 60.0))
-    answering.start()
-    lines = heard(gather, store, tmp_path / "out.jsonl")
-    answering.join(timeout=60)
-    assert [line["clock"] for line in lines] == [None, None]
+def test_a_rank_that_came_and_told_nothing_is_kept_without_facts() -> None:
+    store, bundle = HashStore(), Bundle()
+    bundle.add(who(1))
+    send(store, b"1\n" + bundle.encode())
+    gathered = heard(store, seconds=0.5)
+    assert [(each.rank, gathered.bundle.complete(each)) for each in gathered.bundle.accounts] == [(0, True), (1, False)]
 
 
-def test_a_rank_that_came_and_told_nothing_is_kept_without_facts(gather, tmp_path: Path) -> None:
-    store = HashStore()
-    arrive(store, 0, clock="boot-a")
-    store.add("arrivals", 1)
-    store.set("arrival/2", json.dumps({"rank": 1, "world_size": 2, "host": "b", "pid": 7, "clock": "boot-a"}))
-    store.add("left", 1)
-    lines = heard(gather, store, tmp_path / "out.jsonl", deadline=0.5)
-    assert [(line["arrival"]["rank"], line["facts"]) for line in lines] == [(0, {}), (1, None)]
+def test_a_message_that_was_announced_and_never_came_delays_no_other() -> None:
+    store, bundle = HashStore(), Bundle()
+    store.add("bundles", 1)
+    bundle.add(who(1), {"Limits": [b"{}"]})
+    send(store, b"1\n" + bundle.encode())
+    assert heard(store).bundle.complete(who(1))
+
+
+@pytest.mark.parametrize("lie", [b"", b"1\nno bundle", b"1\n\x93\x02\x90\x90", b"\xff" * 100])
+def test_a_leader_that_sends_something_else_costs_only_its_own_ranks(lie: bytes) -> None:
+    store, bundle = HashStore(), Bundle()
+    send(store, lie)
+    bundle.add(who(1), {"Limits": [b"{}"]})
+    send(store, b"2\n" + bundle.encode())
+    gathered = heard(store)
+    assert gathered.bundle.complete(who(1))
+    assert len(gathered.unread) == 1
 
 
 def test_of_two_processes_of_rank_0_the_one_that_serves_the_store_speaks(tmp_path: Path) -> None:
     """The other is ready first; did it speak, the store would be gone before it has said goodbye."""
     port = free_port()
     serving = claim_rank_0(tmp_path, "serving", port)
+    store = TCPStore("127.0.0.1", port, None, False, timedelta(seconds=60))
+    second = claim_rank_0(tmp_path, "second", port)
     try:
-        store = TCPStore("127.0.0.1", port, None, False, timedelta(seconds=60))
-        second = claim_rank_0(tmp_path, "second", port)
-        (tmp_path / "second.facts").write_text("{}")
-        PrefixStore("ddpdoctor/env/0", store).wait(["facts/2"], timedelta(seconds=60))
-        (tmp_path / "serving.facts").write_text("{}")
+        (tmp_path / "second.facts").write_bytes(FACTS)
+        PrefixStore("ddpdoctor/env/0", store).wait(["bundle/1"], timedelta(seconds=60))
+        (tmp_path / "serving.facts").write_bytes(FACTS)
         assert (serving.wait(60), second.wait(60)) == (0, 0)
     finally:
-        serving.kill()
-    told = [json.loads(line)["arrival"] for line in (tmp_path / "serving.out").read_text().splitlines()]
-    assert [who["rank"] for who in told] == [0, 0]
+        for each in (serving, second):
+            each.kill()
+            each.wait(60)
+    told = Bundle.decode(GatheredFacts.decode((tmp_path / "serving.out").read_bytes()).bundle)
+    assert [each.rank for each in told.accounts] == [0, 0]
     assert not (tmp_path / "second.out").exists()
 
 
 def claim_rank_0(folder: Path, name: str, port: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [
+            "sh", "-c", '"$@"; exit', "sh",  # a process of its own asks, as `ddpdoctor env` does
             sys.executable, str(PROBE), "--rank", "0", "--world-size", "2", "--host", "127.0.0.1", "--port", str(port),
-            "--deadline", "3", "--facts", str(folder / f"{name}.facts"), "--out", str(folder / f"{name}.out"),
+            "--deadline", "5", "--facts", str(folder / f"{name}.facts"), "--out", str(folder / f"{name}.out"),
         ]
     )  # fmt: skip
+
+
+def test_of_64_ranks_on_8_hosts_only_those_are_missing_whose_leader_died_or_lied() -> None:
+    """The ranks beside a leader that dies elect another one; those beside one that lies cannot know it."""
+    port = free_port()
+    launch = SimulatedLaunch(
+        world_size=64, per_host=8, port=port, deadline_seconds=PATIENCE_SECONDS, dying_leaders=(2,), lying_leaders=(5,)
+    )
+    store = own_part(TCPStore("127.0.0.1", port, None, True, timedelta(seconds=60), wait_for_workers=False), "env")
+    gathered = Gathered()
+    gathered.bundle.add(who(0), {"Limits": [b"{}"]})
+
+    def enough(bundle: Bundle) -> None:
+        if len(told(bundle)) == 64 - 8 - 1 and gathered.unread:
+            raise EnoughError
+
+    with simulated(launch) as ranks:
+        assert ranks.stdin is not None
+        ranks.stdin.write("go\n")
+        ranks.stdin.flush()
+        with pytest.raises(EnoughError):
+            collect(store, gathered, 64, until=time.monotonic() + PATIENCE_SECONDS, on_change=enough)
+        let_go(store, gathered)
+    dead = {*range(16, 24)} - told(gathered.bundle)
+    assert len(dead) == 1
+    assert told(gathered.bundle) == {*range(64)} - dead - {*range(40, 48)}
+    bodies = {who.host: gathered.bundle.accounts[who].parts["Gpus"] for who in gathered.bundle.accounts if who.rank}
+    assert len({*bodies.values()}) == len(bodies) == 7
+    assert len(gathered.bundle.bodies) < 64 * 4
+
+
+class EnoughError(Exception):
+    """All has come that can come."""
+
+
+def told(bundle: Bundle) -> set[int]:
+    return {who.rank for who in bundle.accounts if bundle.complete(who)}

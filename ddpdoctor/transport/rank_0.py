@@ -1,0 +1,185 @@
+"""How what the ranks found gets from each host's leader to rank 0, through the store that all leaders reach."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import msgspec
+from torch.distributed import DistError, Store  # type: ignore[attr-defined] # public all the same
+
+from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Who
+from ddpdoctor.transport.host_relay import FORWARD_SECONDS, Member, Relay
+from ddpdoctor.transport.store import LEAST_SECONDS, get, put, wait_for
+
+PINGS = 5
+GOOD_ENOUGH_SECONDS = 0.005  # half a round trip; clocks that DDP122 reports are further apart by far
+CLOCK_SECONDS = 5.0
+LEAVE_SECONDS = 5.0
+GAP_SECONDS = 0.2  # between two looks for a message that was announced and is not there yet
+MOST_UNREAD = 8  # messages that cannot be used are named; a sender of thousands is not named thousands of times
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What rank 0 has been told."""
+
+    bundle: Bundle = field(default_factory=Bundle)
+    """Of all processes."""
+    leaders: dict[int, str] = field(default_factory=dict)
+    """The clock of each leader, by its number."""
+    unread: list[str] = field(default_factory=list)
+    """Messages that could not be used, and why."""
+
+    def has_all(self, world_size: int) -> bool:
+        """Whether every rank of the job has told all that it found."""
+        complete = {who.rank for who in self.bundle.accounts if self.bundle.complete(who)}
+        return len(complete & {*range(world_size)}) == world_size
+
+
+def collect(
+    store: Store, gathered: Gathered, world_size: int, *, until: float, on_change: Callable[[Bundle], None]
+) -> None:
+    """Fill `gathered` until every rank has told what it found or `until` (of `time.monotonic`) has passed.
+
+    A leader that ends between the announcement of a message and the message itself delays nobody else.
+    """
+    known, open_numbers = 0, set[int]()
+    while True:
+        announced = store.add("bundles", 0)
+        open_numbers |= {*range(known + 1, announced + 1)}
+        known = max(known, announced)
+        there = [number for number in sorted(open_numbers) if store.check([f"bundle/{number}"])]
+        for number in there:
+            _read(store, number, gathered)
+        open_numbers.difference_update(there)
+        if there:
+            on_change(gathered.bundle)
+            if gathered.has_all(world_size):
+                return
+            continue
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        with contextlib.suppress(DistError):
+            store.wait([f"bundle/{known + 1}"], timedelta(seconds=min(left, GAP_SECONDS) if open_numbers else left))
+
+
+def _read(store: Store, number: int, gathered: Gathered) -> None:
+    """One message: the number of the leader that sent it, and a bundle."""
+    message = get(store, f"bundle/{number}", until=time.monotonic() + LEAST_SECONDS) or b""
+    leader, _, data = message.partition(b"\n")
+    try:
+        bundle = Bundle.decode(data)
+        if leader.isdigit():
+            gathered.leaders.update({int(leader): who.clock for who in bundle.accounts})
+        gathered.bundle.merge(bundle)
+    except BundleError as error:
+        if len(gathered.unread) < MOST_UNREAD:
+            gathered.unread.append(
+                f"message {number} of leader {leader[:8].decode(errors='replace')} cannot be used: {error}"
+            )
+
+
+def compare_clocks(store: Store, gathered: Gathered, own: Who) -> dict[str, ClockOffset]:
+    """How far the clock of each other host is ahead of ours, from the quickest of a few round trips."""
+    offsets: dict[str, ClockOffset] = {}
+    silent: set[str] = set()
+    for leader, clock in gathered.leaders.items():
+        if clock == own.clock or clock in offsets or clock in silent:
+            continue
+        offset = _compared(store, leader)
+        if offset is None:
+            silent.add(clock)
+        else:
+            offsets[clock] = offset
+    return offsets
+
+
+def _compared(store: Store, leader: int) -> ClockOffset | None:
+    store.set_timeout(timedelta(seconds=CLOCK_SECONDS))
+    store.set(f"turn/{leader}", "clock")
+    try:
+        for ping in range(PINGS + 1):
+            said = store.get(f"ping/{leader}/{ping}")
+            if said:
+                return msgspec.json.decode(said, type=ClockOffset)
+            store.set(f"pong/{leader}/{ping}", repr(time.time()))
+    except (DistError, msgspec.MsgspecError):
+        pass
+    return None
+
+
+def let_go(store: Store, gathered: Gathered) -> None:
+    """Let every leader leave, and with it the ranks of its host; the store may end with this process, so wait for them."""
+    for leader in gathered.leaders:
+        store.set(f"turn/{leader}", "leave")
+    wait_for(store, "left", len(gathered.leaders), seconds=LEAVE_SECONDS)
+
+
+def lead(relay: Relay, member: Member, connect: Callable[[], Store]) -> None:
+    """A leader's part: bring to rank 0 what the relay has, compare clocks when asked, and stay until rank 0 lets go.
+
+    Raises:
+        TimeoutError: rank 0's store is not reached, or it ends too early.
+    """
+    try:
+        turns, messages = connect(), connect()  # a store answers one question of a connection at a time
+        number = turns.add("leaders", 1)
+        relay.add(member.who)
+        with _forwarding(relay, messages, number):
+            relay.add(member.who, member.parts())
+            _answer(turns, number, member.leave_until)
+        turns.add("left", 1)
+    except DistError as error:
+        raise TimeoutError(first_line(error)) from None
+
+
+def first_line(error: BaseException) -> str:
+    """The error's own first line, without torch's C++ stack."""
+    return str(error).partition("\n")[0].partition(" Exception raised from")[0]
+
+
+@contextlib.contextmanager
+def _forwarding(relay: Relay, store: Store, number: int) -> Iterator[None]:
+    """Send what the relay has, as it comes, from a thread."""
+    stop = threading.Event()
+
+    def forward() -> None:
+        with contextlib.suppress(DistError):  # the leader's own turn shows it, too
+            while not stop.wait(FORWARD_SECONDS):
+                fresh = relay.take(wait_seconds=LEAVE_SECONDS)
+                if fresh is not None:
+                    put(store, f"bundle/{store.add('bundles', 1)}", b"%d\n%b" % (number, fresh.encode()))
+
+    thread = threading.Thread(target=forward, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+
+
+def _answer(store: Store, number: int, until: float) -> None:
+    """Wait for the turn to compare clocks, then to leave."""
+    store.set_timeout(timedelta(seconds=max(LEAST_SECONDS, until - time.monotonic())))
+    if store.get(f"turn/{number}") == b"clock":
+        trips = []
+        for ping in range(PINGS):
+            sent = time.time()
+            store.set(f"ping/{number}/{ping}", "")
+            theirs = float(store.get(f"pong/{number}/{ping}"))
+            back = time.time()
+            trips.append((back - sent, (sent + back) / 2 - theirs))
+            if min(trips)[0] / 2 < GOOD_ENOUGH_SECONDS:
+                break
+        took, ahead = min(trips)
+        offset = {"ahead_seconds": ahead, "error_seconds": took / 2}
+        store.set(f"ping/{number}/{len(trips)}", json.dumps(offset))
+        while store.get(f"turn/{number}") != b"leave":
+            time.sleep(FORWARD_SECONDS)
