@@ -186,8 +186,9 @@ def listen(store: Store, member: Member, options: argparse.Namespace) -> None:
     from ddpdoctor.transport.rank_0 import Gathered, collect, compare_clocks, let_go
 
     present = Present(options.out.with_name("present.json"))
-    gathered = Gathered()
-    gathered.bundle.add(member.who, member.parts())
+    own, gathered = Bundle(), Gathered()
+    own.add(member.who, member.parts())
+    gathered.merge(own)
     collect(store, gathered, options.world_size, until=time.monotonic() + options.deadline, on_change=present.note)
     clocks = compare_clocks(store, gathered, member.who)
     found = GatheredFacts(bundle=gathered.bundle.encode(), clocks=clocks, unread=gathered.unread)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import errno
 import hashlib
 import os
 import selectors
@@ -25,6 +24,7 @@ from ddpdoctor.transport.bundle import Bundle, BundleError, Parts, Who
 BEAT_SECONDS = 2.0
 SILENT_SECONDS = 20.0  # ten beats: a busy host skips some
 SEND_SECONDS = 10.0  # for a message to a process of the same host
+LISTEN_SECONDS = 2.0  # between a leader's two system calls, on a busy host
 AGAIN_SECONDS = 0.2  # between two elections
 LEAVE_SECONDS = 2.0  # for the others of this host to hear that it is over
 FORWARD_SECONDS = 0.1  # what comes within it goes on together
@@ -205,21 +205,35 @@ class _Place:
 
 def _place(name: str) -> _Place | None:
     """The listening socket of a leader, or a connection to one; None where neither can be had."""
+    end = time.monotonic() + LISTEN_SECONDS
+    while time.monotonic() < end:
+        with contextlib.suppress(ConnectionRefusedError):  # a leader that does not listen yet, or no longer
+            return _bound(name) or _connected(name)
+        time.sleep(LISTEN_SECONDS / 20)
+    return None
+
+
+def _bound(name: str) -> _Place | None:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(name)
         listener.listen(BACKLOG)
-        return _Place(listener, leads=True)
-    except OSError as error:
+    except OSError:
         listener.close()
-        if error.errno != errno.EADDRINUSE:
-            return None
+        return None
+    return _Place(listener, leads=True)
+
+
+def _connected(name: str) -> _Place | None:
     leader = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         leader.settimeout(SEND_SECONDS)
         leader.connect(name)
         if _of_this_user(leader):
             return _Place(leader, leads=False)
+    except ConnectionRefusedError:
+        leader.close()
+        raise
     except OSError:
         pass
     leader.close()

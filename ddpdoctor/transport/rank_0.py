@@ -21,7 +21,9 @@ PINGS = 5
 GOOD_ENOUGH_SECONDS = 0.005  # half a round trip; clocks that DDP122 reports are further apart by far
 CLOCK_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
-GAP_SECONDS = 0.2  # between two looks for a message that was announced and is not there yet
+POLL_SECONDS = (
+    0.05  # rank 0 alone asks again and again: a wait of torch's client that times out now and then loses an answer
+)
 MOST_UNREAD = 8  # messages that cannot be used are named; a sender of thousands is not named thousands of times
 
 
@@ -36,10 +38,20 @@ class Gathered:
     unread: list[str] = field(default_factory=list)
     """Messages that could not be used, and why."""
 
+    _told: set[int] = field(default_factory=set)
+    _open: set[Who] = field(default_factory=set)
+
+    def merge(self, bundle: Bundle) -> None:
+        """Take over what a message, or rank 0 itself, tells."""
+        self.bundle.merge(bundle)
+        self._open |= bundle.accounts.keys()
+        complete = {who for who in self._open if self.bundle.complete(who)}
+        self._told |= {who.rank for who in complete}
+        self._open -= complete
+
     def has_all(self, world_size: int) -> bool:
         """Whether every rank of the job has told all that it found."""
-        complete = {who.rank for who in self.bundle.accounts if self.bundle.complete(who)}
-        return len(complete & {*range(world_size)}) == world_size
+        return len(self._told) >= world_size and all(rank in self._told for rank in range(world_size))
 
 
 def collect(
@@ -47,27 +59,22 @@ def collect(
 ) -> None:
     """Fill `gathered` until every rank has told what it found or `until` (of `time.monotonic`) has passed.
 
-    A leader that ends between the announcement of a message and the message itself delays nobody else.
+    A leader that ends between the announcement of a message and the message itself delays nobody else. `on_change` is called
+    after each look, about 20 times a second.
     """
-    known, open_numbers = 0, set[int]()
+    known, due = 0, set[int]()
     while True:
         announced = store.add("bundles", 0)
-        open_numbers |= {*range(known + 1, announced + 1)}
+        due |= {*range(known + 1, announced + 1)}
         known = max(known, announced)
-        there = [number for number in sorted(open_numbers) if store.check([f"bundle/{number}"])]
+        there = [number for number in sorted(due) if store.check([f"bundle/{number}"])]
         for number in there:
             _read(store, number, gathered)
-        open_numbers.difference_update(there)
-        if there:
-            on_change(gathered.bundle)
-            if gathered.has_all(world_size):
-                return
-            continue
-        left = until - time.monotonic()
-        if left <= 0:
+        due.difference_update(there)
+        on_change(gathered.bundle)
+        if (there and gathered.has_all(world_size)) or time.monotonic() > until:
             return
-        with contextlib.suppress(DistError):
-            store.wait([f"bundle/{known + 1}"], timedelta(seconds=min(left, GAP_SECONDS) if open_numbers else left))
+        time.sleep(0.0 if there else POLL_SECONDS)
 
 
 def _read(store: Store, number: int, gathered: Gathered) -> None:
@@ -78,7 +85,7 @@ def _read(store: Store, number: int, gathered: Gathered) -> None:
         bundle = Bundle.decode(data)
         if leader.isdigit():
             gathered.leaders.update({int(leader): who.clock for who in bundle.accounts})
-        gathered.bundle.merge(bundle)
+        gathered.merge(bundle)
     except BundleError as error:
         if len(gathered.unread) < MOST_UNREAD:
             gathered.unread.append(

@@ -22,8 +22,8 @@ from tests.simulated_launch import SimulatedLaunch, simulated
 
 PROBE = Path(__file__).parents[2] / "probes" / "env_gather.py"
 FACTS = encoded_parts(parts_of((), (), ()))
-PATIENCE_SECONDS = 60.0
-pytestmark = pytest.mark.timeout(150)
+PATIENCE_SECONDS = 120.0
+pytestmark = pytest.mark.timeout(300)
 
 
 def who(rank: int, *, clock: str = "boot-a", pid: int = 7) -> Who:
@@ -39,9 +39,15 @@ def send(store: HashStore, message: bytes) -> None:
     put(store, f"bundle/{store.add('bundles', 1)}", message)
 
 
+def with_rank_0() -> Gathered:
+    own, gathered = Bundle(), Gathered()
+    own.add(who(0), {"Limits": [b"{}"]})
+    gathered.merge(own)
+    return gathered
+
+
 def heard(store: HashStore, *, seconds: float = PATIENCE_SECONDS) -> Gathered:
-    gathered = Gathered()
-    gathered.bundle.add(who(0), {"Limits": [b"{}"]})
+    gathered = with_rank_0()
     collect(store, gathered, 2, until=time.monotonic() + seconds, on_change=lambda _: None)
     return gathered
 
@@ -126,8 +132,7 @@ def test_of_64_ranks_on_8_hosts_only_those_are_missing_whose_leader_died_or_lied
         world_size=64, per_host=8, port=port, deadline_seconds=PATIENCE_SECONDS, dying_leaders=(2,), lying_leaders=(5,)
     )
     store = own_part(TCPStore("127.0.0.1", port, None, True, timedelta(seconds=60), wait_for_workers=False), "env")
-    gathered = Gathered()
-    gathered.bundle.add(who(0), {"Limits": [b"{}"]})
+    gathered = with_rank_0()
 
     def enough(bundle: Bundle) -> None:
         if len(told(bundle)) == 64 - 8 - 1 and gathered.unread:
