@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 OWN_FACTS_SECONDS = 90.0  # every collector's own deadline is shorter
 SAME_RANK_SECONDS = 8.0  # a store that serves answers at once, on a busy machine within a second or two
+CONNECT_SECONDS = 5.0  # for one attempt of several
+LEAST_SECONDS = 1.0
 POLL_SECONDS = 0.02
 NOTE_SECONDS = 0.5  # between two notes about the ranks that have come
 
@@ -95,14 +97,25 @@ def attempt() -> str:
 
 
 def connect(options: argparse.Namespace) -> Store:
-    """A connection to the store that all ranks share."""
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+    """A connection to the store that all ranks share.
+
+    It is tried again every few seconds: where hundreds connect at one moment, some are not answered.
+    """
+    from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
     from ddpdoctor.transport.store import own_part
 
+    end = time.monotonic() + options.deadline
     with ending_after(options.deadline):
-        store = TCPStore(options.host, options.port, None, False, timedelta(seconds=options.deadline))
-    return own_part(store, "env")
+        while True:
+            seconds = min(CONNECT_SECONDS, max(LEAST_SECONDS, end - time.monotonic()))
+            try:
+                store = TCPStore(options.host, options.port, None, False, timedelta(seconds=seconds))
+                store.set_timeout(timedelta(seconds=options.deadline))
+                return own_part(store, "env")
+            except DistError:
+                if time.monotonic() + LEAST_SECONDS > end:
+                    raise
 
 
 def meet(options: argparse.Namespace) -> tuple[Store, bool]:

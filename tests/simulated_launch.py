@@ -114,7 +114,10 @@ def simulated(launch: SimulatedLaunch) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             assert process.stdin is not None
-            process.stdin.close()
+            assert process.stdout is not None
+            if not process.stdin.closed:
+                process.stdin.close()
+            process.stdout.read()
 
 
 def main(spec: str) -> None:
@@ -141,16 +144,18 @@ def main(spec: str) -> None:
                 os._exit(max(codes))
             children.append(child)
         os.close(waits)
-        print("ready", flush=True)
-        sys.stdin.readline()
-        os.close(goes)
-        print(_left(children), flush=True)
-        sys.stdin.read()
-        for child in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        for child in children:
-            os.waitpid(child, 0)
+        try:
+            print("ready", flush=True)
+            sys.stdin.readline()
+            os.close(goes)
+            print(_left(children), flush=True)
+            sys.stdin.read()
+        finally:
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            for child in children:
+                os.waitpid(child, 0)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         print(f"{used.ru_utime + used.ru_stime:.1f}", flush=True)
 

@@ -59,10 +59,10 @@ class Relay:
         self._lock = threading.Lock()
         self._came = threading.Event()
         self._goodbye = b""
-        self._wakes, self._wake = socket.socketpair()
         self._listener = listener
-        self._thread = threading.Thread(target=self._serve, daemon=True)
         if listener is not None:
+            self._wakes, self._wake = socket.socketpair()
+            self._thread = threading.Thread(target=self._serve, daemon=True)
             self._thread.start()
 
     def add(self, who: Who, parts: Parts | None = None) -> None:
@@ -84,8 +84,8 @@ class Relay:
         """Let the others go, or say why the leader could not reach rank 0; wait until they have heard it."""
         self._goodbye = _FAILED + failed.encode() if failed else _LEAVE
         self._came.set()
-        with self._wakes, self._wake:
-            if self._listener is not None:
+        if self._listener is not None:
+            with self._wakes, self._wake:
                 self._wake.send(b"x")
                 self._thread.join(LEAVE_SECONDS + BEAT_SECONDS)
 
