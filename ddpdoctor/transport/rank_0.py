@@ -21,6 +21,7 @@ PINGS = 5
 GOOD_ENOUGH_SECONDS = 0.005  # half a round trip; clocks that DDP122 reports are further apart by far
 CLOCK_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
+READ_SECONDS = 10.0  # for a message that is in the store, on a busy host
 POLL_SECONDS = (
     0.05  # rank 0 alone asks again and again: a wait of torch's client that times out now and then loses an answer
 )
@@ -79,7 +80,7 @@ def collect(
 
 def _read(store: Store, number: int, gathered: Gathered) -> None:
     """One message: the number of the leader that sent it, and a bundle."""
-    message = get(store, f"bundle/{number}", until=time.monotonic() + LEAST_SECONDS) or b""
+    message = get(store, f"bundle/{number}", until=time.monotonic() + READ_SECONDS) or b""
     leader, _, data = message.partition(b"\n")
     try:
         bundle = Bundle.decode(data)
