@@ -82,7 +82,7 @@ class OtherNodes:
             sign.parent.mkdir(parents=True, exist_ok=True)
             sign.touch()
             self._joined_at = self._joined_at or sign.stat().st_mtime - CLOCK_SECONDS
-            self._seen |= self._alive()
+            self._seen |= self._alive(None if self._lowest == 0 else (0,))
             self.reports = self._lowest == 0 or 0 not in self._seen
 
     def _take_place(self, ranks: Sequence[RankProcess]) -> None:
@@ -152,7 +152,7 @@ class OtherNodes:
         with contextlib.suppress(OSError, DdpdoctorError):  # the speaker then tries again, and says why it cannot
             case.save(replace(evidence, meta={**evidence.meta, ENDED: ended}), own)
             self._written = state
-            self.reports = self._lowest == 0 or (0 not in self._alive() and not self._rank_0_failed())
+            self.reports = self._lowest == 0 or (0 not in self._alive((0,)) and not self._rank_0_failed())
             return own.stat().st_mtime
         return None
 
@@ -168,10 +168,10 @@ class OtherNodes:
         return replace(together, notes=(*together.notes, note))
 
     def _others(self, since: float, *, ended: bool) -> Iterator[Evidence]:
-        waiting = (self._seen | self._alive() | {*self._cases_since(since)}) - {self._lowest}
+        waiting = (self._seen | self._alive() | self._cases_since(since)) - {self._lowest}
         deadline = time.monotonic() + PATIENCE_SECONDS
         while waiting and time.monotonic() < deadline:
-            for lowest in sorted(waiting & {*self._cases_since(since)}):
+            for lowest in sorted(waiting & self._cases_since(since)):
                 theirs = _read(self._case(lowest))
                 if theirs is not None and not (ended and not theirs.meta.get(ENDED)):
                     waiting.remove(lowest)
@@ -181,19 +181,27 @@ class OtherNodes:
     def _rank_0_answers(self, since: float) -> bool:
         """Whether the `watch` of rank 0's node shows itself after `since`; one that has died, with its node, never will."""
         deadline = time.monotonic() + ANSWER_SECONDS
-        while 0 in self._alive() and time.monotonic() < deadline:
+        while 0 in self._alive((0,)) and time.monotonic() < deadline:
             if self._rank_0_failed() or _times(self._sign(0)).get(0, 0.0) > since:
                 return True
             time.sleep(POLL_SECONDS)
         return self._rank_0_failed()
 
     def _rank_0_failed(self) -> bool:
-        theirs = _read(self._case(0)) if 0 in self._cases_since(self._joined_at) else None
+        written_at = _times(self._case(0)).get(0, 0.0)
+        theirs = _read(self._case(0)) if written_at >= self._joined_at else None
         return theirs is not None and theirs.meta.get(ENDED, "") not in {"", "0"}
 
-    def _alive(self) -> set[int]:
-        """The lowest ranks of the nodes whose signs were touched lately, this one's included."""
-        times = _times(self._sign("*"))
+    def _alive(self, others: Sequence[int] | None = None) -> set[int]:
+        """The lowest ranks of the nodes whose signs were touched lately, this one's included.
+
+        Asked only about `others`, as every node but that of rank 0 does, it costs the file system as many questions: a
+        thousand nodes that all list the directory are a million questions.
+        """
+        if others is None or self._lowest is None:
+            times = _times(self._sign("*"))
+        else:
+            times = {lowest: at for each in {*others, self._lowest} for lowest, at in _times(self._sign(each)).items()}
         now = max(times.values(), default=0.0)
         return {lowest for lowest, touched in times.items() if touched > now - ALIVE_SECONDS}
 
@@ -231,7 +239,7 @@ def _part(ranks: Sequence[RankProcess]) -> tuple[int, int] | None:
 def _times(pattern: Path) -> dict[int, float]:
     """When each of the files that match was last touched, by the number in its name."""
     found = {}
-    for file in pattern.parent.glob(pattern.name):
+    for file in pattern.parent.glob(pattern.name) if "*" in pattern.name else (pattern,):
         with contextlib.suppress(OSError, ValueError):
             found[int(file.stem.rpartition("-")[2])] = file.stat().st_mtime
     return found
