@@ -278,7 +278,7 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
             yield origin
     if isinstance(node.op, ast.Div):
         for origin in right:
-            if origin.kind is Kind.WORLD_SIZE and not origin.note:
+            if origin.kind is Kind.WORLD_SIZE and origin.note in {"", "multiplies"}:
                 yield replace(origin, note="divides")
     elif not isinstance(node.op, ast.Mult):  # `steps // world_size` is another number, which only depends on it
         yield from (replace(one, note="derived") for one in left + right if one.kind is Kind.WORLD_SIZE)

@@ -184,7 +184,7 @@ class Values:
         )
 
     def items(self, node: ast.expr, at: At) -> tuple[dict[str, ast.expr], At] | None:
-        """The keys and values of a dict that is written out, also under a name that is assigned once; None of any other."""
+        """The keys and values of a dict that is written out, also under a name or by a function; None of any other."""
         if isinstance(node, ast.Name):
             definitions = at.scope.definitions.get(node.id, [])
             value = definitions[0].value if len(definitions) == 1 and definitions[0].form == "assign" else None
@@ -197,6 +197,15 @@ class Values:
                 for key, value in zip(node.keys, node.values, strict=True)
                 if isinstance(key, ast.Constant)
             }, at
+        if isinstance(node, ast.Call) and (returned := self._only_return(node, at)) is not None:
+            key = (id(node), "items")
+            if key in self._open:
+                return None  # a function that returns what it returns
+            self._open.add(key)
+            try:
+                return self.items(*returned)
+            finally:
+                self._open.discard(key)
         if (
             isinstance(node, ast.Call)
             and dotted(node.func) == "dict"
@@ -205,6 +214,16 @@ class Values:
         ):
             return {str(one.arg): one.value for one in node.keywords}, at
         return None
+
+    def _only_return(self, node: ast.Call, at: At) -> tuple[ast.expr, At] | None:
+        """What a function of the program returns where it does so in one place: a dict, or a name."""
+        from ddpdoctor.source.calls import meaning
+
+        target = meaning(self, node, at).target
+        if target is None or target.is_class or len(target.returns) != 1:
+            return None
+        value, order, block = target.returns[0]
+        return (value, At(target, order + 1, block)) if isinstance(value, ast.Dict | ast.Name) else None
 
     def decided(self, block: Block, scope: Scope) -> Origins:
         """The local values that decide whether a block is run: what is counted there differs between ranks as well."""
