@@ -6,9 +6,10 @@ imported when they are first used. `notebook_launch` runs a function of a notebo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # nothing is imported here: until `__main__` runs, an interrupt at a terminal ends in a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from ddpdoctor.launch.notebook import notebook_launch as notebook_launch
     from ddpdoctor.replicas.verify import verify_sync as verify_sync
     from ddpdoctor.tracking import track as track

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found] # what `signal` adds takes milliseconds to import, in which an interrupt ends in a traceback
 import os
-import signal
-from types import FrameType
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
 
 INTERRUPTED = 130
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from ddpdoctor.launch import process_tree
 
 SUBREAPER = Path(__file__).with_name("subreaper.py")
 GRACE_SECONDS = 3.0  # torchrun needs about one second to pass SIGTERM on and leave
+CONTINUE_SECONDS = 0.5  # between two attempts to continue a subreaper that somebody has stopped
 KEPT_LINES = 400
 TREE = "DDPDOCTOR_TREE"
 _NUMBERS = itertools.count()
@@ -116,8 +118,9 @@ def end(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
         process.terminate()
         while process.returncode is None:  # a second Ctrl-C must not leave the tree behind
-            with contextlib.suppress(KeyboardInterrupt):
-                process.wait()
+            process.send_signal(signal.SIGCONT)  # somebody may have stopped it
+            with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+                process.wait(timeout=CONTINUE_SECONDS)
     mark = _MARKS.pop(process, "")
     if process.returncode < 0 and mark:
         process_tree.end(process.pid, mark, grace_seconds=GRACE_SECONDS)

@@ -21,6 +21,7 @@ from typing import IO
 
 from ddpdoctor.errors import UsageError
 from ddpdoctor.launch.process_tree import end
+from ddpdoctor.launch.subreaper import dies_with_its_parent
 
 COMPANION = Path(__file__).with_name("stderr_tee.py")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
@@ -98,7 +99,7 @@ def observe(
     control = os.fdopen(write_control, "wb", buffering=0)
     process: subprocess.Popen[bytes] | None = None
     try:
-        process = _start(command, environ, theirs)
+        process = _start(command, environ, theirs, die_with_us=die_with_us)
         os.close(theirs)
         theirs = -1
         _tell(control, f"{process.pid}\n")
@@ -118,9 +119,13 @@ def _tell(control: IO[bytes], text: str) -> None:
         control.write(text.encode())
 
 
-def _start(command: Sequence[str], environ: Mapping[str, str], stderr: int) -> subprocess.Popen[bytes]:
+def _start(
+    command: Sequence[str], environ: Mapping[str, str], stderr: int, *, die_with_us: bool
+) -> subprocess.Popen[bytes]:
+    """Start it. With `die_with_us` the kernel ends it after us, even where the companion was killed as well."""
+    before_exec = dies_with_its_parent() if die_with_us else None
     try:
-        return subprocess.Popen(command, env={**os.environ, **environ}, stderr=stderr)
+        return subprocess.Popen(command, env={**os.environ, **environ}, stderr=stderr, preexec_fn=before_exec)
     except FileNotFoundError:
         raise UsageError(
             f"{command[0]}: program not found", hint="write the command as in your shell: watch -- torchrun ..."

@@ -3,8 +3,8 @@
 A program of its own, standard library only: `python -I -S subreaper.py GRACE_SECONDS PARENT_PID FOLDER COMMAND...`. It is the
 reaper of every process below it (`PR_SET_CHILD_SUBREAPER`), so a worker that made its own session, or whose parent
 died, is still found. It ends the whole tree when the command ends, on SIGTERM or SIGINT, and when its own parent dies,
-after SIGKILL too (`PR_SET_PDEATHSIG`); then it also removes FOLDER, unless that is empty. Exit code: the command's, or
-128 + the signal that ended it.
+after SIGKILL too (`PR_SET_PDEATHSIG`); then it also removes FOLDER, unless that is empty. Where it is killed itself, the kernel
+sends SIGTERM to the command. Exit code: the command's, or 128 + the signal that ended it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -52,6 +52,18 @@ def main(arguments: list[str]) -> int:
     return code
 
 
+def dies_with_its_parent() -> Callable[[], None]:
+    """For `preexec_fn`: the kernel sends SIGTERM to the child when the thread that starts it ends, by SIGKILL too."""
+    parent, libc = os.getpid(), ctypes.CDLL(None)
+
+    def ask_the_kernel() -> None:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it has ended already, and the kernel signals only later ends
+            os._exit(128 + signal.SIGTERM)
+
+    return ask_the_kernel
+
+
 def _end(_number: int, _frame: FrameType | None) -> None:
     """Ask once: a second request must not interrupt the end of the tree."""
     _ignore_further_requests()
@@ -65,7 +77,7 @@ def _ignore_further_requests() -> None:
 
 def _run(command: list[str]) -> int:
     try:
-        child = subprocess.Popen(command)
+        child = subprocess.Popen(command, preexec_fn=dies_with_its_parent())
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return 127

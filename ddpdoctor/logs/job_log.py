@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.bounds import MOST_RANKS
@@ -178,11 +179,11 @@ def read_logs(paths: Sequence[Path]) -> Evidence:
     _absent_from_the_table(log)
     handled = [] if _shows_an_end(log) else [*_take_out_what_was_survived(log)]
     _give_to_the_ranks_that_failed(log)
-    order = _order(log)
+    order, failed = _order(log), _failed(log)
     return Evidence(
         job=(_job(log, paths, handled),),
         ranks=tuple(
-            RankFacts(rank=number, host=rank.host, facts=(_exit(log, rank, order.get(number)),))
+            RankFacts(rank=number, host=rank.host, facts=(_exit(log, rank, order.get(number), failed),))
             for number, rank in sorted(_numbered(log).items())
         ),
     )
@@ -401,8 +402,8 @@ def _numbered(log: _Log) -> dict[int, _Rank]:
     return {number: rank for number, rank in log.ranks.items() if number is not None}
 
 
-def _exit(log: _Log, rank: _Rank, order: int | None) -> RankExit:
-    ours = _ended_by_launcher(log, rank)
+def _exit(log: _Log, rank: _Rank, order: int | None, failed: _Failed) -> RankExit:
+    ours = _ended_by_launcher(log, rank, failed)
     killed = rank.code == -9 and not ours
     return RankExit(
         exit_code=rank.code,
@@ -416,16 +417,29 @@ def _exit(log: _Log, rank: _Rank, order: int | None) -> RankExit:
     )
 
 
-def _ended_by_launcher(log: _Log, rank: _Rank) -> bool:
+class _Failed(NamedTuple):
+    """The ranks that ended badly and not by SIGTERM, which a launcher may have answered by ending the others."""
+
+    any: bool
+    """Whether there is one."""
+    first_at: float | None
+    """When the first of them ended, in seconds since the epoch; None where no table shows it."""
+
+
+def _failed(log: _Log) -> _Failed:
+    failed = [rank for rank in log.ranks.values() if rank.code not in {None, 0, -15}]
+    return _Failed(bool(failed), min((rank.ended_at for rank in failed if rank.ended_at is not None), default=None))
+
+
+def _ended_by_launcher(log: _Log, rank: _Rank, failed: _Failed) -> bool:
     """Whether the launcher ended this rank: it says so, or it sent SIGTERM, and SIGKILL 30 s later, after another's end."""
     if rank.pid is not None and rank.pid in log.closing:
         return True
-    others = [other for other in log.ranks.values() if other is not rank and other.code not in {None, 0, -15}]
     if rank.code == -15:
-        return bool(others)
-    if rank.code != -9 or rank.ended_at is None:
+        return failed.any
+    if rank.code != -9 or rank.ended_at is None or failed.first_at is None:
         return False
-    return any(other.ended_at is not None and rank.ended_at - other.ended_at >= GRACE_SECONDS for other in others)
+    return rank.ended_at - failed.first_at >= GRACE_SECONDS
 
 
 GRACE_SECONDS = 25.0  # torchrun waits for 30 s between SIGTERM and SIGKILL; tables show whole seconds

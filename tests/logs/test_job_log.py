@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,15 @@ VERDICTS = [
     ("no_rank_variable", "DDP414", (), (JOB, 8)),
     ("no_main_guard", "DDP417", (), ("/home/me/job/F28.py", 3)),
 ]
+
+
+def test_the_ends_of_many_tasks_cost_what_their_number_costs(tmp_path: Path) -> None:
+    """Each task was once compared with all others: 67 KB of such lines took three minutes."""
+    log = tmp_path / "job.log"
+    log.write_text("srun: error: n1: tasks 0-49999: Exited with exit code 1\n", encoding="utf-8")
+    before = time.process_time()
+    assert len(read_logs([log]).ranks) == 50_000
+    assert time.process_time() - before < 30.0  # it takes 0.4; comparing all pairs took more than 50
 
 
 @pytest.mark.parametrize(("name", "code", "ranks", "place"), VERDICTS, ids=[row[0] for row in VERDICTS])
