@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import psutil
 from ddpdoctor.agent import DIRECTORY
 from ddpdoctor.evidence.launch import Joining, Launch
 from ddpdoctor.host import processes
+from ddpdoctor.host.forked_ranks import talking
 from ddpdoctor.host.owned_files import user_of
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
@@ -25,7 +26,7 @@ _PYTHON = re.compile(r"(^|/)(python|pypy)[\d.]*$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningJob:
-    """One job's ranks on this host. `guessed` is True where the ranks are numbered by age, as `mp.spawn` leaves no mark."""
+    """One job's ranks on this host. `guessed` is True where they are numbered by age, as `mp.spawn` and forks leave no mark."""
 
     name: str
     world_size: int
@@ -189,28 +190,44 @@ def _launched_jobs(launched: Mapping[int, Launch], environs: Mapping[int, Mappin
 def _spawned_jobs(
     parents: Mapping[int, int], environs: Mapping[int, Mapping[str, str]], known: set[int]
 ) -> Iterator[RunningJob]:
-    """`mp.spawn` gives its children no variable; they are siblings that one Python started, and two or more."""
-    siblings: dict[int, list[int]] = {}
-    for pid in environs:
-        if _SPAWNED.search(processes.command(pid)) and not {pid, *_ancestors(pid, parents)} & known and _has_torch(pid):
-            siblings.setdefault(parents[pid], []).append(pid)
-    for parent, pids in siblings.items():
+    """`mp.spawn`, and forks, have no variable of their own; they are siblings that one Python started, and two or more."""
+    spawned: dict[int, list[int]] = {}
+    forked: dict[int, list[int]] = {}
+    commands = {pid: processes.command(pid) for pid in environs}
+    for pid, command in commands.items():
+        started = spawned if _SPAWNED.search(command) else forked if command == commands.get(parents[pid]) else None
+        if started is None or not command or {pid, *_ancestors(pid, parents)} & known:
+            continue
+        if _has_torch(pid):
+            started.setdefault(parents[pid], []).append(pid)
+    for parent, pids in spawned.items():
+        oldest_first = sorted(pids, key=lambda pid: (processes.started_at(pid) or 0, pid))
+        yield from _job_of_siblings(parent, oldest_first, environs, "spawned")
+    for parent, pids in forked.items():
         if len(pids) > 1:
-            found, unread = _agents([environs[pids[0]].get(DIRECTORY, "")], user_of(pids[0]))
-            agents = {agent.pid: agent for agent in found}
-            oldest_first = sorted(pids, key=lambda pid: (processes.started_at(pid) or 0, pid))
-            yield RunningJob(
-                name=f"spawned by process {parent}",
-                world_size=len(pids),
-                targets=tuple(
-                    Target(rank=agents[pid].rank if pid in agents else place, pid=pid, agent=agents.get(pid))
-                    for place, pid in enumerate(oldest_first)
-                ),
-                command=processes.command(parent),
-                environ=environs[pids[0]],
-                guessed=not agents,
-                unread_agent=unread,
-            )
+            yield from _job_of_siblings(parent, talking(pids, parent), environs, "forked")
+
+
+def _job_of_siblings(
+    parent: int, pids: Sequence[int], environs: Mapping[int, Mapping[str, str]], how: str
+) -> Iterator[RunningJob]:
+    """The job of which `pids` are the ranks, numbered as their agents say, else in this order; none of fewer than two."""
+    if len(pids) < 2:
+        return
+    found, unread = _agents([environs[pids[0]].get(DIRECTORY, "")], user_of(pids[0]))
+    agents = {agent.pid: agent for agent in found}
+    yield RunningJob(
+        name=f"{how} by process {parent}",
+        world_size=len(pids),
+        targets=tuple(
+            Target(rank=agents[pid].rank if pid in agents else place, pid=pid, agent=agents.get(pid))
+            for place, pid in enumerate(pids)
+        ),
+        command=processes.command(parent),
+        environ=environs[pids[0]],
+        guessed=not agents,
+        unread_agent=unread,
+    )
 
 
 def _agents(directories: Iterable[str], user: int | None = None) -> tuple[list[RankProcess], str]:

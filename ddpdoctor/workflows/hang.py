@@ -31,6 +31,7 @@ from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
 MOST_RANKS_OF_A_HOST = 1024
+MOST_NAMED = 16  # processes in one note
 LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
 DUMP_PREFIX = "/tmp/nccl_trace_rank_"  # noqa: S108 - PyTorch's own default for TORCH_FR_DUMP_TEMP_FILE
 
@@ -109,7 +110,8 @@ def _not_here(job: RunningJob) -> Iterator[str]:
     elif absent:
         yield f"{group_ranges(absent)} of {job.world_size} do not run on this host: run `ddpdoctor hang` on their hosts too"
     if job.guessed:
-        yield "the ranks are numbered by the age of their processes, as mp.spawn starts them in order"
+        pids = ", ".join(f"{target.rank} is process {target.pid}" for target in job.targets[:MOST_NAMED])
+        yield f"the ranks are numbered by the age of their processes, as mp.spawn starts them in order: {pids}"
 
 
 def _ended(missing: tuple[Missing, ...]) -> Iterator[str]:
