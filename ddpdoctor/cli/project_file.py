@@ -15,12 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ddpdoctor.cli.command_line import variables_of
 from ddpdoctor.errors import UsageError
 
 FILE = "pyproject.toml"
 TABLE = "tool.ddpdoctor"
 READ_BY_COMMAND = {"lint": frozenset({"exclude", "per-file-ignores", "baseline"})}
 """Keys that are no options: the command reads them itself, with paths relative to the file (`workflows/lint_config.py`)."""
+
+WRITES = ("output", "case", "metrics", "nodes-out", "save", "plot", "trace", "write-baseline", "fix")
+FOR_PEOPLE = {"on-verdict": "runs a command", **dict.fromkeys(WRITES, "writes files")}
+"""Options that no project file can set, and why: who runs ddpdoctor in a folder does not thereby trust that folder."""
 
 
 class Parameter(Protocol):
@@ -107,6 +112,11 @@ def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:
         others = READ_BY_COMMAND.get(name, frozenset())
         _check(own, {*options, *others}, f"[{TABLE}.{name}] in {found.path}")
         given = {option: value for option, value in {**shared, **own}.items() if option in options}
+        for option in FOR_PEOPLE.keys() & given.keys():
+            raise UsageError(
+                f"{found.path} sets `{option}` for `{name}`, which {FOR_PEOPLE[option]}: a project file cannot do that",
+                hint=f"give `--{option}` on the command line, or set {variables_of(name, option)[0]}",
+            )
         chosen = {option: value for option, value in given.items() if option not in others}
         values[name] = {str(options[option].name): _value(options[option], value) for option, value in chosen.items()}
     _check({name: None for name, value in found.table.items() if isinstance(value, Mapping)}, commands, str(found.path))

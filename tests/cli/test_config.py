@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ddpdoctor import cli
+from ddpdoctor.cli.project_file import FOR_PEOPLE
 
 FILE = """
 [tool.ddpdoctor]
@@ -87,3 +88,41 @@ def test_nothing_set_is_said(
     monkeypatch.chdir(tmp_path)
     assert cli.run(["config"]) == 0
     assert capfd.readouterr().out.startswith("every option has its default")
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        ("watch", "on-verdict", "touch PWNED"),
+        ("", "on-verdict", "touch PWNED"),
+        ("watch", "output", "../x"),
+        ("", "case", "/x"),
+    ],
+)
+def test_a_project_file_runs_nothing_and_writes_nothing(
+    table: str, key: str, value: str, project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A folder that belongs to somebody else must not decide what the command runs or where it writes."""
+    project.write_text(f'[tool.ddpdoctor{"." if table else ""}{table}]\n{key} = "{value}"\n')
+    assert cli.run(["watch", "--", "false"]) == 2
+    said = " ".join(capfd.readouterr().err.split())
+    assert f"sets `{key}` for `watch`" in said
+    assert "a project file cannot do that" in said
+    assert f"DDPDOCTOR_WATCH_{key.upper().replace('-', '_')}" in said
+    assert not [*project.parent.rglob("PWNED")]
+
+
+def test_every_option_with_a_path_that_is_written_is_refused_in_a_project_file() -> None:
+    from typer.main import get_command
+
+    read = {"baseline", "compare", "path"}
+    group: Any = get_command(cli._app([]))
+    paths = {
+        option.removeprefix("--")
+        for command in group.commands.values()
+        for parameter in command.params
+        for option in parameter.opts
+        if parameter.param_type_name == "option" and "Path" in type(parameter.type).__name__ and option.startswith("--")
+    }
+    assert "output" in paths
+    assert paths - read <= {*FOR_PEOPLE}
