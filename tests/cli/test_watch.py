@@ -199,6 +199,7 @@ def test_kill_on_hang_ends_the_whole_job(script: Path) -> None:
     below = ended.stderr.partition("closing signal SIGTERM")[
         2
     ]  # the whole verdict, below all that torchrun says of its end
+    assert " -m torch.distributed.run --standalone --nproc-per-node 2 " in below
     assert "FAIL DDP307 rank-stuck-outside-collective: rank 1 in fetch" in below
     assert ended.stderr.count("DDP307 rank-stuck-outside-collective: ") == 1
     assert re.search(r"^\S+ -m torch\.distributed\.run .*job\.py 600: 2 ranks, ", below, re.MULTILINE)
