@@ -13,6 +13,9 @@ from ddpdoctor.workflows.lint_config import config_for
 
 _OF_A_RUN = ("DDP2", "DDP3", "DDP4", "DDP5")
 MOST_FILES = 16
+MOST_BYTES = (
+    256 << 10
+)  # of one file: some 6,500 lines, which take half a second of processor time; generated code is larger
 
 
 def with_lint(report: Report) -> Report:
@@ -36,8 +39,16 @@ def _files(finding: Finding) -> Iterator[str]:
     if not finding.code.startswith(_OF_A_RUN) or finding.severity is Severity.INFO:
         return
     for where in finding.where:
-        if where.file.endswith(".py") and "site-packages" not in where.file and Path(where.file).is_file():
+        if where.file.endswith(".py") and "site-packages" not in where.file and _is_small(Path(where.file)):
             yield where.file
+
+
+def _is_small(file: Path) -> bool:
+    """Whether it is a file that is read in a moment: a verdict does not wait for hints."""
+    try:
+        return file.is_file() and file.stat().st_size <= MOST_BYTES
+    except OSError:
+        return False
 
 
 def _with(finding: Finding, said: list[Finding]) -> Finding:

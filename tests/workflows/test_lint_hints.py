@@ -56,6 +56,16 @@ def test_without_a_finding_of_lint_the_report_stays_as_it_is(text: str | None, t
     assert with_lint(before) == before
 
 
+def test_a_file_that_takes_long_is_not_linted_for_a_hint(tmp_path: Path) -> None:
+    """A verdict does not wait for generated code."""
+    file = tmp_path / "train.py"
+    file.write_text(EXTRA)
+    assert with_lint(report(RULES["DDP305"], file, LINE)).findings[0].details
+    file.write_text(EXTRA + "# generated\n" * 30_000)
+    before = report(RULES["DDP305"], file, LINE)
+    assert with_lint(before) == before
+
+
 def test_smoke_lints_a_repository_beside_its_own_stages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
