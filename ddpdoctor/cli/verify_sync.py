@@ -58,7 +58,7 @@ def verify_sync(
     ] = False,
     every: Annotated[
         int,
-        typer.Option("--every", metavar="K", min=0, help="Check every Kth step; 0: as often as 1 % overhead allows."),
+        typer.Option("--every", metavar="K", min=0, help="Check every Kth step; 0: as often as 0.5 % overhead allows."),
     ] = 0,
     replay: Annotated[bool, typer.Option("--replay", help="Rerun the script to find the exact step and line.")] = False,
     stall_after: Annotated[

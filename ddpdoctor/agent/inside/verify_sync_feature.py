@@ -22,7 +22,7 @@ EVERY = "DDPDOCTOR_SYNC_EVERY"
 CLOSE_UP = "DDPDOCTOR_SYNC_CLOSE_UP"  # `3-5 a.weight`: what to look for in these steps
 SHARE = "DDPDOCTOR_SYNC_SHARE"  # of the job's time that following may cost
 SEGMENT_BYTES = "DDPDOCTOR_SYNC_SEGMENT_BYTES"  # of the trace, which is one file without
-DEFAULT_SHARE = 0.01
+DEFAULT_SHARE = 0.005
 COLLECTIVES = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object", "reduce",
     "reduce_scatter", "reduce_scatter_tensor", "broadcast", "broadcast_object_list", "all_reduce_coalesced", "all_to_all",
