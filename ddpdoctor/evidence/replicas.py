@@ -111,6 +111,8 @@ class Replicas:
     """The user's lines that loaded the optimizer's state since its last step."""
     shadowed: Mapping[int, int] = field(default_factory=dict)
     """For each rank without data inside `Join`, how many steps its peers made without it."""
+    averaged: bool = False
+    """Whether the job averages its weights itself and has just done so; `lines` are then where."""
     tolerance: float = 0.0
     """The difference that is allowed; 0 compares bits."""
     within: int = 0

@@ -57,6 +57,18 @@ class Gradient:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Averaged:
+    """The averagings of the weights over all ranks that the job has made itself."""
+
+    count: int
+    """How many averagings."""
+    local: int
+    """How many steps since the last one."""
+    line: Frame | None = None
+    """The user's line that made the last one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeen:
     """One audited step. `forwards`, `since` and `beside` align the ranks."""
 
@@ -122,6 +134,8 @@ class StepSeen:
     """Like `parts`, before the step."""
     parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """For each parameter on a device mesh, the lowest rank that holds the same part, and the part's fingerprint."""
+    averaging: Averaged | None = None
+    """The averagings of the weights before this step; None where there was none."""
     writes: Mapping[str, tuple[Frame, ...]] = field(default_factory=dict)
     """The user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in
     a replay only."""
@@ -208,6 +222,8 @@ class Left:
     """How many steps had been made."""
     weights: str
     """The key in `Track.tables`."""
+    local: int = 0
+    """How many steps were made since the job averaged its weights; 0 where it never did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,9 @@ def at_step(replicas: Replicas) -> str:
     """`at step 3 of 40: `, or nothing where steps were not counted."""
     if replicas.step is None:
         return ""
-    return f"at step {replicas.step} of {replicas.steps}: " if replicas.steps else f"at step {replicas.step}: "
+    total = f" of {replicas.steps}" if replicas.steps else ""
+    averaged = ", right after the weights were averaged" if replicas.averaged else ""
+    return f"at step {replicas.step}{total}{averaged}: "
 
 
 def places(replicas: Replicas, culprits: Sequence[int], role: Role | None = None) -> tuple[Where, ...]:
@@ -85,6 +87,7 @@ def places(replicas: Replicas, culprits: Sequence[int], role: Role | None = None
     if role == "optimizer state" and replicas.loads:
         return where(replicas.loads, culprits, "loads the optimizer state")
     note = "the step after which they differ" if replicas.stepped else "wraps the model"
+    note = "averages the weights" if replicas.averaged else note
     return where(replicas.lines, culprits, note)
 
 

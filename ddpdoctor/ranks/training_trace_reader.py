@@ -21,6 +21,7 @@ from ddpdoctor.agent.inside.schema.training_trace import Joined, TraceRecord
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import (
+    Averaged,
     EpochSeen,
     EvaluationSeen,
     Gradient,
@@ -184,7 +185,7 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         ),
         wrap_lines=tuple(_frame(wrapped.line) for wrapped in _of(trace.Wrapped, records)),
         start=_start(records),
-        left=tuple(Left(step=last.step, weights=last.key) for last in _of(trace.LastWeights, records)),
+        left=tuple(Left(step=last.step, weights=last.key, local=last.local) for last in _of(trace.LastWeights, records)),
         tables=_tables(_of(trace.Table, records)),
         steps=tuple(map(_step, _of(trace.Step, records))),
         epochs=tuple(map(_epoch, _of(trace.Epoch, records))),
@@ -286,8 +287,13 @@ def _step(step: trace.Step) -> StepSeen:
         random=(step.random_before, step.random_after),
         bypassed=_frames(step.bypassed),
         comm_hook=_frame(step.comm_hook),
+        averaging=_averaged(step.averaging) if step.averaging is not None else None,
         writes={what: frames_of(written) for what, written in step.writes.items()},
     )
+
+
+def _averaged(averaging: trace.Averaging) -> Averaged:
+    return Averaged(count=averaging.count, local=averaging.local, line=_frame(averaging.line))
 
 
 def _gradients(written: trace.Gradients) -> dict[str, Gradient]:

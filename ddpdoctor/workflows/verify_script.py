@@ -15,6 +15,8 @@ from pathlib import Path
 from ddpdoctor.agent import DIRECTORY, given_up, job_environment
 from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY
 from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
+from ddpdoctor.analysis.replicas.local_steps import averages_weights
+from ddpdoctor.analysis.replicas.training_divergence import aligned
 from ddpdoctor.engine import derived
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
@@ -193,6 +195,12 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
         notes.append(
             f"{skipped} of {on_mesh} parameters on a mesh are fully sharded: no two ranks hold the same part, so they were "
             "skipped"
+        )
+    by_number = dict(enumerate(tracks))
+    if averages_weights(by_number, aligned(by_number)):
+        notes.append(
+            "the job averages its weights itself and not its gradients: replicas were compared right after each averaging; "
+            "in between weights, gradients and optimizer state are each rank's own by design and were not compared"
         )
     silent = sum(track.steps_made is None for track in tracks)
     if silent:

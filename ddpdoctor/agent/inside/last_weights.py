@@ -17,7 +17,7 @@ class LastWeightsLog:
         self._known: LastWeights | None = None
 
     def forget(self) -> None:
-        """A model was wrapped: there are other weights."""
+        """A model was wrapped, or weights were averaged: there are other weights."""
         self._known = None
 
     def stepped(self, after: str) -> None:
@@ -31,7 +31,7 @@ class LastWeightsLog:
             self._known = LastWeights(self._counts.steps, key)
         return self._known
 
-    def write(self) -> None:
-        """Write down the weights with which the models end that are in training."""
+    def write(self, local: int) -> None:
+        """Write down the weights with which the models end that are in training, `local` steps after they were averaged."""
         if self._models.count:
-            self._trace.write(self.look())
+            self._trace.write(self.look()._replace(local=local))

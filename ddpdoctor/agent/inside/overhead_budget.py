@@ -23,7 +23,7 @@ class Budget:
         self._trace = trace
         self._share = share
         self._start = time.perf_counter()
-        self._last: int | None = None
+        self._last: dict[str, int] = {}
         self.interval = every or 1
 
     @property
@@ -33,13 +33,17 @@ class Budget:
 
     def restart(self) -> None:
         """The clock starts again."""
-        self._last = None
+        self._last.clear()
 
-    def take(self, clock: int) -> bool:
-        """Whether the window that begins at `clock` is audited; intervals divide each other, so that ranks share audits."""
-        if self._last is not None and clock // self.interval <= self._last // self.interval:
+    def take(self, clock: int, what: str = "step") -> bool:
+        """Whether the window that begins at `clock` is audited; intervals divide each other, so that ranks share audits.
+
+        Each `what` has a clock of its own.
+        """
+        last = self._last.get(what)
+        if last is not None and clock // self.interval <= last // self.interval:
             return False
-        self._last = clock
+        self._last[what] = clock
         return True
 
     def adapt(self, *, audited: bool) -> None:

@@ -48,6 +48,7 @@ from .step_counts import StepCounts
 from .step_window import StepWindow
 from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter, user_line
+from .weight_averaging import WeightAveraging
 
 
 class StepTracker:
@@ -69,6 +70,7 @@ class StepTracker:
         self.origins = Origins(trace)
         self.unwaited = Unwaited(trace, lambda: self._counts.steps)
         self.settings = Settings()
+        self.averaging = WeightAveraging(self._weights)
         self._close_up = CloseUpWatch(
             close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
         )
@@ -98,7 +100,7 @@ class StepTracker:
     def wrapped(self, ddp: Any) -> None:  # noqa: ANN401
         """A model was wrapped."""
         if self._models.of(ddp) is None and self._counts.steps > self._steps_at_wrap:
-            self._last_weights.write()
+            self._last_weights.write(self.averaging.local)
             self._models.let_go()
         again = self._models.add(ddp)
         if self._models.count == 1 and not again:
@@ -165,6 +167,7 @@ class StepTracker:
         if not self._models.count:  # the user averages gradients in some other way
             self._begin_window()
         self._had_backward = True
+        self.averaging.backward()
         if self._audited and loss.numel() == 1 and not is_meshed(loss):
             with self._budget:
                 self._window.backward = self._window.backward._replace(backward=user_line(), loss=float(loss.detach()))
@@ -176,6 +179,7 @@ class StepTracker:
     def grad(self) -> None:
         """`torch.autograd.grad` was called."""
         self._had_backward = True
+        self.averaging.backward()
         if self._audited:
             self._window.backward = self._window.backward._replace(grad=user_line())
 
@@ -220,6 +224,7 @@ class StepTracker:
             model.step(optimizer)
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
+        self.averaging.stepped(counted=self._steps_wrapped)
         self._steps_wrapped = True
         self._loaded = None
         self._open = False
@@ -248,14 +253,31 @@ class StepTracker:
 
     def overflowed(self) -> None:
         """A GradScaler has found gradients that are not finite, and left the step out."""
+        self.averaging.stepped(counted=False)
         self._trace.write(Overflow(self._counts.steps, self._counts.forwards, self._scale, user_line()))
+
+    def reduced(self, name: str, sent: Any, *, everywhere: bool) -> None:  # noqa: ANN401
+        """The user's code or a library's has called the collective `name` with `sent`, on all ranks (`everywhere`) or some."""
+        if self.averaging.reduced(name, sent, everywhere=everywhere):
+            self._last_weights.forget()
+
+    def _only_optimizer(self) -> Optimizer | None:
+        """What names the weights that the job averages, where it has wrapped no model."""
+        optimizers = self.settings.optimizers if self.averaging.count and not self._models.count else []
+        return optimizers[0] if len(optimizers) == 1 else None
+
+    def _weights(self) -> Iterator[Tensor]:
+        """What is trained."""
+        if self._models.count:
+            return iter(self._models.parameters().values())
+        return (parameter for one in self.settings.optimizers for parameter in _parameters_of(one))
 
     def close(self) -> None:
         """The process is about to end."""
         self._close_up.settle()
         self._evaluation.over(self._counts.steps)
         self._batches.close()
-        self._last_weights.write()
+        self._last_weights.write(self.averaging.local)
         self._trace.write(End(self._counts.steps, self._counts.forwards, self._budget.interval))
 
     def _begin_window(self, *, same_gradients: bool = False) -> None:
@@ -268,16 +290,22 @@ class StepTracker:
         self._close_up.window_begins()
         self._double_wraps.window_begins()
         of_the_same_audit = same_gradients or not self._steps_wrapped
-        self._audited = self._was_audited if of_the_same_audit else self._budget.take(self._counts.clock)
+        self._audited = self._was_audited if of_the_same_audit else self._is_due()
         self._window = StepWindow(self._window.backward if same_gradients else Backward())
         if self._audited:
             self._trace.roll()
             with self._budget:
+                self._window.averaging = self.averaging.state
                 self._window.random = random_state()
                 if not self._models.count:
                     self._gradients.know(p for one in self.settings.optimizers for p in _parameters_of(one))
                 self._gradients.follow(same_gradients=same_gradients)
-                self._window.weights = self._digests.write("weights", self._models.parameters())
+                self._window.weights = self._digests.write("weights", self._models.parameters(self._only_optimizer()))
+
+    def _is_due(self) -> bool:
+        """Whether the budget allows to audit the window that begins: any, or one whose weights have just been averaged."""
+        due = self._budget.take(self._counts.clock)
+        return (self.averaging.just_now and self._budget.take(self.averaging.count, "averaging")) or due
 
     def _write_step(self, optimizer: Optimizer) -> None:
         window, counts = self._window, self._counts
@@ -305,6 +333,7 @@ class StepTracker:
                 random_after=random_state(),
                 bypassed={model.prefix: model.bypassed for model in self._models if model.bypassed is not None},
                 comm_hook=self.origins.comm_hook,
+                averaging=window.averaging,
                 writes=self._close_up.take(),
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .schema.training_trace import Backward, Gradients, Stepping
+from .schema.training_trace import Averaging, Backward, Gradients, Stepping
 
 
 @dataclass
@@ -27,5 +27,7 @@ class StepWindow:
     """The key of the table of the weights before the first forward."""
     after: str = ""
     """The key of the table of the weights after the step."""
+    averaging: Averaging | None = None
+    """The averagings of the weights before the first forward."""
     random: dict[str, int] = field(default_factory=dict)
     """A digest of each random generator before the first forward."""

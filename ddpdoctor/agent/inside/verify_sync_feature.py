@@ -31,6 +31,7 @@ COLLECTIVES = (
 
 _called = 0
 _began: Any = None  # called with each collective and what it returned, once this process is a rank
+_reduced: Any = None  # called with each collective and what it was given, likewise
 
 
 def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every feature is given
@@ -111,11 +112,12 @@ def _close_up() -> CloseUp:
 
 def _follow_handles(trace: TraceWriter, steps: StepTracker) -> None:
     """See the handle of each asynchronous collective, and whether somebody waits for it."""
-    global _began
+    global _began, _reduced
     from torch._C._distributed_c10d import Work
 
     steps.unwaited.install(Work)
     _began = trace.observing(steps.unwaited.began)
+    _reduced = trace.observing(steps.reduced)
 
 
 def _follow_wrapper(wrapper: Any, steps: StepTracker, trace: TraceWriter) -> None:  # noqa: ANN401
@@ -234,9 +236,17 @@ def _counted(name: str, function: Any) -> Any:  # noqa: ANN401
         if _began is not None:
             first = args[0] if args else next(iter(kwargs.values()), None)
             _began(name, result, sys._getframe(1).f_code.co_filename, first)  # noqa: SLF001 - the way to one's caller
+            _reduced(name, first, everywhere=_is_everywhere(kwargs.get("group", args[2] if len(args) > 2 else None)))
         return result
 
     return collective
+
+
+def _is_everywhere(group: Any) -> bool:  # noqa: ANN401
+    """Whether a collective of `group`, None for the default one, reaches all ranks."""
+    from torch.distributed import get_world_size
+
+    return group is None or (hasattr(group, "size") and group.size() == get_world_size())
 
 
 def _draws_data(frame: FrameType | None) -> bool:

@@ -16,6 +16,7 @@ from ddpdoctor.analysis.replicas.comparison import (
     sides_of,
     structure_differences,
 )
+from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.analysis.replicas.training_divergence import ByRank, aligned
 from ddpdoctor.evidence import PerRank
@@ -50,6 +51,10 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         wraps = {rank: _wrap_line(track, (structure or values)[0].name) for rank, track in by_rank.items()}
         return _replicas(by_rank, starts, structure=structure, values=values, stepped=False, lines=wraps)
     left = _left(by_rank, total)
+    if averages_weights(by_rank, steps):
+        return _between_averagings(by_rank, comparable(by_rank, steps), total) or left or _replicas(
+            by_rank, starts, stepped=True, total=total
+        )  # fmt: skip
     for seen in steps:
         if left is not None and (left.step or 0) <= max(one.step for one in seen.values()):
             return left
@@ -75,11 +80,25 @@ def derive(tracks: PerRank[Track]) -> Replicas:
     return left or _replicas(by_rank, starts, stepped=bool(steps), total=total)
 
 
+def _between_averagings(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | None) -> Replicas | None:
+    """The first averaging after which weights differ."""
+    for seen in steps:
+        tables = {rank: _table(tracks[rank], one.weights) for rank, one in seen.items()}
+        values = compare_tables(tables)
+        if values:
+            made = {rank: one.averaging.line for rank, one in seen.items() if one.averaging is not None}
+            return _replicas(
+                tracks, tables, values=values, stepped=True, step=max(one.step for one in seen.values()), total=total,
+                lines=made, averaged=True,
+            )  # fmt: skip
+    return None
+
+
 def _left(tracks: Mapping[int, Track], total: int | None) -> Replicas | None:
     """The weights with which models ended, the first of those that differ; where all ranks had made as many steps."""
     for ends in zip(*(track.left for track in tracks.values()), strict=False):
         tables = {rank: _table(track, end.weights) for (rank, track), end in zip(tracks.items(), ends, strict=True)}
-        if len({end.step for end in ends}) == 1 and (values := compare_tables(tables)):
+        if len({end.step for end in ends}) == 1 and not any(end.local for end in ends) and (values := compare_tables(tables)):
             return _replicas(tracks, tables, values=values, stepped=ends[0].step > 0, step=ends[0].step, total=total)
     return None
 
@@ -245,6 +264,7 @@ def _replicas(
     state_lines: Mapping[int, Frame] | None = None,
     loads: Mapping[int, Frame] | None = None,
     shadowed: Mapping[int, int] | None = None,
+    averaged: bool = False,
 ) -> Replicas:
     return Replicas(
         ranks=tuple(sorted(tracks)),
@@ -261,4 +281,5 @@ def _replicas(
         state_lines=state_lines or {},
         loads=loads or {},
         shadowed=shadowed or {},
+        averaged=averaged,
     )

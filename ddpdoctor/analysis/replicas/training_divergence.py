@@ -35,6 +35,7 @@ from ddpdoctor.analysis.replicas.divergence import (
     WrittenAt,
 )
 from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences
+from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.evidence import PerRank
@@ -52,13 +53,15 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     if len(methods) > 1:
         raise SkipCheck("some ranks have the package xxhash and some do not: install it on all ranks or on none")
     steps = aligned(by_rank)
+    averaged = averages_weights(by_rank, steps)
+    compared = comparable(by_rank, steps)
     found: list[Divergence] = []
-    for place, seen in enumerate(steps):
-        found += _at_step(seen, steps[place - 1] if place else None, by_rank)
-        if parted(seen):
+    for place, seen in enumerate(compared):
+        found += _at_step(seen, compared[place - 1] if place else None, by_rank, gradients=not averaged)
+        if parted(seen) and not averaged:
             break
     found += _at_the_end(by_rank, found)
-    found += gradient_scale(steps)
+    found += gradient_scale(steps) if not averaged else ()
     found += data_divergences(by_rank, steps)
     found += same_draws(steps)
     found += _read_early(by_rank)
@@ -122,7 +125,9 @@ def _voted(values: Mapping[int, Hashable]) -> tuple[Vote, tuple[Side, ...]]:
     return vote(values), sides_of(values)
 
 
-def _at_step(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> Iterator[Divergence]:
+def _at_step(
+    seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track], *, gradients: bool
+) -> Iterator[Divergence]:
     step = max(one.step for one in seen.values())
     skipped = _skipped(seen, before, tracks)
     if skipped is not None:
@@ -134,7 +139,7 @@ def _at_step(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
     non_finite = _non_finite(seen)
     if non_finite is not None:
         yield non_finite
-    else:
+    elif gradients:
         yield from gradient_divergences(seen, step)
     yield from _settings_differ(seen, step)
 

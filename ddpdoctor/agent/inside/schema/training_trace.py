@@ -200,6 +200,17 @@ class Stepping(NamedTuple):
     """By name, its parameters on a device mesh."""
 
 
+class Averaging(NamedTuple):
+    """The averagings of the weights over all ranks that the job has made itself."""
+
+    count: int
+    """The number of averagings so far."""
+    local: int
+    """The number of steps since the last one."""
+    line: SourceLine | None
+    """Where the last one was made."""
+
+
 class Step(NamedTuple):
     """An audited step of an optimizer.
 
@@ -242,6 +253,8 @@ class Step(NamedTuple):
     """By the prefix of a model whose wrapper was not called, the line that called the model itself."""
     comm_hook: SourceLine | None
     """Where a communication hook was registered."""
+    averaging: Averaging | None
+    """The averagings of the weights before the first forward; None where there was none."""
     writes: dict[str, list[SourceLine]]
     """By what they changed (weights, gradients, settings, state), lines outside forward, backward and step; in a replay only."""
 
@@ -317,6 +330,8 @@ class LastWeights(NamedTuple):
     """The number of steps made."""
     key: str
     """The key of the table of the weights."""
+    local: int = 0
+    """The number of steps since the job itself averaged the weights last; 0 where it never did."""
 
 
 class End(NamedTuple):

@@ -1,0 +1,42 @@
+"""Jobs that average their weights now and then (PostLocalSGD, LocalSGD, model averagers): where their replicas can be compared.
+
+Between two averagings weights, gradients and optimizer state are each rank's own by design. Replicas are equal where the
+weights have just been averaged, and before the ranks make their first step alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ddpdoctor.evidence.training_trace import StepSeen, Track
+
+LEAST_EQUAL = 0.5  # of the tensors, at one averaging: an averager may leave some out, by mistake too
+
+ByRank = Mapping[int, StepSeen]
+
+
+def is_just_averaged(seen: ByRank) -> bool:
+    """Whether all ranks have made no step since the weights were averaged."""
+    return all(one.averaging is not None and one.averaging.local == 0 for one in seen.values())
+
+
+def averages_weights(tracks: Mapping[int, Track], steps: Iterable[ByRank]) -> bool:
+    """Whether the ranks make steps of their own between averagings that make most of their weights equal."""
+    alone = averaged = False
+    for seen in steps:
+        if is_just_averaged(seen):
+            averaged = averaged or _equal_share(tracks, seen) >= LEAST_EQUAL
+        alone = alone or len({one.after for one in seen.values()}) > 1
+    return alone and averaged
+
+
+def comparable(tracks: Mapping[int, Track], steps: Sequence[ByRank]) -> list[ByRank]:
+    """Of the audited steps those before whose forward the replicas must be equal: all, where weights are not averaged."""
+    return [*filter(is_just_averaged, steps)] if averages_weights(tracks, steps) else [*steps]
+
+
+def _equal_share(tracks: Mapping[int, Track], seen: ByRank) -> float:
+    tables = [tracks[rank].tables[one.weights].digests for rank, one in seen.items()]
+    first = tables[0]
+    equal = sum(len({table.get(name) for table in tables}) == 1 for name in first)
+    return equal / len(first) if first else 0.0
