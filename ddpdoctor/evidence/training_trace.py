@@ -69,6 +69,44 @@ class Averaged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Integrity:
+    """What tells an error of the hardware from one of the code, at one step."""
+
+    begin: int
+    """How often operations had written the weights before the first forward."""
+    state: int
+    """How often they had written the optimizer's state before the step."""
+    end: int
+    """How often they had written the weights after the step."""
+    reduced: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprints of the gradients when the backward returned, by name; empty where that was not seen."""
+    before: Mapping[str, int] = field(default_factory=dict)
+    """The exclusive or of all 64-bit words of each parameter before the first forward, by name; empty where it is not known."""
+    after: Mapping[str, int] = field(default_factory=dict)
+    """The same after the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSeen:
+    """A forward of the same batch on all ranks, beside the training."""
+
+    step: int
+    """The number of the next step."""
+    forwards: int
+    """Wrapped forwards so far."""
+    weights: str
+    """What stands for the weights: equal where they are."""
+    input: str
+    """A fingerprint of the batch and of the model's buffers."""
+    outputs: Mapping[str, str]
+    """The fingerprint of each module's output, in the order in which they returned."""
+    again: Mapping[str, str]
+    """The same of a second run."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What the result may depend on besides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeen:
     """One audited step. `forwards`, `since` and `beside` align the ranks."""
 
@@ -136,6 +174,8 @@ class StepSeen:
     """For each parameter on a device mesh, the lowest rank that holds the same part, and the part's fingerprint."""
     averaging: Averaged | None = None
     """The averagings of the weights before this step; None where there was none."""
+    integrity: Integrity | None = None
+    """What tells an error of the hardware from one of the code; None where no model is wrapped."""
     writes: Mapping[str, tuple[Frame, ...]] = field(default_factory=dict)
     """The user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in
     a replay only."""
@@ -252,6 +292,10 @@ class Track:
     """The evaluations."""
     overflows: tuple[OverflowSeen, ...] = ()
     """The steps that a GradScaler left out."""
+    device: str = ""
+    """The model and the number of the device; empty for a CPU."""
+    probes: tuple[ProbeSeen, ...] = ()
+    """Forwards of the probe batch."""
     unwaited: tuple[UnwaitedSeen, ...] = ()
     """Asynchronous collectives that nobody waited for."""
     steps_made: int | None = None

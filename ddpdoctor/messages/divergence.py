@@ -47,3 +47,9 @@ def finding(
         step=found.step, tensors=list(tensors), cause=cause,
     )  # fmt: skip
     return replace(plain, measured={**plain.measured, **(numbers or {})})
+
+
+def some_devices(devices: Mapping[int, str]) -> str:
+    """` (NVIDIA H100 GPU-4f1c...)`, or nothing where no device is known."""
+    named = ", ".join(dict.fromkeys(devices[rank] for rank in sorted(devices)))
+    return f" ({named})" if named else ""

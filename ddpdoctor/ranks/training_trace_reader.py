@@ -10,6 +10,7 @@ import math
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -25,8 +26,10 @@ from ddpdoctor.evidence.training_trace import (
     EpochSeen,
     EvaluationSeen,
     Gradient,
+    Integrity,
     Left,
     OverflowSeen,
+    ProbeSeen,
     StepSeen,
     Table,
     TensorKind,
@@ -174,6 +177,8 @@ def _of(kind: type[T], records: Iterable[TraceRecord]) -> list[T]:
 
 
 def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
+    tables = _tables(_of(trace.Table, records))
+    integrity = {(one.forwards, one.since, one.beside): one for one in _of(trace.Integrity, records)}
     end = next(reversed(_of(trace.End, records)), None)
     return Track(
         method=joined.method,
@@ -186,8 +191,8 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         wrap_lines=tuple(_frame(wrapped.line) for wrapped in _of(trace.Wrapped, records)),
         start=_start(records),
         left=tuple(Left(step=last.step, weights=last.key, local=last.local) for last in _of(trace.LastWeights, records)),
-        tables=_tables(_of(trace.Table, records)),
-        steps=tuple(map(_step, _of(trace.Step, records))),
+        tables=tables,
+        steps=tuple(_with_integrity(_step(step), integrity, tables) for step in _of(trace.Step, records)),
         epochs=tuple(map(_epoch, _of(trace.Epoch, records))),
         evaluations=tuple(map(_evaluation, _of(trace.Evaluation, records))),
         overflows=tuple(
@@ -198,6 +203,8 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
             UnwaitedSeen(op=one.op, step=one.step, line=_frame(one.line), used_by=one.used_by)
             for one in _of(trace.UnwaitedWork, records)
         ),
+        device=next((one.name for one in _of(trace.Device, records)), ""),
+        probes=tuple(map(_probe, _of(trace.Probe, records))),
         steps_made=end.steps if end is not None else None,
         forwards_made=end.forwards if end is not None else None,
         interval=end.interval if end is not None else 1,
@@ -289,6 +296,39 @@ def _step(step: trace.Step) -> StepSeen:
         comm_hook=_frame(step.comm_hook),
         averaging=_averaged(step.averaging) if step.averaging is not None else None,
         writes={what: frames_of(written) for what, written in step.writes.items()},
+    )
+
+
+def _with_integrity(
+    step: StepSeen, written: Mapping[tuple[int, int, int], trace.Integrity], tables: Mapping[str, Table]
+) -> StepSeen:
+    record = written.get(step.key)
+    table = tables.get(step.after)
+    if record is None or table is None:
+        return step
+    names = list(table.digests)  # those of wrapped models come first
+    return replace(
+        step,
+        integrity=Integrity(
+            begin=record.versions.begin,
+            state=record.versions.state,
+            end=record.versions.after,
+            reduced=dict(zip(names, _fingerprints(record.reduced), strict=False)),
+            before={name: int(word, 16) for name, word in zip(names, _fingerprints(record.before), strict=False)},
+            after={name: int(word, 16) for name, word in zip(names, _fingerprints(record.after), strict=False)},
+        ),
+    )
+
+
+def _probe(probe: trace.Probe) -> ProbeSeen:
+    return ProbeSeen(
+        step=probe.step,
+        forwards=probe.forwards,
+        weights=probe.weights,
+        input=probe.input,
+        outputs=dict(zip(probe.modules, _fingerprints(probe.outputs), strict=True)),
+        again=dict(zip(probe.modules, _fingerprints(probe.again), strict=True)),
+        settings=probe.settings,
     )
 
 

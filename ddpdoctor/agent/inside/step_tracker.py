@@ -23,6 +23,7 @@ from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
 from .evaluation import EvaluationLog
 from .gradients import GradientHooks
+from .integrity import IntegrityLog
 from .last_weights import LastWeightsLog
 from .named_tensors import inventory
 from .optimizer_settings import Settings
@@ -74,6 +75,7 @@ class StepTracker:
         self._close_up = CloseUpWatch(
             close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
         )
+        self._integrity = IntegrityLog(trace, self._digests, self._models)
         self._window = StepWindow()
         self._open = False
         self._audited, self._was_audited = False, True
@@ -174,6 +176,9 @@ class StepTracker:
 
     def backward_over(self) -> None:
         """`loss.backward()` has returned: what gradients become until the step is the user's doing."""
+        if self._audited and self._window.backward.synchronised:
+            with self._budget:
+                self._integrity.after_backward()
         self._close_up.after_backward()
 
     def grad(self) -> None:
@@ -209,6 +214,7 @@ class StepTracker:
                     state=self._state.record(optimizer),
                     parts=self._parts.of(optimizer),
                 )
+                self._integrity.before_step(optimizer)
                 if not window.closure:
                     window.gradients = self._gradients.read(optimizer, self.origins)
 
@@ -301,6 +307,7 @@ class StepTracker:
                     self._gradients.know(p for one in self.settings.optimizers for p in _parameters_of(one))
                 self._gradients.follow(same_gradients=same_gradients)
                 self._window.weights = self._digests.write("weights", self._models.parameters(self._only_optimizer()))
+                self._integrity.begin(self._window.weights, self._counts.steps)
 
     def _is_due(self) -> bool:
         """Whether the budget allows to audit the window that begins: any, or one whose weights have just been averaged."""
@@ -337,6 +344,8 @@ class StepTracker:
                 writes=self._close_up.take(),
             )
         )
+        if self._models.count:
+            self._integrity.write(counts, counts.beside(counted=self._steps_wrapped), window.after)
 
 
 class _ForwardHook:

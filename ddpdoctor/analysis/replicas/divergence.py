@@ -288,10 +288,77 @@ class PartialMetric(Diverged):
     """Each rank with how many samples it evaluated."""
 
 
+class Corrupted(Enum):
+    """Where numbers changed or differ although no known code made the difference."""
+
+    STEP = "step"
+    """In the optimizer's step: all that it depends on was equal."""
+    STATE = "state"
+    """In the optimizer's state, in a step or after it."""
+    MEMORY = "memory"
+    """In the weights, after a step and before the next forward."""
+    UNSEEN = "unseen"
+    """In a step that was not audited, or between two of them."""
+    NONDETERMINISTIC = "nondeterministic"
+    """In the optimizer's step, which gives another result on every rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepNotReproducible(Diverged):
+    """From equal weights, gradients, state and settings some ranks came to other weights or state."""
+
+    tensors: tuple[str, ...]
+    """The parameters or the tensor of the state that differ."""
+    at: Corrupted
+    """Where it happened."""
+    bits: tuple[int, ...] = ()
+    """The bits of the one element that differs, 0 for the lowest; empty where several elements may differ."""
+    tied: bool = False
+    """Whether no majority decides which ranks are at fault."""
+    equal_at: int
+    """The last audited step after which all ranks were equal."""
+    optimizer: str = ""
+    """The class of the optimizer, where its step is in question."""
+    devices: Mapping[int, str] = field(default_factory=dict)
+    """The devices of the ranks at fault, where they are no CPUs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveDiffers(Diverged):
+    """Ranks received different results from the same reduction of gradients."""
+
+    tensors: tuple[str, ...]
+    """The parameters whose reduced gradients differ."""
+    total: int
+    """The number of parameters."""
+    tied: bool = False
+    """Whether it cannot be decided which ranks received a wrong result."""
+    devices: Mapping[int, str] = field(default_factory=dict)
+    """The devices of the ranks at fault, where they are no CPUs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossComputedDifferently(Diverged):
+    """Ranks with the same weights compute different outputs for the same batch."""
+
+    module: str
+    """The first module whose output differs, with its class."""
+    modules: int
+    """The number of modules."""
+    tied: bool = False
+    """Whether no majority decides which ranks are at fault."""
+    unstable: tuple[int, ...] = ()
+    """The ranks that compute different outputs when they repeat the forward."""
+    settings: tuple[str, ...] = ()
+    """The settings that are not the same on all ranks, as text."""
+    devices: Mapping[int, str] = field(default_factory=dict)
+    """The devices of the ranks at fault, where they are no CPUs."""
+
+
 Divergence: TypeAlias = (
     StepSkipped | WeightsWritten | LocalNotFinite | GradientsNotReduced | ParameterOutside | GradientsChanged
     | ReductionScaled | SettingsDiffer | SameSamples | SameInputs | SamplesOverlap | SameOrder | SameDraws | ReadEarly
-    | UnevenBatches | PartialMetric
+    | UnevenBatches | PartialMetric | StepNotReproducible | CollectiveDiffers | LossComputedDifferently
 )  # fmt: skip
 
 V = TypeVar("V", bound=Diverged)

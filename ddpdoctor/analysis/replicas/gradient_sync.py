@@ -10,6 +10,7 @@ from typing_extensions import assert_never
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.divergence import (
+    CollectiveDiffers,
     GradientsChanged,
     GradientsNotReduced,
     NotReducedCause,
@@ -41,7 +42,7 @@ class _Happened(Enum):
 
 def gradient_divergences(
     seen: Mapping[int, StepSeen], step: int
-) -> Iterator[GradientsNotReduced | ParameterOutside | GradientsChanged]:
+) -> Iterator[GradientsNotReduced | ParameterOutside | GradientsChanged | CollectiveDiffers]:
     """The gradients that differ between ranks when the optimizer gets them, by what happened to them."""
     names = [name for one in seen.values() for name in one.gradients]
     differing = [name for name in dict.fromkeys(names) if _differs(name, seen)]
@@ -60,6 +61,13 @@ def gradient_divergences(
             case _Happened.OUTSIDE:
                 lines = _lines(members[0], None, seen)
                 yield ParameterOutside(step=step, ranks=everybody, tensors=tensors, total=total, lines=lines)
+            case _Happened.CHANGED if received := _received_differently(members, seen):
+                sides = vote({rank: tuple(reduced[name] for name in received) for rank, reduced in _reductions(seen).items()})
+                culprits = sides.minority if not sides.tied else _who_changed(received, seen)
+                yield CollectiveDiffers(
+                    step=step, ranks=culprits, tied=len(culprits) == len(seen), tensors=received, total=total,
+                    lines=lines_at(seen, "backward"),
+                )  # fmt: skip
             case _Happened.CHANGED:
                 culprits = _who_changed(members, seen)
                 wrote = lines_that_wrote(seen, "gradients", culprits)
@@ -103,6 +111,8 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
         return _Happened.CHANGED
     cause = _cause(name, present, seen)
     unfinished = cause is NotReducedCause.UNFINISHED
+    if unfinished and _received_differently(differing, seen) and _most_received_the_same(seen):
+        return _Happened.CHANGED
     if unfinished and len(present) == len(seen) and _are_no_ones_own(differing, seen):
         return _Happened.CHANGED
     return cause
@@ -143,6 +153,32 @@ def _are_no_ones_own(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool
 def _some_are_reduced(names: Sequence[str], seen: Mapping[int, StepSeen]) -> bool:
     means = _means(names, seen)
     return any(_alike(_reduced(names, one), means) is not None for one in seen.values())
+
+
+def _reductions(seen: Mapping[int, StepSeen]) -> dict[int, Mapping[str, str]]:
+    """The gradients' fingerprints when the backward returned, by rank; empty where some rank did not see them, or a
+    communication hook of the user's choice reduced them."""
+    found = {
+        rank: one.integrity.reduced
+        for rank, one in seen.items()
+        if one.integrity is not None and one.integrity.reduced and one.comm_hook is None
+    }
+    return found if len(found) == len(seen) else {}
+
+
+def _received_differently(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[str, ...]:
+    """Of `names` those whose gradients differed already when the backward returned."""
+    reductions = _reductions(seen)
+    return tuple(name for name in names if len({reduced.get(name) for reduced in reductions.values()}) > 1)
+
+
+def _most_received_the_same(seen: Mapping[int, StepSeen]) -> bool:
+    """Whether all ranks but one received the same gradients, or two ranks received most of them alike."""
+    reductions = _reductions(seen)
+    names = next(iter(reductions.values()), {})
+    differing = [name for name in names if len({reduced.get(name) for reduced in reductions.values()}) > 1]
+    sides = vote({rank: tuple(reduced.items()) for rank, reduced in reductions.items()})
+    return len(sides.majority) == len(seen) - 1 > 1 or 2 * len(differing) < len(names)
 
 
 def _who_changed(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[int, ...]:

@@ -11,11 +11,13 @@ from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.analysis.replicas.comparison import sides_of
 from ddpdoctor.analysis.replicas.data_sharding import data_divergences
 from ddpdoctor.analysis.replicas.divergence import (
+    CollectiveDiffers,
     Divergence,
     Divergences,
     GradientsChanged,
     GradientsNotReduced,
     LocalNotFinite,
+    LossComputedDifferently,
     NonFiniteCause,
     ParameterOutside,
     PartialMetric,
@@ -29,12 +31,14 @@ from ddpdoctor.analysis.replicas.divergence import (
     SettingsAt,
     SettingsDiffer,
     SkipCause,
+    StepNotReproducible,
     StepSkipped,
     UnevenBatches,
     WeightsWritten,
     WrittenAt,
 )
 from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences
+from ddpdoctor.analysis.replicas.hardware_errors import changed_by_itself, different_forwards
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
@@ -65,6 +69,7 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     found += data_divergences(by_rank, steps)
     found += same_draws(steps)
     found += _read_early(by_rank)
+    found += different_forwards(by_rank)
     made = [track.steps_made for track in by_rank.values() if track.steps_made is not None]
     return Divergences(
         steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
@@ -102,6 +107,10 @@ def _what(one: Divergence) -> Hashable:
             return one.sampler
         case ReductionScaled():
             return one.by_hook
+        case StepNotReproducible():
+            return one.at
+        case CollectiveDiffers() | LossComputedDifferently():
+            return None
         case ParameterOutside() | GradientsChanged() | SameSamples() | SameInputs() | UnevenBatches() | PartialMetric():
             return None
         case _:
@@ -133,7 +142,8 @@ def _at_step(
     if skipped is not None:
         yield skipped
         return
-    written = _written(seen, before, tracks)
+    by_itself = changed_by_itself(seen, before, tracks) if gradients else None
+    written = by_itself or _written(seen, before, tracks)
     if written is not None:
         yield written
     non_finite = _non_finite(seen)

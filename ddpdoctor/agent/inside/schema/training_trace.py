@@ -259,6 +259,67 @@ class Step(NamedTuple):
     """By what they changed (weights, gradients, settings, state), lines outside forward, backward and step; in a replay only."""
 
 
+class StepVersions(NamedTuple):
+    """How often operations had written tensors, by PyTorch's own counters."""
+
+    begin: int
+    """The weights before the first forward."""
+    state: int
+    """The optimizer's state before the step."""
+    after: int
+    """The weights after the step."""
+
+
+class Integrity(NamedTuple):
+    """What tells an error of the hardware from one of the code, for the step before it with the same first three fields.
+
+    Strings hold 16 digits for each parameter of the wrapped models, in the order of the tables of weights.
+    """
+
+    forwards: int
+    """Those of the step."""
+    since: int
+    """That of the step."""
+    beside: int
+    """That of the step."""
+    versions: StepVersions
+    """Writes by operations."""
+    reduced: str
+    """The fingerprints of the gradients when the backward returned, `-` for none; empty where that was not seen."""
+    before: str
+    """The parities of the weights before the first forward; empty where they are those after the step before, or unknown."""
+    after: str
+    """The parities of the weights after the step."""
+
+
+class Device(NamedTuple):
+    """The device that a rank trains on."""
+
+    name: str
+    """Its model and its unique number, as far as PyTorch tells; empty for a CPU."""
+
+
+class Probe(NamedTuple):
+    """A forward of the same batch on all ranks, beside the training."""
+
+    step: int
+    """The number of steps before it."""
+    forwards: int
+    """The number of forwards through a wrapper so far."""
+    weights: str
+    """The key of the table of the weights."""
+    input: str
+    """The fingerprint of the batch, and of the model's buffers."""
+    modules: list[str]
+    """The modules whose output was seen, with their classes, in the order in which they returned."""
+    outputs: str
+    """Their outputs' fingerprints."""
+    again: str
+    """The same of a second run."""
+    settings: dict[str, str]
+    """What the result may depend on besides: the device, the number of threads, precision and kernels."""
+
+
 class Overflow(NamedTuple):
     """A step that a GradScaler left out, because the gradients of this rank were not finite."""
 
@@ -352,6 +413,9 @@ TraceRecord: TypeAlias = (
     | WrappedTwice
     | Table
     | Step
+    | Integrity
+    | Device
+    | Probe
     | Overflow
     | UnwaitedWork
     | Epoch

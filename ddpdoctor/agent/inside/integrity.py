@@ -1,0 +1,74 @@
+"""What tells an error of the hardware from one of the code: reductions as they came, writes that no operation made, bits.
+
+Every operation of PyTorch that writes a tensor counts up its version. Where bytes changed and no version did, on one rank only
+and in one element, no code is known that did it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from .bit_parity import parities
+from .ddp_models import Models
+from .schema.training_trace import Integrity, StepVersions
+from .step_counts import StepCounts
+from .tensor_digests import Digests
+from .trace_writer import TraceWriter
+
+NO_GRADIENT = "-" * 16
+
+
+class IntegrityLog:
+    """Collects over an audited window; `write` writes it down."""
+
+    def __init__(self, trace: TraceWriter, digests: Digests, models: Models) -> None:
+        self._trace, self._digests, self._models = trace, digests, models
+        self._last: tuple[int, str] | None = None  # the number of the last step written down, and the weights after it
+        self.begin("", 0)
+
+    def begin(self, weights: str, step: int) -> None:
+        """A window begins before `step` with the weights of the table `weights`."""
+        own = [*self._models.parameters().values()]
+        self._begin, self._state, self._reduced = _versions(own), 0, ""
+        follows = self._last is not None and self._last[0] == step - 1
+        moved = follows and self._last is not None and self._last[1] != weights
+        self._before = parities(own) if moved else ""
+
+    def after_backward(self) -> None:
+        """`loss.backward()` has returned, and DDP has reduced: fingerprints of the gradients before anybody changes them."""
+        gradients = [parameter.grad for parameter in self._models.parameters().values()]
+        there = iter(_cut(self._digests.joined([gradient for gradient in gradients if gradient is not None])))
+        self._reduced = "".join(NO_GRADIENT if gradient is None else next(there) for gradient in gradients)
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        """The optimizer is about to step."""
+        state = (value for of_one in optimizer.state.values() for value in of_one.values())
+        self._state = _versions(value for value in state if isinstance(value, Tensor))
+
+    def write(self, counts: StepCounts, beside: int, after: str) -> None:
+        """The optimizer has stepped, which leaves the weights of the table `after`."""
+        own = [*self._models.parameters().values()]
+        self._last = counts.steps, after
+        self._trace.write(
+            Integrity(
+                forwards=counts.forwards,
+                since=counts.since,
+                beside=beside,
+                versions=StepVersions(self._begin, self._state, _versions(own)),
+                reduced=self._reduced,
+                before=self._before,
+                after=parities(own),
+            )
+        )
+
+
+def _versions(tensors: Iterable[Tensor]) -> int:
+    """How often operations have written the tensors, all together; those of inference mode are not counted."""
+    return sum(tensor._version for tensor in tensors if not tensor.is_inference())  # noqa: SLF001 - documented, and no other way
+
+
+def _cut(digests: str) -> list[str]:
+    return [digests[start : start + 16] for start in range(0, len(digests), 16)]

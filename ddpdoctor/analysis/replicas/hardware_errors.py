@@ -1,0 +1,204 @@
+"""Differences that no known code made: weights or state that changed by themselves, reductions with several results, forwards.
+
+A difference is put down to the hardware only where everything that it could come from was equal, where PyTorch counts as many
+writes on all ranks, and where it is as small as a fault of memory or of a register makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.divergence import Corrupted, LossComputedDifferently, StepNotReproducible
+from ddpdoctor.analysis.replicas.step_callsites import lines_at
+from ddpdoctor.evidence.training_trace import Integrity, StepSeen, TensorKind, Track
+
+BITS = {"float64": 64, "float32": 32, "bfloat16": 16, "float16": 16}
+WORD_BITS = 64
+
+ByRank = Mapping[int, StepSeen]
+
+
+def changed_by_itself(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
+    """What of the weights or the optimizer's state differs between ranks in this step, or before it, without any code."""
+    if before is None or _integrity(seen) is None or _integrity(before) is None or _differ_after(before):
+        return None
+    if len({one.weights for one in seen.values()}) > 1:
+        return _in_memory(seen, before, tracks)
+    if _state_differs(seen):
+        return _in_state(seen, before)
+    return _in_step(seen, before, tracks)
+
+
+def different_forwards(tracks: Mapping[int, Track]) -> Iterator[LossComputedDifferently]:
+    """The first probe in which ranks with the same weights, buffers and batch computed different outputs."""
+    probes = {rank: {one.forwards: one for one in track.probes} for rank, track in tracks.items()}
+    common = set.intersection(*(set(mine) for mine in probes.values())) if probes else set()
+    for forwards in sorted(common):
+        seen = {rank: mine[forwards] for rank, mine in probes.items()}
+        if len({(one.weights, one.input, tuple(one.outputs)) for one in seen.values()}) > 1:
+            continue
+        modules = next(iter(seen.values())).outputs
+        first = next((name for name in modules if len({one.outputs[name] for one in seen.values()}) > 1), "")
+        unstable = tuple(sorted(rank for rank, one in seen.items() if one.outputs != one.again))
+        if not first and not unstable:
+            continue
+        if not first:
+            own = seen[unstable[0]]
+            first = next(name for name in modules if own.outputs[name] != own.again[name])
+        decided = vote({rank: one.outputs[first] for rank, one in seen.items()})
+        yield LossComputedDifferently(
+            step=max(one.step for one in seen.values()),
+            ranks=decided.minority or unstable,
+            module=first,
+            modules=len(modules),
+            tied=decided.tied,
+            unstable=unstable,
+            settings=tuple(_differing_settings({rank: one.settings for rank, one in seen.items()})),
+            devices=_devices(tracks, decided.minority or unstable),
+        )
+        return
+
+
+def _differing_settings(settings: Mapping[int, Mapping[str, str]]) -> Iterator[str]:
+    """What is set differently, as text."""
+    for name in sorted({name for mine in settings.values() for name in mine}):
+        values = {rank: mine.get(name, "unknown") for rank, mine in settings.items()}
+        if len(set(values.values())) > 1:
+            sides = vote(values).sides
+            yield f"{name}: " + ", ".join(f"{values[side[0]]} on {_ranks(side)}" for side in sides)
+
+
+def _ranks(side: Sequence[int]) -> str:
+    return f"rank {side[0]}" if len(side) == 1 else "ranks " + ", ".join(map(str, side))
+
+
+def _integrity(seen: ByRank) -> dict[int, Integrity] | None:
+    found = {rank: one.integrity for rank, one in seen.items() if one.integrity is not None}
+    return found if len(found) == len(seen) else None
+
+
+def _differ_after(seen: ByRank) -> bool:
+    return len({one.after for one in seen.values()}) > 1
+
+
+def _state_differs(seen: ByRank) -> bool:
+    states = [one.state for one in seen.values()]
+    return any(state != states[0] for state in states)
+
+
+def _follows(seen: ByRank, before: ByRank) -> bool:
+    """Whether no step was made between these two."""
+    return all(seen[rank].step == one.step + 1 for rank, one in before.items())
+
+
+def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
+    """One element of one parameter differs before the step, and as many operations have written the weights on all ranks."""
+    now, then = _integrity(seen), _integrity(before)
+    assert now is not None
+    assert then is not None
+    name = _only_one({rank: tracks[rank].tables[one.weights].digests for rank, one in seen.items()})
+    if not name or len({now[rank].begin - then[rank].end for rank in seen}) > 1:
+        return None
+    if _follows(seen, before):
+        moved = [rank for rank, one in seen.items() if one.weights != before[rank].after]
+        masks = {rank: now[rank].before.get(name, 0) ^ then[rank].after.get(name, 0) for rank in moved}
+        decided = vote({rank: rank in moved for rank in seen})
+        culprits, tied = (tuple(moved), False) if len(moved) < len(seen) else (decided.minority, True)
+    else:
+        decided = vote({rank: now[rank].after.get(name, 0) for rank in seen})
+        culprits, tied = decided.minority, decided.tied
+        reference = now[decided.sides[0][0]].after.get(name, 0)
+        masks = {rank: now[rank].after.get(name, 0) ^ reference for side in decided.sides[1:] for rank in side}
+    bits = BITS.get(_dtype(tracks, name), WORD_BITS)
+    if not masks or not all(_in_one_element(mask, bits) for mask in masks.values()):
+        return None
+    return StepNotReproducible(
+        step=max(one.step for one in seen.values()), ranks=culprits, tied=tied, tensors=(name,),
+        at=Corrupted.MEMORY if _follows(seen, before) else Corrupted.UNSEEN, bits=_bits(next(iter(masks.values())), bits),
+        equal_at=max(one.step for one in before.values()), lines=lines_at(seen, "forward"),
+        devices=_devices(tracks, culprits),
+    )  # fmt: skip
+
+
+def _in_state(seen: ByRank, before: ByRank) -> StepNotReproducible | None:
+    """One tensor of the state differs, was not loaded, and as many operations have written the state on all ranks."""
+    now, then = _integrity(seen), _integrity(before)
+    assert now is not None
+    assert then is not None
+    states = {rank: one.state or {} for rank, one in seen.items()}
+    equal_names = len({tuple(state) for state in states.values()}) == 1
+    name = _only_one(states) if equal_names and not _state_differs(before) else ""
+    written = len({now[rank].state - then[rank].state for rank in seen}) > 1
+    if not name or written or any(one.loaded for one in seen.values()) or not _same_update(before):
+        return None
+    decided = vote({rank: state[name] for rank, state in states.items()})
+    return StepNotReproducible(
+        step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=(name,),
+        at=Corrupted.STATE, equal_at=max(one.step for one in before.values()), lines=lines_at(seen),
+        optimizer=next(iter(seen.values())).optimizer,
+    )  # fmt: skip
+
+
+def _in_step(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
+    """All that the step depends on is equal, and the weights after it are not."""
+    now = _integrity(seen)
+    assert now is not None
+    if not _differ_after(seen) or not _same_update(seen) or len({one.end - one.begin for one in now.values()}) > 1:
+        return None
+    tables = {rank: tracks[rank].tables[one.after].digests for rank, one in seen.items()}
+    first = next(iter(tables.values()))
+    names = tuple(name for name in first if len({table.get(name) for table in tables.values()}) > 1)
+    decided = vote({rank: one.after for rank, one in seen.items()})
+    bits: tuple[int, ...] = ()
+    if len(names) == 1 and len(decided.sides) == 2:
+        masks = {now[side[0]].after.get(names[0], 0) for side in decided.sides}
+        width = BITS.get(_dtype(tracks, names[0]), WORD_BITS)
+        mask = masks.pop() ^ masks.pop() if len(masks) == 2 else 0
+        bits = _bits(mask, width) if mask and _in_one_element(mask, width) else ()
+    everywhere = len(decided.sides) == len(seen) > 2
+    return StepNotReproducible(
+        step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=names,
+        at=Corrupted.NONDETERMINISTIC if everywhere else Corrupted.STEP, bits=bits, lines=lines_at(seen),
+        equal_at=max(one.step for one in before.values()), optimizer=next(iter(seen.values())).optimizer,
+        devices=_devices(tracks, decided.minority) if not everywhere else {},
+    )  # fmt: skip
+
+
+def _same_update(seen: ByRank) -> bool:
+    """Whether gradients, settings, scale and state of the step are known, and equal on all ranks."""
+    first, *others = seen.values()
+    return bool(first.gradients) and all(
+        one.settings == first.settings
+        and one.scale == first.scale
+        and one.state == first.state
+        and {name: g.digest for name, g in one.gradients.items()} == {name: g.digest for name, g in first.gradients.items()}
+        for one in others
+    )
+
+
+def _only_one(tables: Mapping[int, Mapping[str, str]]) -> str:
+    """The only name whose fingerprints differ; nothing where there are several, or none."""
+    first = next(iter(tables.values()))
+    names = [name for name in first if len({table.get(name) for table in tables.values()}) > 1]
+    return names[0] if len(names) == 1 else ""
+
+
+def _dtype(tracks: Mapping[int, Track], name: str) -> str:
+    kinds: Sequence[TensorKind] = next(iter(tracks.values())).kinds
+    return next((kind.structure.get("dtype", "") for kind in kinds if kind.name == name), "")
+
+
+def _in_one_element(mask: int, bits: int) -> bool:
+    """Whether all bits that differ lie in the place of one element of a word."""
+    lanes = {place // bits for place in range(WORD_BITS) if mask >> place & 1}
+    return len(lanes) == 1
+
+
+def _bits(mask: int, bits: int) -> tuple[int, ...]:
+    """The bits of the element that differ, 0 for the lowest."""
+    return tuple(sorted({place % bits for place in range(WORD_BITS) if mask >> place & 1}))
+
+
+def _devices(tracks: Mapping[int, Track], ranks: Sequence[int]) -> dict[int, str]:
+    return {rank: tracks[rank].device for rank in ranks if rank in tracks and tracks[rank].device}

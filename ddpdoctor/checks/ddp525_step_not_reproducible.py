@@ -1,0 +1,74 @@
+"""Weights or optimizer state that became different from equal inputs, and that no known code wrote: memory, a device, a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.replicas.divergence import Corrupted, Divergences, StepNotReproducible
+from ddpdoctor.messages.divergence import finding, some_devices, when
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP525",
+    name="step-not-reproducible",
+    summary="from equal weights, gradients, state and settings a rank came to other weights, and no code is known that wrote them",
+    severity=Severity.FAIL,
+    shown_by="all that the step depends on is equal on all ranks, and its result is not: `ddpdoctor verify-sync --every 1`",
+    remedy="save the case, restart from the last checkpoint without the GPU or host of these ranks, and test them (GPU: `dcgmi "
+    "diag -r 4`, ECC counters in `nvidia-smi -q`; host: memory test, `ras-mc-ctl --errors`)",
+    explains=("DDP503", "DDP504", "DDP505", "DDP507", "DDP508", "DDP509", "DDP517"),
+    about_step=True,
+)
+
+NONDETERMINISTIC = (
+    "make the step deterministic: no random numbers in it that depend on the rank, torch.use_deterministic_algorithms(True), one "
+    "implementation (foreach, fused) on all ranks; then run `ddpdoctor verify-sync --every 1` again"
+)
+
+
+def check(divergences: Divergences) -> Iterator[Finding]:
+    """The first step at which it shows."""
+    for found in divergences.of(StepNotReproducible):
+        yield finding(
+            RULE,
+            found,
+            _message(found, divergences) + tie_note(tied=found.tied and found.at is not Corrupted.NONDETERMINISTIC),
+            tensors=found.tensors,
+            cause=found.at.value,
+            note="the first forward after it" if found.at in {Corrupted.MEMORY, Corrupted.UNSEEN} else "the optimizer step",
+            remedy=NONDETERMINISTIC if found.at is Corrupted.NONDETERMINISTIC else None,
+            numbers={f"bit {place}": bit for place, bit in enumerate(found.bits)},
+        )
+
+
+def _message(found: StepNotReproducible, divergences: Divergences) -> str:
+    who = f"{group_ranks(found.ranks)}{some_devices(found.devices)}"
+    what = ", ".join(found.tensors[:3]) + (", ..." if len(found.tensors) > 3 else "")
+    bits = f" (bit {', '.join(map(str, found.bits))} of one element)" if found.bits else ""
+    match found.at:
+        case Corrupted.STEP:
+            return (
+                f"{when(found, divergences)}, {found.optimizer}.step gave other weights on {who}: {what}{bits}; weights, gradients, "
+                "state and settings before it were equal on all ranks"
+            )
+        case Corrupted.NONDETERMINISTIC:
+            return (
+                f"{when(found, divergences)}, {found.optimizer}.step gave other weights on every rank: {what}; weights, gradients, "
+                "state and settings before it were equal on all ranks"
+            )
+        case Corrupted.STATE:
+            return (
+                f"{when(found, divergences)}, the optimizer state {what} differs on {who} since step {found.equal_at}, and no "
+                "operation wrote it on these ranks only"
+            )
+        case Corrupted.MEMORY:
+            return (
+                f"before step {found.step} of {divergences.steps}, {what} changed on {who}{bits}, and no operation wrote it since "
+                "the step before"
+            )
+        case Corrupted.UNSEEN:
+            return (
+                f"between steps {found.equal_at} and {found.step} of {divergences.steps}, one element of {what} changed on {who}, "
+                "and as many operations wrote the weights on all ranks"
+            )

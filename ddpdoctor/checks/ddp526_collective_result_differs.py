@@ -1,0 +1,37 @@
+"""One reduction, several results: a link, a network card or a library has changed bits on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.replicas.divergence import CollectiveDiffers, Divergences
+from ddpdoctor.messages.divergence import finding, some_devices, some_of, when
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP526",
+    name="collective-result-differs",
+    summary="ranks received different results from the same reduction of gradients",
+    severity=Severity.FAIL,
+    shown_by="gradients differ when the backward returns, although DDP reduced them: `ddpdoctor verify-sync --every 1`",
+    remedy="restart from the last checkpoint without the host of these ranks; test its links (`ddpdoctor allreduce-bench` checks "
+    "every result, `ddpdoctor net`), look at the error counters of NICs and NVLinks (`nvidia-smi nvlink -e`, `ethtool -S`), and "
+    "use one version of NCCL on all hosts",
+    explains=("DDP503", "DDP504", "DDP505", "DDP507", "DDP509", "DDP517", "DDP525"),
+    about_step=True,
+)
+
+
+def check(divergences: Divergences) -> Iterator[Finding]:
+    """The first step whose reduction had several results."""
+    for found in divergences.of(CollectiveDiffers):
+        received = some_of(found.tensors, found.total, "gradients")
+        message = (
+            f"{when(found, divergences)}, {group_ranks(found.ranks)}{some_devices(found.devices)} received other results from "
+            f"the all-reduce of {received} than the other ranks{tie_note(tied=found.tied)}"
+            if not found.tied
+            else f"{when(found, divergences)}, {group_ranks(found.ranks)} received different results from the all-reduce of "
+            f"{received}{tie_note(tied=True)}"
+        )
+        yield finding(RULE, found, message, tensors=found.tensors, note="the backward that reduced")
