@@ -1,18 +1,20 @@
-"""Weights or optimizer state that became different from equal inputs, and that no known code wrote: memory, a device, a kernel."""
+"""Weights or optimizer state that became different from equal inputs, and that no known code wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from typing_extensions import assert_never
+
 from ddpdoctor.analysis.replicas.divergence import Corrupted, Divergences, StepNotReproducible
-from ddpdoctor.messages.divergence import finding, some_devices, when
+from ddpdoctor.messages.divergence import SHOWN, finding, some_devices, when
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP525",
     name="step-not-reproducible",
-    summary="from equal weights, gradients, state and settings a rank came to other weights, and no code is known that wrote them",
+    summary="from equal weights, gradients, state and settings a rank came to other weights",
     severity=Severity.FAIL,
     shown_by="all that the step depends on is equal on all ranks, and its result is not: `ddpdoctor verify-sync --every 1`",
     remedy="save the case, restart from the last checkpoint without the GPU or host of these ranks, and test them (GPU: `dcgmi "
@@ -21,6 +23,7 @@ RULE = Rule(
     about_step=True,
 )
 
+EQUAL = "weights, gradients, state and settings before it were equal on all ranks"
 NONDETERMINISTIC = (
     "make the step deterministic: no random numbers in it that depend on the rank, torch.use_deterministic_algorithms(True), one "
     "implementation (foreach, fused) on all ranks; then run `ddpdoctor verify-sync --every 1` again"
@@ -36,39 +39,32 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             _message(found, divergences) + tie_note(tied=found.tied and found.at is not Corrupted.NONDETERMINISTIC),
             tensors=found.tensors,
             cause=found.at.value,
-            note="the first forward after it" if found.at in {Corrupted.MEMORY, Corrupted.UNSEEN} else "the optimizer step",
+            note="the first forward after it"
+            if found.at in {Corrupted.MEMORY, Corrupted.UNSEEN}
+            else "the optimizer step",
             remedy=NONDETERMINISTIC if found.at is Corrupted.NONDETERMINISTIC else None,
-            numbers={f"bit {place}": bit for place, bit in enumerate(found.bits)},
+            numbers={"bits": list(found.bits)},
         )
 
 
 def _message(found: StepNotReproducible, divergences: Divergences) -> str:
     who = f"{group_ranks(found.ranks)}{some_devices(found.devices)}"
-    what = ", ".join(found.tensors[:3]) + (", ..." if len(found.tensors) > 3 else "")
+    what = ", ".join(found.tensors[:SHOWN]) + (", ..." if len(found.tensors) > SHOWN else "")
     bits = f" (bit {', '.join(map(str, found.bits))} of one element)" if found.bits else ""
+    at = when(found, divergences)
     match found.at:
         case Corrupted.STEP:
-            return (
-                f"{when(found, divergences)}, {found.optimizer}.step gave other weights on {who}: {what}{bits}; weights, gradients, "
-                "state and settings before it were equal on all ranks"
-            )
+            return f"{at}, {found.optimizer}.step gave other weights on {who}: {what}{bits}; {EQUAL}"
         case Corrupted.NONDETERMINISTIC:
-            return (
-                f"{when(found, divergences)}, {found.optimizer}.step gave other weights on every rank: {what}; weights, gradients, "
-                "state and settings before it were equal on all ranks"
-            )
+            return f"{at}, {found.optimizer}.step gave other weights on every rank: {what}; {EQUAL}"
         case Corrupted.STATE:
-            return (
-                f"{when(found, divergences)}, the optimizer state {what} differs on {who} since step {found.equal_at}, and no "
-                "operation wrote it on these ranks only"
-            )
+            since = f"since step {found.equal_at}, and no operation wrote it on these ranks only"
+            return f"{at}, the optimizer state {what} differs on {who} {since}"
         case Corrupted.MEMORY:
-            return (
-                f"before step {found.step} of {divergences.steps}, {what} changed on {who}{bits}, and no operation wrote it since "
-                "the step before"
-            )
+            before = f"before step {found.step} of {divergences.steps}"
+            return f"{before}, {what} changed on {who}{bits}, and no operation wrote it since the step before"
         case Corrupted.UNSEEN:
-            return (
-                f"between steps {found.equal_at} and {found.step} of {divergences.steps}, one element of {what} changed on {who}, "
-                "and as many operations wrote the weights on all ranks"
-            )
+            between = f"between steps {found.equal_at} and {found.step} of {divergences.steps}"
+            return f"{between}, one element of {what} changed on {who}, and no operation wrote it on these ranks only"
+        case _:
+            assert_never(found.at)

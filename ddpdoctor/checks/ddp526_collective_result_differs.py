@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import CollectiveDiffers, Divergences
-from ddpdoctor.messages.divergence import finding, some_devices, some_of, when
+from ddpdoctor.messages.divergence import finding, some_of, when
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
@@ -27,11 +27,10 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step whose reduction had several results."""
     for found in divergences.of(CollectiveDiffers):
         received = some_of(found.tensors, found.total, "gradients")
+        who = f"{when(found, divergences)}, {group_ranks(found.ranks)}"
         message = (
-            f"{when(found, divergences)}, {group_ranks(found.ranks)}{some_devices(found.devices)} received other results from "
-            f"the all-reduce of {received} than the other ranks{tie_note(tied=found.tied)}"
-            if not found.tied
-            else f"{when(found, divergences)}, {group_ranks(found.ranks)} received different results from the all-reduce of "
-            f"{received}{tie_note(tied=True)}"
+            f"{who} received different results from the all-reduce of {received}{tie_note(tied=True)}"
+            if found.tied
+            else f"{who} received other results than the other ranks from the all-reduce of {received}"
         )
         yield finding(RULE, found, message, tensors=found.tensors, note="the backward that reduced")

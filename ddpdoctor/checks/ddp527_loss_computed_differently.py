@@ -15,8 +15,8 @@ RULE = Rule(
     summary="ranks with equal weights compute different outputs for the same batch",
     severity=Severity.FAIL,
     shown_by="a probe batch, the same on all ranks, gives other outputs on some: `ddpdoctor verify-sync --probe-every K`",
-    remedy="use the same devices, libraries, precision (torch.backends, TF32) and number of threads on all ranks; where they are the "
-    "same already, test the device of these ranks (GPU: `dcgmi diag -r 4`; host: memory test)",
+    remedy="use the same devices, libraries, precision (torch.backends, TF32) and number of threads on all ranks; where they are "
+    "equal already, test the device of these ranks (GPU: `dcgmi diag -r 4`; host: memory test)",
     about_step=True,
 )
 

@@ -60,6 +60,15 @@ def verify_sync(
         int,
         typer.Option("--every", metavar="K", min=0, help="Check every Kth step; 0: as often as 0.5 % overhead allows."),
     ] = 0,
+    probe_every: Annotated[
+        int,
+        typer.Option(
+            "--probe-every",
+            metavar="K",
+            min=0,
+            help="Every K steps, run one batch, the same on all ranks, through the model and compare its outputs; 0: never.",
+        ),
+    ] = 0,
     replay: Annotated[bool, typer.Option("--replay", help="Rerun the script to find the exact step and line.")] = False,
     stall_after: Annotated[
         float,
@@ -109,6 +118,7 @@ def verify_sync(
                 options,
                 _Way(nproc=nproc, own_ranks=own_ranks),
                 every=every,
+                probe_every=probe_every,
                 stall_after=stall_after,
                 replay=replay,
             )
@@ -196,7 +206,14 @@ def _refuse_what_is_no_script(target: list[str]) -> None:
 
 
 def _track(
-    target: list[str], options: ReportOptions, way: _Way, *, every: int, stall_after: float, replay: bool
+    target: list[str],
+    options: ReportOptions,
+    way: _Way,
+    *,
+    every: int,
+    probe_every: int,
+    stall_after: float,
+    replay: bool,
 ) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
     from ddpdoctor.cli.report_output import judge, keep, show, with_command, with_excerpts
@@ -212,6 +229,7 @@ def _track(
             nproc=way.nproc,
             own_ranks=way.own_ranks,
             every=every,
+            probe_every=probe_every,
             closely=closely,
             stall_after=stall_after,
             quiet_stdout=machine_readable,

@@ -60,7 +60,7 @@ class Gradient:
 class Averaged:
     """The averagings of the weights over all ranks that the job has made itself."""
 
-    count: int
+    made: int
     """How many averagings."""
     local: int
     """How many steps since the last one."""

@@ -190,7 +190,9 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         ),
         wrap_lines=tuple(_frame(wrapped.line) for wrapped in _of(trace.Wrapped, records)),
         start=_start(records),
-        left=tuple(Left(step=last.step, weights=last.key, local=last.local) for last in _of(trace.LastWeights, records)),
+        left=tuple(
+            Left(step=last.step, weights=last.key, local=last.local) for last in _of(trace.LastWeights, records)
+        ),
         tables=tables,
         steps=tuple(_with_integrity(_step(step), integrity, tables) for step in _of(trace.Step, records)),
         epochs=tuple(map(_epoch, _of(trace.Epoch, records))),
@@ -333,7 +335,7 @@ def _probe(probe: trace.Probe) -> ProbeSeen:
 
 
 def _averaged(averaging: trace.Averaging) -> Averaged:
-    return Averaged(count=averaging.count, local=averaging.local, line=_frame(averaging.line))
+    return Averaged(made=averaging.made, local=averaging.local, line=_frame(averaging.line))
 
 
 def _gradients(written: trace.Gradients) -> dict[str, Gradient]:

@@ -13,7 +13,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LAZY = ("torch", "numpy", "pynvml")
 IN_A_RANK = {"torch"}
-IN_A_RANK_WHERE_INSTALLED = {"fingerprint.py": {"numpy", "xxhash"}, "triton_row_hash.py": {"triton"}}
+IN_A_RANK_WHERE_INSTALLED = {
+    "bit_parity.py": {"numpy"},
+    "fingerprint.py": {"numpy", "xxhash"},
+    "triton_row_hash.py": {"triton"},
+}
 
 
 def test_import_contracts_hold() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,6 +27,13 @@ def _parity(data: Tensor) -> int:
     if not whole:
         return tail
     if data.device.type == "cpu":
+        import numpy as np
+
         return tail ^ int(np.bitwise_xor.reduce(data[:whole].numpy().view(np.uint64)))
-    words = data[:whole] if data.storage_offset() % WORD == 0 else data[:whole].clone()
-    return tail ^ (int(torch.hash_tensor(words.view(torch.int64)).view(torch.int64)) & ((1 << 64) - 1))
+    words = (data[:whole] if data.storage_offset() % WORD == 0 else data[:whole].clone()).view(torch.int64)
+    while words.numel() > 1:
+        half = words.numel() // 2
+        odd = words[2 * half :]
+        words = words[:half] ^ words[half : 2 * half]
+        words[: odd.numel()] ^= odd
+    return tail ^ int(words) & ((1 << 64) - 1)

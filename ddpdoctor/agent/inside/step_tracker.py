@@ -30,11 +30,13 @@ from .optimizer_settings import Settings
 from .optimizer_state import OptimizerState
 from .overhead_budget import Budget
 from .parameter_origin import Origins
+from .probe import ProbeLog, device_name
 from .rng_state import random_state
 from .schema.source_line import SourceLine
 from .schema.training_trace import (
     VERSION,
     Backward,
+    Device,
     End,
     Joined,
     ModelListing,
@@ -56,7 +58,13 @@ class StepTracker:
     """The story of one rank's training, kept up by hooks and written down at audited steps."""
 
     def __init__(
-        self, trace: TraceWriter, batches: Batches, budget: Budget, collectives: Callable[[], int], close_up: CloseUp
+        self,
+        trace: TraceWriter,
+        batches: Batches,
+        budget: Budget,
+        collectives: Callable[[], int],
+        close_up: CloseUp,
+        probe_every: int = 0,
     ) -> None:
         self._trace, self._batches, self._budget = trace, batches, budget
         self._counts = StepCounts()
@@ -76,6 +84,7 @@ class StepTracker:
             close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
         )
         self._integrity = IntegrityLog(trace, self._digests, self._models)
+        self._probe = ProbeLog(trace, self._digests, probe_every)
         self._window = StepWindow()
         self._open = False
         self._audited, self._was_audited = False, True
@@ -117,6 +126,8 @@ class StepTracker:
         hook = _ForwardHook(self._trace.observing(self.inner_forward))
         ddp.module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
         self._trace.write(Wrapped(user_line()))
+        if name := device_name(ddp.module):
+            self._trace.write(Device(name))
         self._digests.write("start", self._models.parameters(), always=True)
         self._close_up.after_wrap()
 
@@ -151,6 +162,8 @@ class StepTracker:
 
     def inner_forward(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
         """The user's own module is about to run: the moment at which DDP has made its buffers equal, and no others'."""
+        if self._probe.is_running:
+            return
         if not module.training and not torch.is_grad_enabled():
             self._evaluation.forward(inputs)
         elif torch.is_grad_enabled() and module.training:
@@ -158,10 +171,18 @@ class StepTracker:
             if (model := self._models.of(module)) is None:
                 return
             model.forward(wrapper=False)
+            self._run_probe(module, inputs)
             if self._audited and model.prefix not in self._window.models_run:
                 with self._budget:
                     self._window.models_run.add(model.prefix)
                     self._window.buffers |= self._digests.by_name(model.buffers(), "buffers")
+
+    def _run_probe(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
+        named = self._models.parameters()
+        with self._budget:
+            self._probe.forward(
+                module, inputs, lambda: self._digests.of(named.values()), self._counts.steps, self._counts.forwards
+            )
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""

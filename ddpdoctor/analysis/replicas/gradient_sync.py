@@ -62,7 +62,9 @@ def gradient_divergences(
                 lines = _lines(members[0], None, seen)
                 yield ParameterOutside(step=step, ranks=everybody, tensors=tensors, total=total, lines=lines)
             case _Happened.CHANGED if received := _received_differently(members, seen):
-                sides = vote({rank: tuple(reduced[name] for name in received) for rank, reduced in _reductions(seen).items()})
+                sides = vote(
+                    {rank: tuple(reduced[name] for name in received) for rank, reduced in _reductions(seen).items()}
+                )
                 culprits = sides.minority if not sides.tied else _who_changed(received, seen)
                 yield CollectiveDiffers(
                     step=step, ranks=culprits, tied=len(culprits) == len(seen), tensors=received, total=total,
@@ -156,8 +158,10 @@ def _some_are_reduced(names: Sequence[str], seen: Mapping[int, StepSeen]) -> boo
 
 
 def _reductions(seen: Mapping[int, StepSeen]) -> dict[int, Mapping[str, str]]:
-    """The gradients' fingerprints when the backward returned, by rank; empty where some rank did not see them, or a
-    communication hook of the user's choice reduced them."""
+    """The gradients' fingerprints when the backward returned, by rank.
+
+    Empty where some rank did not see them, or a communication hook that the user registered reduced them.
+    """
     found = {
         rank: one.integrity.reduced
         for rank, one in seen.items()

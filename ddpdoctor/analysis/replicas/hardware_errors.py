@@ -6,6 +6,7 @@ writes on all ranks, and where it is as small as a fault of memory or of a regis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.majority import vote
@@ -15,6 +16,7 @@ from ddpdoctor.evidence.training_trace import Integrity, StepSeen, TensorKind, T
 
 BITS = {"float64": 64, "float32": 32, "bfloat16": 16, "float16": 16}
 WORD_BITS = 64
+LEAST_ELEMENTS = 16  # where fewer are written, by `weight.data.clamp_()` say, it may well be a single one
 
 ByRank = Mapping[int, StepSeen]
 
@@ -111,7 +113,8 @@ def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
         reference = now[decided.sides[0][0]].after.get(name, 0)
         masks = {rank: now[rank].after.get(name, 0) ^ reference for side in decided.sides[1:] for rank in side}
     bits = BITS.get(_dtype(tracks, name), WORD_BITS)
-    if not masks or not all(_in_one_element(mask, bits) for mask in masks.values()):
+    few = math.prod(_shape(seen, tracks, name)) < LEAST_ELEMENTS
+    if not masks or not all(_in_one_element(mask, bits) and not (few and mask & (mask - 1)) for mask in masks.values()):
         return None
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=culprits, tied=tied, tensors=(name,),
@@ -172,7 +175,8 @@ def _same_update(seen: ByRank) -> bool:
         one.settings == first.settings
         and one.scale == first.scale
         and one.state == first.state
-        and {name: g.digest for name, g in one.gradients.items()} == {name: g.digest for name, g in first.gradients.items()}
+        and {name: g.digest for name, g in one.gradients.items()}
+        == {name: g.digest for name, g in first.gradients.items()}
         for one in others
     )
 
@@ -187,6 +191,11 @@ def _only_one(tables: Mapping[int, Mapping[str, str]]) -> str:
 def _dtype(tracks: Mapping[int, Track], name: str) -> str:
     kinds: Sequence[TensorKind] = next(iter(tracks.values())).kinds
     return next((kind.structure.get("dtype", "") for kind in kinds if kind.name == name), "")
+
+
+def _shape(seen: ByRank, tracks: Mapping[int, Track], name: str) -> Sequence[int]:
+    rank, one = next(iter(seen.items()))
+    return tracks[rank].tables[one.weights].shapes.get(name, ())
 
 
 def _in_one_element(mask: int, bits: int) -> bool:

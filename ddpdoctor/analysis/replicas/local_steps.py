@@ -12,7 +12,7 @@ from ddpdoctor.evidence.training_trace import StepSeen, Track
 
 LEAST_EQUAL = 0.5  # of the tensors, at one averaging: an averager may leave some out, by mistake too
 
-ByRank = Mapping[int, StepSeen]
+ByRank = dict[int, StepSeen]
 
 
 def is_just_averaged(seen: ByRank) -> bool:

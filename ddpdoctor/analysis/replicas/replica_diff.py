@@ -98,7 +98,11 @@ def _left(tracks: Mapping[int, Track], total: int | None) -> Replicas | None:
     """The weights with which models ended, the first of those that differ; where all ranks had made as many steps."""
     for ends in zip(*(track.left for track in tracks.values()), strict=False):
         tables = {rank: _table(track, end.weights) for (rank, track), end in zip(tracks.items(), ends, strict=True)}
-        if len({end.step for end in ends}) == 1 and not any(end.local for end in ends) and (values := compare_tables(tables)):
+        if (
+            len({end.step for end in ends}) == 1
+            and not any(end.local for end in ends)
+            and (values := compare_tables(tables))
+        ):
             return _replicas(tracks, tables, values=values, stepped=ends[0].step > 0, step=ends[0].step, total=total)
     return None
 

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import os
 
 import torch
 import torch.distributed as dist
@@ -59,7 +58,9 @@ class Job:
                 optimizer.param_groups[0]["lr"] *= 2
             yield step, torch.randn(8, 16, generator=self.data), torch.randint(4, (8,), generator=self.data)
 
-    def train(self, model, optimizer, after_step=lambda: None, forward=None, update=None, context=contextlib.nullcontext):
+    def train(
+        self, model, optimizer, after_step=lambda: None, forward=None, update=None, context=contextlib.nullcontext
+    ):
         loss = nn.CrossEntropyLoss()
         run = model if forward is None else forward
         for step, x, y in self.batches(model, optimizer):

@@ -203,7 +203,7 @@ class Stepping(NamedTuple):
 class Averaging(NamedTuple):
     """The averagings of the weights over all ranks that the job has made itself."""
 
-    count: int
+    made: int
     """The number of averagings so far."""
     local: int
     """The number of steps since the last one."""

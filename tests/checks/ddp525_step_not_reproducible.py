@@ -1,0 +1,65 @@
+"""Weights that changed by themselves: in a step, in memory, in the optimizer's state, between two audits; on every rank."""
+
+from __future__ import annotations
+
+from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible
+from tests.checks import Sick
+from tests.checks.divergent import found
+
+STEPPED = StepNotReproducible(
+    step=5, ranks=(2,), tensors=("a",), at=Corrupted.STEP, bits=(20,), equal_at=4, optimizer="AdamW",
+    devices={2: "NVIDIA H100 80GB HBM3, GPU-4f1c"},
+)  # fmt: skip
+
+SICK = (
+    Sick(
+        evidence=found(STEPPED),
+        says="at step 5 of 40, AdamW.step gave other weights on rank 2 (NVIDIA H100 80GB HBM3, GPU-4f1c): a (bit 20 of one "
+        "element); weights, gradients, state and settings before it were equal on all ranks",
+        ranks=(2,),
+        measured={"step": 5, "tensors": ["a"], "cause": "step", "bits": [20]},
+    ),
+    Sick(
+        evidence=found(
+            StepNotReproducible(step=5, ranks=(2,), tensors=("a",), at=Corrupted.MEMORY, bits=(3,), equal_at=4)
+        ),
+        says="before step 5 of 40, a changed on rank 2 (bit 3 of one element), and no operation wrote it since the step before",
+        ranks=(2,),
+        measured={"step": 5, "tensors": ["a"], "cause": "memory", "bits": [3]},
+    ),
+    Sick(
+        evidence=found(
+            StepNotReproducible(
+                step=5, ranks=(0, 1), tied=True, tensors=("a.exp_avg",), at=Corrupted.STATE, equal_at=4
+            )
+        ),
+        says="at step 5 of 40, the optimizer state a.exp_avg differs on ranks 0-1 since step 4, and no operation wrote it on these "
+        "ranks only; no majority: either side may be at fault",
+        ranks=(0, 1),
+        measured={"step": 5, "tensors": ["a.exp_avg"], "cause": "state", "bits": []},
+    ),
+    Sick(
+        evidence=found(StepNotReproducible(step=8, ranks=(1,), tensors=("a",), at=Corrupted.UNSEEN, equal_at=4)),
+        says="between steps 4 and 8 of 40, one element of a changed on rank 1, and no operation wrote it on these ranks only",
+        ranks=(1,),
+        measured={"step": 8, "tensors": ["a"], "cause": "unseen", "bits": []},
+    ),
+    Sick(
+        evidence=found(
+            StepNotReproducible(
+                step=5,
+                ranks=(0, 1, 2, 3),
+                tied=True,
+                tensors=("a", "b"),
+                at=Corrupted.NONDETERMINISTIC,
+                equal_at=4,
+                optimizer="SGD",
+            )
+        ),
+        says="at step 5 of 40, SGD.step gave other weights on every rank: a, b; weights, gradients, state and settings before it "
+        "were equal on all ranks",
+        ranks=(0, 1, 2, 3),
+        measured={"step": 5, "tensors": ["a", "b"], "cause": "nondeterministic", "bits": []},
+    ),
+)
+HEALTHY = (found(),)
