@@ -29,12 +29,10 @@ SICK = (
     ),
     Sick(
         evidence=found(
-            StepNotReproducible(
-                step=5, ranks=(0, 1), tied=True, tensors=("a.exp_avg",), at=Corrupted.STATE, equal_at=4
-            )
+            StepNotReproducible(step=5, ranks=(0, 1), tied=True, tensors=("a.exp_avg",), at=Corrupted.STATE, equal_at=4)
         ),
-        says="at step 5 of 40, the optimizer state a.exp_avg differs on ranks 0-1 since step 4, and no operation wrote it on these "
-        "ranks only; no majority: either side may be at fault",
+        says="at step 5 of 40, the optimizer state a.exp_avg differs on ranks 0-1 since step 4, and no operation wrote it on "
+        "these ranks only; no majority: either side may be at fault",
         ranks=(0, 1),
         measured={"step": 5, "tensors": ["a.exp_avg"], "cause": "state", "bits": []},
     ),

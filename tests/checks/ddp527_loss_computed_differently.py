@@ -26,8 +26,9 @@ SICK = (
         evidence=found(
             LossComputedDifferently(step=5, ranks=(0, 1), tied=True, module="head (Linear)", modules=9, unstable=(1,))
         ),
-        says="before step 5 of 40, ranks 0-1 computed other outputs for the probe batch, first in the output of head (Linear), one "
-        "of 9 modules; rank 1 computed something else when the forward was repeated; no majority: either side may be at fault",
+        says="before step 5 of 40, ranks 0-1 computed other outputs for the probe batch, first in the output of head (Linear), "
+        "one of 9 modules; rank 1 computed something else when the forward was repeated; no majority: either side may be at "
+        "fault",
         ranks=(0, 1),
         measured={"step": 5, "tensors": ["head (Linear)"], "cause": ""},
     ),

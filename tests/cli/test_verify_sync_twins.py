@@ -13,7 +13,7 @@ from tests.cli.test_verify_sync import verify
 
 TWINS = Path(__file__).with_name("twins")
 OFTEN = {"batches_by_length", "gan"}  # the others when somebody asks for the matrix
-EXTRAS = {"accelerate_job": "accelerate", "lightning_job": "lightning"}
+EXTRAS = {"accelerate_job": "accelerate", "lightning_job": "lightning", "transformers_job": "transformers"}
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -1,0 +1,99 @@
+"""Every usual way of training on replicas: `verify-sync` is silent about healthy jobs and names what is sick in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_verify_sync import verify
+
+WAYS = Path(__file__).with_name("sync_ways") / "ways.py"
+AVERAGES = "averages its weights itself"
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Healthy:
+    """Jobs of one process start, one after the other."""
+
+    ways: tuple[str, ...]
+    nproc: int = 2
+    averages: bool = False
+    needs: str = ""
+
+
+HEALTHY = (
+    Healthy(ways=("accumulates", "scales", "compiles", "checkpoints", "shards_state", "compresses", "factorizes")),
+    Healthy(ways=("averages_late",), averages=True),
+    Healthy(ways=("averages_by_hand",), averages=True),
+    Healthy(ways=("averages_a_part",), averages=True),
+    Healthy(ways=("averages_in_levels",), nproc=4, averages=True),
+    Healthy(ways=("local_sgd",), averages=True, needs="accelerate"),
+    Healthy(ways=("shards",)),
+    Healthy(ways=("shards_and_replicates",), nproc=4),
+)
+OFTEN = {"accumulates", "averages_late"}  # the others when somebody asks for the matrix
+
+
+def rows() -> list[Any]:
+    return [
+        pytest.param(row, id=row.ways[0], marks=pytest.mark.slow if row.ways[0] in OFTEN else pytest.mark.matrix)
+        for row in HEALTHY
+    ]
+
+
+@pytest.mark.parametrize("row", rows())
+def test_a_healthy_job_gets_silence(row: Healthy) -> None:
+    if row.needs:
+        pytest.importorskip(row.needs)
+    exit_code, report, stderr = verify("--nproc", str(row.nproc), "--every", "1", str(WAYS), *row.ways)
+    assert [finding["message"] for finding in report["findings"] if finding["severity"] != "info"] == []
+    assert (exit_code, report["undecided"]) == (0, []), stderr
+    assert any(AVERAGES in note for note in report["notes"]) == row.averages
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sick:
+    """`fault` on rank 0 in one way of training; `ranks` are those that must be named."""
+
+    way: str
+    fault: str
+    code: str
+    ranks: tuple[int, ...]
+    step: int
+    nproc: int = 2
+    needs: str = ""
+
+
+SICK = (
+    Sick(way="accumulates", fault="gradients", code="DDP505", ranks=(0,), step=2),
+    Sick(way="scales", fault="gradients", code="DDP505", ranks=(0,), step=8),
+    Sick(way="compiles", fault="weights", code="DDP509", ranks=(0,), step=8),
+    Sick(way="checkpoints", fault="weights", code="DDP509", ranks=(0,), step=8),
+    Sick(way="shards_state", fault="gradients", code="DDP505", ranks=(0,), step=8),
+    Sick(way="compresses", fault="weights", code="DDP509", ranks=(0,), step=8),
+    Sick(way="factorizes", fault="weights", code="DDP509", ranks=(0,), step=8),
+    Sick(way="averages_late", fault="rate", code="DDP506", ranks=(0, 1), step=8),
+    Sick(way="averages_by_hand", fault="after", code="DDP503", ranks=(0, 1), step=9),
+    Sick(way="averages_a_part", fault="part", code="DDP503", ranks=(0, 1), step=1),
+    Sick(way="averages_in_levels", fault="rate", code="DDP506", ranks=(0,), step=8, nproc=4),
+    Sick(way="local_sgd", fault="rate", code="DDP506", ranks=(0, 1), step=9, needs="accelerate"),
+    Sick(way="shards", fault="rate", code="DDP506", ranks=(0, 1), step=8),
+    Sick(way="shards_and_replicates", fault="weights", code="DDP503", ranks=(0, 2), step=8, nproc=4),
+)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("row", SICK, ids=lambda row: f"{row.way}-{row.fault}")
+def test_what_is_made_sick_is_named(row: Sick) -> None:
+    if row.needs:
+        pytest.importorskip(row.needs)
+    _, report, stderr = verify("--nproc", str(row.nproc), "--every", "1", str(WAYS), row.way, "--sick", row.fault)
+    first, *others = report["findings"] or [{}]
+    assert (first.get("code"), tuple(first.get("ranks", ()))) == (row.code, row.ranks), stderr
+    assert first["measured"]["step"] == row.step
+    assert [other["code"] for other in others if other["explained_by"] is None and other["severity"] != "info"] == []
