@@ -446,7 +446,20 @@ _RESULTS = (
         ("loss jumps after loading a checkpoint", "optimizer state differs", "checkpoints of ranks differ"),
     ),
     Symptom(
-        "a collective returns wrong values", ("DDP221", "DDP520"), ("all_reduce gives a wrong sum", "garbage values")
+        "a collective returns wrong values",
+        ("DDP221", "DDP526", "DDP520"),
+        ("all_reduce gives a wrong sum", "garbage values"),
+    ),
+    Symptom(
+        "a GPU may compute wrong numbers",
+        ("DDP525", "DDP527", "DDP526"),
+        (
+            "silent data corruption",
+            "sdc",
+            "bit flip",
+            "flipped bits in weights",
+            "faulty gpu gives wrong results without an error",
+        ),
     ),
 )
 
