@@ -65,6 +65,14 @@ RECORDS = {
         trace.Step, COUNT, COUNT, COUNT, COUNT, COUNT, BACKWARD, st.none() | st.builds(trace.BatchPosition, COUNT, COUNT),
         st.none() | NUMBER, STEPPING, st.none() | GRADIENTS, DIGESTS, NAME, NAME, PARTS, STATES, STATES,
         st.dictionaries(NAME, LINE, max_size=1), MAYBE_LINE, st.dictionaries(NAME, st.lists(LINE, max_size=2), max_size=1),
+        st.none() | st.builds(trace.Averaging, COUNT, COUNT, MAYBE_LINE),
+    ),
+    trace.Integrity: st.builds(
+        trace.Integrity, COUNT, COUNT, COUNT, st.builds(trace.StepVersions, COUNT, COUNT, COUNT), NAME, NAME, NAME
+    ),
+    trace.Device: st.builds(trace.Device, NAME),
+    trace.Probe: st.builds(
+        trace.Probe, COUNT, COUNT, NAME, NAME, st.lists(NAME, max_size=2), NAME, NAME, st.dictionaries(NAME, NAME, max_size=1)
     ),
     trace.Overflow: st.builds(trace.Overflow, COUNT, COUNT, st.none() | NUMBER, MAYBE_LINE),
     trace.UnwaitedWork: st.builds(trace.UnwaitedWork, NAME, COUNT, MAYBE_LINE, NAME),
@@ -72,7 +80,7 @@ RECORDS = {
         trace.Epoch, COUNT, COUNT, st.none() | COUNT, COUNT, st.booleans(), MAYBE_LINE, NAME, st.none() | NAME
     ),
     trace.Evaluation: st.builds(trace.Evaluation, COUNT, COUNT, COUNT, NAME, COUNT, MAYBE_LINE),
-    trace.LastWeights: st.builds(trace.LastWeights, COUNT, NAME),
+    trace.LastWeights: st.builds(trace.LastWeights, COUNT, NAME, COUNT),
     trace.End: st.builds(trace.End, COUNT, COUNT, COUNT),
 }  # fmt: skip
 

@@ -253,10 +253,10 @@ class Step(NamedTuple):
     """By the prefix of a model whose wrapper was not called, the line that called the model itself."""
     comm_hook: SourceLine | None
     """Where a communication hook was registered."""
-    averaging: Averaging | None
-    """The averagings of the weights before the first forward; None where there was none."""
     writes: dict[str, list[SourceLine]]
     """By what they changed (weights, gradients, settings, state), lines outside forward, backward and step; in a replay only."""
+    averaging: Averaging | None = None
+    """The averagings of the weights before the first forward; None where there was none."""
 
 
 class StepVersions(NamedTuple):
