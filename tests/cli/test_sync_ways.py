@@ -80,7 +80,7 @@ SICK = (
     Sick(way="averages_late", fault="rate", code="DDP506", ranks=(0, 1), step=8),
     Sick(way="averages_by_hand", fault="after", code="DDP503", ranks=(0, 1), step=9),
     Sick(way="averages_a_part", fault="part", code="DDP503", ranks=(0, 1), step=1),
-    Sick(way="averages_in_levels", fault="rate", code="DDP506", ranks=(0,), step=8, nproc=4),
+    Sick(way="averages_in_levels", fault="rate", code="DDP506", ranks=(0,), step=9, nproc=4),
     Sick(way="local_sgd", fault="rate", code="DDP506", ranks=(0, 1), step=9, needs="accelerate"),
     Sick(way="shards", fault="rate", code="DDP506", ranks=(0, 1), step=8),
     Sick(way="shards_and_replicates", fault="weights", code="DDP503", ranks=(0, 2), step=8, nproc=4),
