@@ -102,7 +102,7 @@ def test_there_is_a_strategy_for_each_kind_of_record() -> None:
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_record_comes_back_as_it_was_written_and_a_torn_line_does_not(kind: type[TraceRecord], data: Any) -> None:
     record = data.draw(RECORDS[kind])
     with tempfile.TemporaryDirectory() as folder:

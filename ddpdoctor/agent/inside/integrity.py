@@ -40,7 +40,7 @@ class IntegrityLog:
     def after_backward(self) -> None:
         """`loss.backward()` has returned, and DDP has reduced: fingerprints of the gradients before anybody changes them."""
         gradients = [parameter.grad for parameter in self._models.parameters().values()]
-        there = iter(_cut(self._digests.joined([gradient for gradient in gradients if gradient is not None])))
+        there = iter(_cut(self._digests.joined([one for one in gradients if one is not None], "gradients")))
         self._reduced = "".join(NO_GRADIENT if gradient is None else next(there) for gradient in gradients)
 
     def before_step(self, optimizer: Optimizer) -> None:
