@@ -6,10 +6,12 @@ point of their program they have made as many calls of each kind.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
@@ -93,9 +95,11 @@ class ProgramComparison:
     _programs: dict[int, _Program] = field(default_factory=dict)
     _calls: dict[tuple[int, int, int, tuple[Kind, ...]], _Calls] = field(default_factory=dict)
     _pipelines: set[str] = field(default_factory=set)
+    _ranks: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Find the groups in which ranks send and receive: the place in such a group is a rank's part in the job."""
+        self._ranks.extend(sorted(self.records))
         for record in self.records.values():
             self._pipelines.update(_label(record.groups[call.group]) for call in record.calls if call.point_to_point)
 
@@ -129,7 +133,7 @@ class ProgramComparison:
     def _surplus_at_the_end(self, rank: int, kind: Kind) -> int | None:
         """The same by all that each has called until its dump: of one program, one rank is ahead in every kind or in none."""
         mine = self._program(rank)
-        others = [self._program(other) for other in self._nearest(rank)[:MOST_COMPARED]]
+        others = [self._program(other) for other in islice(self._nearest(rank), MOST_COMPARED)]
         extra: Counter[int] = Counter()
         for other in others:
             if other.part != mine.part:
@@ -150,7 +154,7 @@ class ProgramComparison:
         One that has made a call less of one kind and one more of another may have left the first out.
         """
         mine = self._program(rank)
-        others = (self._program(other) for other in self._nearest(rank)[:MOST_COMPARED])
+        others = (self._program(other) for other in islice(self._nearest(rank), MOST_COMPARED))
         alike = [not any(_ahead(mine, other).values()) for other in others if other.part == mine.part]
         return 2 * sum(alike) > len(alike)
 
@@ -198,7 +202,9 @@ class ProgramComparison:
         ends: dict[V, tuple[set[tuple[tuple[Kind, int], ...]], int]] = {}
         for rank in _a_few_of_each(called):
             mine = self._program(rank)
-            others = [self._program(other) for other in self._nearest(rank)[:MOST_COMPARED] if other not in called]
+            others = [
+                self._program(other) for other in islice(self._nearest(rank), MOST_COMPARED) if other not in called
+            ]
             like = sum(other.part == mine.part and other.ends() == mine.ends() for other in others)
             found, times = ends.get(called[rank], (set(), 0))
             ends[called[rank]] = ({*found, mine.ends()}, max(times, like))
@@ -216,7 +222,7 @@ class ProgramComparison:
 
     def _calls_of_others(self, rank: int, kind: Kind, number: int, besides: Collection[int]) -> Iterator[Call]:
         part = self._program(rank).part
-        for other in self._nearest(rank)[:MOST_COMPARED]:
+        for other in islice(self._nearest(rank), MOST_COMPARED):
             program = self._program(other)
             place = program.place(kind, number) if other not in besides and program.part == part else None
             if place is not None:
@@ -236,8 +242,13 @@ class ProgramComparison:
                     break
         return found
 
-    def _nearest(self, rank: int) -> list[int]:
-        return sorted((other for other in self.records if other != rank), key=lambda other: abs(other - rank))
+    def _nearest(self, rank: int) -> Iterator[int]:
+        """The other ranks, the nearest first; of two at one distance the lower. Who takes few does not pay for all."""
+        place = bisect_left(self._ranks, rank)
+        below = reversed(range(place))
+        above = range(bisect_right(self._ranks, rank), len(self._ranks))
+        near = ((self._ranks[at] for at in side) for side in (below, above))
+        return merge(*near, key=lambda other: abs(other - rank))
 
     def _program(self, rank: int) -> _Program:
         if rank not in self._programs:
