@@ -36,6 +36,15 @@ COMMANDS = (
     "watch",
 )
 FAILED = 4
+ABOUT_A_PATH = {
+    errno.EACCES: "run it as a user with permission to read it",
+    errno.EPERM: "run it as a user with permission to read it",
+    errno.ENAMETOOLONG: "a name has at most 255 bytes and a path 4095",
+    errno.ELOOP: "a link there leads back to itself",
+    errno.ENOTDIR: "a part of the path is a file",
+}
+"""Errors of the operating system about a path that a user gave, and what can be done."""
+MOST_SHOWN = 120  # characters of a path in an error
 
 
 def _show_version(wanted: bool) -> None:
@@ -89,8 +98,8 @@ def run(arguments: list[str]) -> int:
             hint = "write it to a file" if error.errno == errno.EIO else "free disk space there"
             output.complain(f"cannot write the output: {error.strerror}", hint=hint)
             return FAILED
-        if isinstance(error, PermissionError) and error.filename is not None:
-            output.complain(f"{error.filename}: {error.strerror}", hint="run it as a user with permission to read it")
+        if isinstance(error, OSError) and error.errno in ABOUT_A_PATH and error.filename is not None:
+            output.complain(f"{_short(error.filename)}: {error.strerror}", hint=ABOUT_A_PATH[error.errno])
             return UsageError.exit_code
         if os.environ.get("DDPDOCTOR_DEBUG"):
             raise
@@ -100,6 +109,11 @@ def run(arguments: list[str]) -> int:
     if result == typer.INTERRUPTED:
         output.say("interrupted")
     return result if isinstance(result, int) else 0
+
+
+def _short(path: object) -> str:
+    text = str(path)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text)} characters)"
 
 
 def _app(first: list[str]) -> typer.App:

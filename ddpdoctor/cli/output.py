@@ -87,7 +87,7 @@ def prepare() -> None:
             os.fstat(descriptor)
             continue
         os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
-    sys.stdout, sys.stderr = _patient(sys.stdout), _patient(sys.stderr)
+    sys.stdout, sys.stderr = _patient(sys.stdout, 1), _patient(sys.stderr, 2)
 
 
 def discard_output() -> None:
@@ -105,13 +105,14 @@ class _Patient(io.FileIO):
             return memoryview(data).nbytes
 
 
-def _patient(stream: TextIO | None) -> TextIO:
-    """`stream`, which stays quiet when nobody reads it any more; None where it was closed from the start."""
-    if stream is None:
-        return cast(TextIO, None)
-    buffer = io.BufferedWriter(_Patient(stream.fileno(), "w", closefd=False))
+def _patient(stream: TextIO | None, descriptor: int) -> TextIO:
+    """`stream`, which stays quiet when nobody reads it any more; one that was closed from the start takes everything."""
+    buffer = io.BufferedWriter(_Patient(stream.fileno() if stream else descriptor, "w", closefd=False))
     return io.TextIOWrapper(
-        buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=bool(stream.line_buffering)
+        buffer,
+        encoding=stream.encoding if stream else "utf-8",
+        errors="backslashreplace",
+        line_buffering=stream is not None and bool(stream.line_buffering),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries, torch_folder
 from ddpdoctor.host.host_access import HostAccess
+from ddpdoctor.source.folders import folders_below
 from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
 from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
 from ddpdoctor.source.regular_file import read_regular
@@ -95,9 +95,9 @@ def _reason_kept(path: Path, unreadable: list[tuple[str, str]], *, named: bool) 
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for top, folders, files in os.walk(folder):
+    for top, folders, files in folders_below(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in IGNORED_FOLDERS]
-        yield from (Path(top) / name for name in files if name.endswith((*SUFFIXES, *MANIFEST_SUFFIXES)))
+        yield from (top / name for name in files if name.endswith((*SUFFIXES, *MANIFEST_SUFFIXES)))
 
 
 def _text(file: Path) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.evidence.training_code import Module, Option, Place, Setting, TrainingCode, files_together
+from ddpdoctor.source.folders import folders_below
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.index import OPTION_MAKERS, Index
 from ddpdoctor.source.programs import distributed_programs
@@ -59,9 +60,9 @@ def python_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for top, folders, files in os.walk(folder):
+    for top, folders, files in folders_below(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in IGNORED_FOLDERS]
-        yield from (Path(top) / name for name in files if name.endswith(SUFFIXES))
+        yield from (top / name for name in files if name.endswith(SUFFIXES))
 
 
 def read_files(files: Sequence[Path]) -> Reading:

@@ -172,25 +172,31 @@ def _files(path: Path) -> Iterator[Path]:
 
     A directory that cannot be listed stands for itself: reading it as a file says why.
     """
-    if not path.is_dir():
-        yield path
-        return
-    cases = [file for file in (path / case.CASE_FILE, *sorted(path.glob(case.CASES_OF_NODES))) if file.is_file()]
-    if cases:
-        yield from cases
-        return
-    try:
-        children = sorted(path.iterdir())
-    except OSError:
-        yield path
-        return
-    for number, child in enumerate(children):
-        if number > MAX_FILES:
-            raise UsageError(f"{path} has more than {MAX_FILES} entries", hint="give the files of one job")
-        if child.name.startswith(".") or (child.is_symlink() and child.is_dir()):
+    waiting = [path]  # and no recursion: folders may be nested deeper than Python's stack
+    while waiting:
+        here = waiting.pop()
+        if not here.is_dir():
+            yield here
             continue
-        if child.is_dir() or child.is_file():
-            yield from _files(child)
+        cases = [file for file in (here / case.CASE_FILE, *sorted(here.glob(case.CASES_OF_NODES))) if file.is_file()]
+        if cases:
+            yield from cases
+            continue
+        try:
+            children = sorted(here.iterdir())
+        except OSError:
+            yield here
+            continue
+        if len(children) > MAX_FILES:
+            raise UsageError(f"{here} has more than {MAX_FILES} entries", hint="give the files of one job")
+        waiting += [child for child in reversed(children) if _counts(child)]
+
+
+def _counts(child: Path) -> bool:
+    """Whether an entry of a folder is looked at: no hidden one, no link to a folder, no pipe."""
+    if child.name.startswith(".") or (child.is_symlink() and child.is_dir()):
+        return False
+    return child.is_dir() or child.is_file()
 
 
 def _head(file: Path) -> bytes:

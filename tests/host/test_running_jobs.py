@@ -25,6 +25,6 @@ def test_a_job_under_another_version_of_ddpdoctor_has_no_agents_and_the_reason_i
     else:
         assert found == []
         assert unread == (
-            "the call ring of process 77 has format 4, and this ddpdoctor reads format 3: "
+            f"the call ring of process 77 has format {layout.VERSION + 1}, and this ddpdoctor reads format {layout.VERSION}: "
             "use the ddpdoctor that the job was started with"
         )
