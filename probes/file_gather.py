@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import sys
 import time
+import zlib
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from torch.distributed import DistError, Store  # type: ignore[attr-defined] # p
 from ddpdoctor.transport.store import get, open_store, put, wait_for
 
 TURN_SECONDS = 5.0
+MOST_FILES = 4096  # of one rank: each of its processes writes a few
 POLL_SECONDS = 0.05
 LISTENING, LEAVE = "listening", "leave"
 
@@ -53,7 +55,7 @@ def receive(options: argparse.Namespace, end: float) -> None:
     store.set(LISTENING, "")
     for rank in range(1, options.world_size):
         store.set_timeout(timedelta(seconds=max(0.01, end - time.monotonic())))
-        with contextlib.suppress(DistError):
+        with contextlib.suppress(DistError, OSError, ValueError, zlib.error):  # what it sent is no file of ours
             fetch(store, rank, options.folder, end)
     options.gathered.touch()
     while not options.reported.exists() and time.monotonic() < end + TURN_SECONDS:
@@ -100,7 +102,7 @@ def hand_in(store: Store, rank: int, folder: Path) -> None:
 
 def fetch(store: Store, rank: int, folder: Path, end: float) -> None:
     """Write down the files that `rank` handed in, each under its own name behind the rank's number."""
-    for number, name in enumerate(store.get(f"{rank}").decode().splitlines()):
+    for number, name in enumerate(store.get(f"{rank}").decode().splitlines()[:MOST_FILES]):
         data = get(store, f"{rank}/{number}", until=end)
         if data is not None:
             (folder / f"{rank}-{Path(name).name}").write_bytes(data)

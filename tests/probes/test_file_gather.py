@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from torch.distributed import TCPStore
 
-from ddpdoctor.transport.store import PIECE_BYTES
+from ddpdoctor.transport.store import PIECE_BYTES, own_part, put
 from tests.free_port import free_port
 
 PROBE = Path(__file__).parents[2] / "probes" / "file_gather.py"
@@ -120,3 +120,26 @@ def test_a_rank_waits_for_rank_0_as_long_as_its_job_runs_and_no_longer_than_the_
     assert not raised.wait(3)
     del job
     assert raised.wait(30)
+
+
+@pytest.mark.parametrize("lie", ["bytes", "pieces", "a name", "no text"])
+def test_a_rank_that_sends_garbage_costs_only_itself(lie: str, journals, tmp_path: Path) -> None:
+    agent = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    port = agent.port
+    first, second = (options(tmp_path, port, rank, world_size=3, hosted=True) for rank in (0, 2))
+    (second.folder / "trace").write_bytes(b"whole")
+    liar = own_part(agent, "sync")
+    put(liar, "1/0", b"x")
+    liar.set("1", {"a name": "n" * 300 + "\0", "no text": b"\xff\xfe"}.get(lie, "file"))
+    if lie in {"bytes", "pieces"}:
+        liar.set(*{"bytes": ("1/0/0", "no zlib"), "pieces": ("1/0", "many")}[lie])
+    threads = [
+        started(journals.receive, first, time.monotonic() + 60),
+        started(journals.deliver, second, time.monotonic() + 60),
+    ]
+    wait_for(first.gathered)
+    first.reported.touch()
+    for thread in threads:
+        thread.join(60)
+    assert (first.folder / "2-trace").read_bytes() == b"whole"
+    assert [path.name for path in first.folder.iterdir()] == ["2-trace"]
