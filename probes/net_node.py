@@ -26,7 +26,9 @@ from ddpdoctor.evidence.network import Master, Network
 from ddpdoctor.host import environment, network
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.host.nccl_transport_test import gpus_for_nccl, try_transports
+from ddpdoctor.launch import attendance
 from ddpdoctor.launch.guarded_process import run
+from ddpdoctor.launch.net_process import JOIN_SHARE
 from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.net.group_answers import Answers, GroupAnswer, NcclAnswer, groups_of, tries_of
 from ddpdoctor.net.introductions import Self
@@ -40,7 +42,6 @@ from ddpdoctor.transport.peer_message import Number, PeerError, Text
 Members: TypeAlias = tuple[Number, ...]
 Strangers: TypeAlias = tuple[Text, ...]
 
-JOIN_SHARE = 0.5  # of the deadline: the other half is for the rounds
 LEAVE_SECONDS = 3.0
 GROUPS_LEAST_SECONDS = 15.0  # torch's import, and a group that times out
 
@@ -100,6 +101,8 @@ def main() -> int:
         try:
             if not introduce(messages, me):
                 return 0  # another process is this node; node 0 names both
+            if options.node != 0:
+                attendance.note(None, complete=True)
             if options.node == 0:
                 others = report(messages, options, me, keys, join_until=join_until, until=until)
                 _wait_until_others_left(messages, others)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
+
+from ddpdoctor.launch import attendance
 
 RESULTS = "DDPDOCTOR_RESULTS"
+LOOK_SECONDS = 0.2
 
 
 def join(backend: str | None = None, *, timeout_seconds: float = 60.0) -> torch.device:
@@ -26,8 +31,41 @@ def join(backend: str | None = None, *, timeout_seconds: float = 60.0) -> torch.
     if backend == "nccl":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         torch.cuda.set_device(device)
-    dist.init_process_group(backend, timeout=timedelta(seconds=timeout_seconds))
+    timeout = timedelta(seconds=timeout_seconds)
+    if attendance.VARIABLE in os.environ:
+        rank, world_size, store = _met(timeout)
+        dist.init_process_group(backend, timeout=timeout, rank=rank, world_size=world_size, store=store)
+        attendance.note(None, complete=True)
+    else:
+        dist.init_process_group(backend, timeout=timeout)
     return device
+
+
+def _met(timeout: timedelta) -> tuple[int, int, Store]:
+    """This rank, the number of ranks, and the store that they share; rank 0 says meanwhile who has come.
+
+    As `init_process_group` makes the store of these variables, but that rank 0 need not wait in its constructor.
+    """
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store: Store = TCPStore(
+        os.environ["MASTER_ADDR"],
+        int(os.environ["MASTER_PORT"]),
+        None if hosted else world_size,
+        is_master=rank == 0 and not hosted,
+        timeout=timeout,
+        wait_for_workers=False,
+    )
+    store = PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    store.set(f"here/{rank}", "")
+    until = time.monotonic() + timeout.total_seconds()
+    absent = set(range(world_size)) if rank == 0 else set()
+    while absent and time.monotonic() < until:
+        absent = {other for other in absent if not store.check([f"here/{other}"])}
+        attendance.note(set(range(world_size)) - absent, complete=False)
+        if absent:
+            time.sleep(LOOK_SECONDS)
+    return rank, world_size, store
 
 
 def report(result: dict[str, Any]) -> None:

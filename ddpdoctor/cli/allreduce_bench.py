@@ -116,6 +116,7 @@ def allreduce_bench(
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.cli.sizes import parse_sizes
     from ddpdoctor.cli.terminal import screen as terminal_screen
+    from ddpdoctor.cli.waits import Waits
     from ddpdoctor.evidence.bench import CollectiveBench
     from ddpdoctor.evidence.links import Links
     from ddpdoctor.render import bench as words
@@ -139,7 +140,8 @@ def allreduce_bench(
     from ddpdoctor.launch.ranks import current_launch
 
     launch = current_launch()
-    with progress("starting the ranks", shown=launch is None or launch.rank == 0) as told:
+    with progress("starting the ranks", shown=launch is None or launch.rank == 0 or launch.by_hand) as told:
+        waits = Waits(told, plan.timeout_seconds)
 
         def on_event(event: Mapping[str, Any]) -> None:
             if event["event"] == "start":
@@ -147,7 +149,7 @@ def allreduce_bench(
             elif event["event"] == "trying":
                 told.update(f"{collective.value} of {words.short(event['size_bytes'])}")
 
-        evidence, speaks = run_bench(plan, nproc=nproc, on_event=on_event)
+        evidence, speaks = run_bench(plan, nproc=nproc, on_event=on_event, on_wait=waits.note)
     if not speaks:
         for reason in evidence.undecided:
             output.say(reason)

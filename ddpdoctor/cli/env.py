@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import socket
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
 from ddpdoctor.cli.shared_exit_code import ends_alike
-from ddpdoctor.model import group_ranks
 
 if TYPE_CHECKING:
-    from ddpdoctor.cli.progress import Progress
     from ddpdoctor.host.host_access import HostAccess
-    from ddpdoctor.workflows.env import Waiting
-
-QUIET_SECONDS = 3.0  # the ranks of a healthy launch are together by then
 
 
 def register(app: typer.App) -> None:
@@ -41,6 +35,7 @@ def env(
     from ddpdoctor.case import redact
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
+    from ddpdoctor.cli.waits import Waits
     from ddpdoctor.engine import all_checks
     from ddpdoctor.host.host_access import HostAccess
     from ddpdoctor.render.facts import facts_of, issue_facts_of, short_facts_of
@@ -50,7 +45,7 @@ def env(
         beside.submit(all_checks)  # the catalogue is imported while torch is
         access = HostAccess()
         with progress(_here(access)) as told:
-            waits = _Waits(told, deadline)
+            waits = Waits(told, deadline)
             evidence = collect(access, deadline_seconds=deadline, on_wait=waits.note)
     if evidence is None:
         raise typer.Exit
@@ -69,27 +64,3 @@ def _here(access: HostAccess) -> str:
     if launch is None:
         return "reading the host"
     return f"rank {launch.rank} of {launch.world_size} ({launch.launcher}) on {socket.gethostname()}: reading the host"
-
-
-class _Waits:
-    """Says that a rank waits, for which ranks and for how long: live on a terminal, once elsewhere, there by rank 0 alone."""
-
-    def __init__(self, told: Progress, deadline: float) -> None:
-        self._told = told
-        self._deadline = deadline
-        self._said = False
-
-    def note(self, waiting: Waiting) -> None:
-        """One second of waiting has passed."""
-        launch, meeting = waiting.launch, waiting.meeting
-        others = "the other ranks" if waiting.absent is None else group_ranks(waiting.absent)
-        words = (
-            f"rank {launch.rank} of {launch.world_size} on {socket.gethostname()} waits for {others} "
-            f"at {meeting.host}:{meeting.port}"
-        )
-        self._told.update(f"{words} ({waiting.seconds:.0f} of at most {self._deadline:.0f} s)")
-        if waiting.seconds < QUIET_SECONDS or self._said or sys.stderr.isatty():
-            return
-        self._said = True
-        if launch.rank == 0 or launch.by_hand:
-            output.say(f"{words} for at most {self._deadline:.0f} s")

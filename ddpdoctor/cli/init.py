@@ -21,6 +21,14 @@ class Launcher(typer.Choice):
     PYTORCHJOB = "pytorchjob"
 
 
+class Container(typer.Choice):
+    """What runs the image of a job under Slurm."""
+
+    PYXIS = "pyxis"
+    APPTAINER = "apptainer"
+
+
+BATCH_SCRIPTS = (Launcher.SLURM, Launcher.SLURM_TASKS)
 MANIFESTS = (Launcher.K8S, Launcher.PYTORCHJOB)
 
 
@@ -50,7 +58,11 @@ def init(
     hours: Annotated[int, typer.Option("--hours", min=1, max=8760, help="Time limit of the job.")] = 24,
     image: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option("--image", help="The container image, for k8s and pytorchjob."),
+        typer.Option("--image", help="The container image, for k8s, pytorchjob and --container."),
+    ] = None,
+    container: Annotated[
+        Optional[Container],  # noqa: UP045
+        typer.Option("--container", help="Under Slurm: run --image with pyxis (enroot) or apptainer."),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="The name of the job.")] = "ddp",
     output: Annotated[
@@ -70,7 +82,16 @@ def init(
         raise UsageError(
             f"--interface {interface!r} is not the name of an interface", hint="`ip -brief addr` lists them"
         )
-    if launcher in MANIFESTS and not re.fullmatch(r"[\w./:@-]+", image or ""):
+    if container is not None and launcher not in BATCH_SCRIPTS:
+        raise UsageError(
+            f"--container {container.value} is for slurm and slurm-tasks",
+            hint="k8s and pytorchjob run --image by themselves; around torchrun, start the script inside the container",
+        )
+    if image is not None and launcher in BATCH_SCRIPTS and container is None:
+        raise UsageError(
+            "--image is given, but not what runs it", hint="add `--container pyxis` or `--container apptainer`"
+        )
+    if (launcher in MANIFESTS or container is not None) and not re.fullmatch(r"[\w./:@#+-]+", image or ""):
         said = "--image is missing" if image is None else f"--image {image!r} is not an image name"
         raise UsageError(said, hint="such as `--image registry.example/team/train:1`")
     if any("\n" in word for word in command or ()):
@@ -90,6 +111,7 @@ def init(
         hours=hours,
         image=image or "",
         name=name,
+        container=container.value if container is not None else "",
     )
     script = SCRIPTS[launcher.value](job)
     if output is None:

@@ -103,7 +103,7 @@ def project_config(paths: Sequence[Path]) -> LintConfig:
 
 def _show(linted: Linted, options: ReportOptions) -> None:
     from ddpdoctor import case
-    from ddpdoctor.cli.report_output import formatted, terminal, with_command, with_excerpts
+    from ddpdoctor.cli.report_output import formatted, summarise, terminal, with_command, with_excerpts
     from ddpdoctor.render import lines
 
     plain = options.format is Format.TEXT
@@ -118,6 +118,7 @@ def _show(linted: Linted, options: ReportOptions) -> None:
     if options.output is not None:
         written = lines.render(linted.report) if plain else formatted(linted.report, options, evidence=shown)
         case.write_atomically(options.output, written, private=True)
+    summarise(linted.report, options)
 
 
 def _with_fixable(linted: Linted) -> Linted:

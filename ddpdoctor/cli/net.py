@@ -70,17 +70,18 @@ def net(
     from ddpdoctor.case import write_atomically
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
+    from ddpdoctor.cli.waits import Waits
     from ddpdoctor.evidence.links import Groups, Links, MasterProbe
     from ddpdoctor.evidence.nccl import NcclTries
-    from ddpdoctor.launch.net_process import run_node
+    from ddpdoctor.launch.net_process import JOIN_SHARE, run_node
     from ddpdoctor.render.link_matrix import heat_map, nodes_file
     from ddpdoctor.render.network_layers import table
 
     place = _place(nnodes, node_rank, master_addr, master_port)
     if not place.works:
         raise typer.Exit(0)
-    with progress(_stage(place, deadline), shown=place.node == 0):
-        evidence = run_node(place, deadline_seconds=deadline)
+    with progress(_stage(place, deadline), shown=place.speaks) as told:
+        evidence = run_node(place, deadline_seconds=deadline, on_wait=Waits(told, JOIN_SHARE * deadline).note)
     links = evidence.one(Links)
     probes = [entry.value for entry in evidence.per_rank(MasterProbe) or ()]
     nccl = evidence.one(NcclTries)
@@ -120,11 +121,12 @@ def _measured(found: Sequence[Layer], links: Links | None, nccl: NcclTries | Non
 def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, master_port: int | None) -> NodePlace:
     from ddpdoctor.errors import UsageError
     from ddpdoctor.launch.net_process import NodePlace, free_port, place_of
-    from ddpdoctor.launch.ranks import current_launch
+    from ddpdoctor.launch.ranks import current_launch, require_rank_in_world
     from ddpdoctor.launch.rendezvous import master_port_of
 
     launch = current_launch()
     if nnodes is None and node_rank is None and launch is not None:
+        require_rank_in_world(launch)
         place = place_of(os.environ, replace(launch, master_addr=master_addr or launch.master_addr))
         return replace(place, master_port=master_port or place.master_port)
     if nnodes is None and node_rank is None:
@@ -145,4 +147,6 @@ def _place(nnodes: int | None, node_rank: int | None, master_addr: str | None, m
     if node_rank >= nnodes:
         raise UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}", hint="nodes count from 0")
     port = master_port or master_port_of(os.environ)
-    return NodePlace(node=node_rank, nodes=nnodes, master_addr=addr, master_port=port, store_is_there=False, run="0")
+    return NodePlace(
+        node=node_rank, nodes=nnodes, master_addr=addr, master_port=port, store_is_there=False, run="0", by_hand=True
+    )

@@ -110,7 +110,7 @@ def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: S
     return report.exit_code(options.fail_on)
 
 
-def summarise(report: Report, options: ReportOptions, facts: Sequence[tuple[str, str]]) -> None:
+def summarise(report: Report, options: ReportOptions, facts: Sequence[tuple[str, str]] = ()) -> None:
     """Append the report to the summary page of a GitHub job, where there is one; cut where GitHub would refuse it."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:

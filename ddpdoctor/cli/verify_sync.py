@@ -256,14 +256,16 @@ def _track(
 def _compare(options: ReportOptions, nproc: int | None, deadline: float) -> None:
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
+    from ddpdoctor.cli.waits import Waits
     from ddpdoctor.evidence.replicas import Replicas
     from ddpdoctor.launch.ranks import current_launch
     from ddpdoctor.workflows.reference_sync import compare_reference
 
     launch = current_launch()
     stage = f"comparing the replicas of the reference job (at most {deadline:.0f} s)"
-    with progress(stage, shown=launch is None or launch.rank == 0):
-        evidence, speaks = compare_reference(nproc=nproc, deadline_seconds=deadline)
+    with progress(stage, shown=launch is None or launch.rank == 0 or launch.by_hand) as told:
+        waits = Waits(told, deadline)
+        evidence, speaks = compare_reference(nproc=nproc, deadline_seconds=deadline, on_wait=waits.note)
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)
     replicas = evidence.one(Replicas)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.case import write_atomically
 from ddpdoctor.cli import output
-from ddpdoctor.cli.report_output import formatted, judge, keep
+from ddpdoctor.cli.report_output import formatted, judge, keep, summarise
 from ddpdoctor.cli.status_line import Progress, seconds
 from ddpdoctor.cli.terminal import heading, screen
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.model import Report
 from ddpdoctor.render import json, text
+from ddpdoctor.secrets import redact_text
 
 if TYPE_CHECKING:
     from ddpdoctor.cli.options import ReportOptions
@@ -132,6 +133,8 @@ class WatchReporter:
         Of a job that ended well, a verdict that stands above is not repeated.
         """
         said = _gist(report)
+        if self._nodes.reports:
+            summarise(report, self._options, [("job", redact_text(self._command)), ("watched", self._watched())])
         if not self._nodes.reports or (not said and self._quiet):
             self.show(report)
         elif said and (code != 0 or ended_by or said != self._said):

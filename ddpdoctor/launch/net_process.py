@@ -7,8 +7,10 @@ import json
 import random
 import socket
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,17 +18,22 @@ import msgspec
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.launch.attendance import Attendance, Waiting
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.ranks import our_file, require_torch
 from ddpdoctor.launch.rendezvous import FIRST_PORT, PORTS, meeting_point
 
 TRIED_PORTS = 100
+JOIN_SHARE = 0.5  # of the deadline: the other half is for the rounds
 GRACE_SECONDS = 40.0  # for torch's import, which takes half a minute from a cold network file system, and for leaving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlace:
-    """This process's node in the job, and where the job's rendezvous is. `works` is False on a second rank of a node."""
+    """This process's node in the job, and where the job's rendezvous is. `works` is False on a second rank of a node.
+
+    `by_hand` says that somebody started this node, and sees what it prints.
+    """
 
     node: int
     nodes: int
@@ -35,6 +42,12 @@ class NodePlace:
     store_is_there: bool
     run: str
     works: bool = True
+    by_hand: bool = False
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it says what it waits for."""
+        return self.node == 0 or self.by_hand
 
 
 def place_of(environ: Mapping[str, str], launch: Launch) -> NodePlace:
@@ -54,6 +67,7 @@ def place_of(environ: Mapping[str, str], launch: Launch) -> NodePlace:
         store_is_there=point.hosted,
         run=launch.run_id or "0",
         works=local == 1 or launch.local_rank in {None, 0},
+        by_hand=launch.by_hand,
     )
 
 
@@ -69,8 +83,12 @@ def free_port() -> int:
     raise UndecidedError(f"none of {TRIED_PORTS} ports from {FIRST_PORT} on is free on this host")
 
 
-def run_node(place: NodePlace, *, deadline_seconds: float) -> Evidence:
+def run_node(
+    place: NodePlace, *, deadline_seconds: float, on_wait: Callable[[Waiting], None] = lambda _: None
+) -> Evidence:
     """What this node found; on node 0 what all nodes found, each with its own facts.
+
+    `on_wait` is called once a second until the nodes have met.
 
     Raises:
         UsageError: there is no torch.
@@ -84,12 +102,23 @@ def run_node(place: NodePlace, *, deadline_seconds: float) -> Evidence:
         *(["--store-is-there"] if place.store_is_there else []),
     ]  # fmt: skip
     env = {"MASTER_ADDR": place.master_addr, "MASTER_PORT": str(place.master_port)}
-    ended = run(command, deadline_seconds=deadline_seconds + GRACE_SECONDS, env=env)
+    with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
+        poll = None
+        if place.nodes > 1:
+            attendance = Attendance(Path(folder) / "attendance.json", _waiting(place), on_wait)
+            env |= attendance.environment
+            poll = attendance.poll
+        ended = run(command, deadline_seconds=deadline_seconds + GRACE_SECONDS, env=env, folder=folder, poll=poll)
     said: dict[str, Any] = {}
     for line in ended.stdout.splitlines():
         if line.startswith("{"):
             said.update(json.loads(line))
     return _evidence(place, said, ended)
+
+
+def _waiting(place: NodePlace) -> Waiting:
+    where = f"{place.master_addr}:{place.master_port}"
+    return Waiting(number=place.node, size=place.nodes, where=where, speaks=place.speaks, noun="node")
 
 
 def _evidence(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> Evidence:

@@ -22,8 +22,9 @@ from typing import Any
 import ddpdoctor
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.launch.attendance import Attendance, Waiting
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
-from ddpdoctor.launch.rendezvous import rank_variables
+from ddpdoctor.launch.rendezvous import meeting_point, rank_variables, waiting_of
 
 RESULTS = "DDPDOCTOR_RESULTS"
 RANKS_WITHOUT_GPUS = 2
@@ -32,11 +33,15 @@ MAX_LOCAL_RANKS = 256  # more processes of 200 MB and a thread pool each are a m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRun:
-    """How the ranks ended, and what rank 0 reported, in order. `speaks` is False on a joined rank other than 0."""
+    """How the ranks ended, and what rank 0 reported, in order. `speaks` is False on a joined rank other than 0.
+
+    `lacking` says which ranks of a launch did not come, where that is known.
+    """
 
     ended: ProgramEnd
     results: tuple[dict[str, Any], ...]
     speaks: bool
+    lacking: str = ""
 
 
 def our_file(folder: str, name: str) -> Path:
@@ -75,6 +80,19 @@ def current_launch() -> Launch | None:
     return Launch.from_environ(os.environ)
 
 
+def require_rank_in_world(launch: Launch) -> None:
+    """Refuse a rank that no other rank expects: nobody has to come to know that it cannot join.
+
+    Raises:
+        UsageError: the rank is not below the world size, or is negative.
+    """
+    if not 0 <= launch.rank < launch.world_size:
+        raise UsageError(
+            f"RANK={launch.rank} is not in 0..{launch.world_size - 1} (WORLD_SIZE={launch.world_size}), so this rank cannot join",
+            hint="`ddpdoctor explain DDP208` names what sets them",
+        )
+
+
 def run_ranks(
     program: Path,
     arguments: Sequence[str] = (),
@@ -84,10 +102,12 @@ def run_ranks(
     silence_seconds: float = float("inf"),
     env: Mapping[str, str] | None = None,
     on_result: Callable[[dict[str, Any]], None] | None = None,
+    on_wait: Callable[[Waiting], None] | None = None,
 ) -> RankRun:
     """Run `program` on `nproc` local ranks, or, where `nproc` is None and a launcher started us, as this one rank.
 
-    `on_result` sees each of rank 0's results as it comes; after `silence_seconds` without one the ranks are ended.
+    `on_result` sees each of rank 0's results as it comes; after `silence_seconds` without one the ranks are ended. Under a
+    launcher `on_wait` is called once a second until all ranks have met.
 
     Raises:
         UsageError: `nproc` is out of range, or given where a launcher already decided it, or needed and absent.
@@ -100,13 +120,21 @@ def run_ranks(
         results = _Results(Path(folder) / "results.jsonl", on_result)
         if speaks:
             added[RESULTS] = str(results.path)
+        attendance = None
+        if launch is not None and on_wait is not None:
+            waiting = waiting_of(launch, meeting_point(os.environ, launch))
+            attendance = Attendance(Path(folder) / "attendance.json", waiting, on_wait)
+            added |= attendance.environment
 
         def poll() -> bool:
             results.read()
+            if attendance is not None:
+                attendance.poll()
             return speaks and results.seconds_silent > silence_seconds
 
         ended = run(command, deadline_seconds=deadline_seconds, env=added, folder=folder, poll=poll)
-        return RankRun(ended=ended, results=tuple(results.seen), speaks=speaks)
+        lacking = attendance.lacking if attendance is not None else ""
+        return RankRun(ended=ended, results=tuple(results.seen), speaks=speaks, lacking=lacking)
 
 
 def ranks_command(
@@ -129,6 +157,7 @@ def ranks_command(
                 f"{launch.world_size}",
                 hint="omit --nproc under a launcher",
             )
+        require_rank_in_world(launch)
         return [sys.executable, str(program), *arguments], rank_variables(os.environ, launch)
     nproc = checked_nproc(nproc)
     threads = os.environ.get("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // nproc)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.errors import UndecidedError, UsageError
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.guarded_process import run
 
 DEFAULT_PORT = 29500  # torchrun's
@@ -51,6 +52,16 @@ def meeting_point(environ: Mapping[str, str], launch: Launch) -> Meeting:
         host=host,
         port=launch.master_port or _port(environ),
         hosted=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+    )
+
+
+def waiting_of(launch: Launch, meeting: Meeting) -> Waiting:
+    """The rank of `launch`, which waits for the others at `meeting`."""
+    return Waiting(
+        number=launch.rank,
+        size=launch.world_size,
+        where=f"{meeting.host}:{meeting.port}",
+        speaks=launch.rank == 0 or launch.by_hand,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_latency, median_speed
 from ddpdoctor.evidence.launch import Arrival, RankSet
 from ddpdoctor.evidence.links import Link, Links, Node
+from ddpdoctor.launch import attendance
 from ddpdoctor.net.introductions import Introductions, Self
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.link_test import CONNECT_SECONDS, ECHO_SECONDS, STREAM_SECONDS, talk
@@ -196,7 +197,9 @@ def _wait_for_nodes(come: Introductions, expected: int, until: float) -> list[Se
         present = come.look(turn=1)
         if len(present) + len(come.look(turn=2)) + len(come.left_out) >= expected:
             until = min(until, time.monotonic() + LATE_SECONDS)
+        attendance.note((node.node for node in present), complete=False)
         time.sleep(POLL_SECONDS)
+    attendance.note((node.node for node in present), complete=True)
     return present
 
 

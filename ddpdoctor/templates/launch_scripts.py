@@ -44,6 +44,8 @@ class ScriptJob:
     hours: int = 24
     image: str = ""
     name: str = "ddp"
+    container: str = ""
+    """What runs `image` under Slurm: `pyxis` (enroot) or `apptainer`; empty for no container."""
 
     @property
     def threads(self) -> int:
@@ -85,11 +87,35 @@ start_ranks() {{
         torchrun --nnodes "$SLURM_NNODES" --node-rank "$SLURM_NODEID" --nproc-per-node {job.ranks_per_node} \\
         --master-addr "$MASTER_ADDR" --master-port "$MASTER_PORT" {shlex.join(job.command)}
 }}
-export -f choose_interface start_ranks
+{_steps(job, "start_ranks")}"""
 
-# Before the job: can the nodes reach each other? Ends the batch job where they cannot.
-srun bash -c 'choose_interface; exec ddpdoctor {PREFLIGHT}'
-srun --kill-on-bad-exit=1 bash -c 'choose_interface; start_ranks'
+
+def _steps(job: ScriptJob, start: str) -> str:
+    """The end of a batch script: the preflight and the job, each a step of Slurm's that calls functions of the script.
+
+    A shell inside a container gets the functions as text: what carries variables into it may drop exported functions.
+    """
+    before = "# Before the job: can the nodes reach each other? Ends the batch job where they cannot.\n"
+    if not job.container:
+        return (
+            f"export -f choose_interface {start}\n\n{before}"
+            f"srun bash -c 'choose_interface; exec ddpdoctor {PREFLIGHT}'\n"
+            f"srun --kill-on-bad-exit=1 bash -c 'choose_interface; {start}'\n"
+        )
+    image = shlex.quote(job.image)
+    gpus = " --nv" if job.gpus else ""
+    prefix = {
+        "pyxis": f'--container-image={image} --container-mounts="$SLURM_SUBMIT_DIR:$SLURM_SUBMIT_DIR"'
+        '\n    --container-workdir="$SLURM_SUBMIT_DIR"',
+        "apptainer": f'apptainer exec{gpus} --bind "$SLURM_SUBMIT_DIR" --pwd "$SLURM_SUBMIT_DIR" {image}',
+    }[job.container]
+    return f"""
+# The image holds torch and ddpdoctor (`pip install ddpdoctor`). The directory of the job is mounted, for the script and the case.
+container=({prefix})
+functions=$(declare -f choose_interface {start})
+
+{before}srun "${{container[@]}}" bash -c "$functions; choose_interface; exec ddpdoctor {PREFLIGHT}"
+srun --kill-on-bad-exit=1 "${{container[@]}}" bash -c "$functions; choose_interface; {start}"
 """
 
 
@@ -207,12 +233,7 @@ start_rank() {{
     export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID LOCAL_WORLD_SIZE={job.ranks_per_node}
     exec ddpdoctor watch --case "$CASE" --stall-after {PATIENCE_SECONDS} --kill-on-hang -- python {shlex.join(job.command)}
 }}
-export -f choose_interface start_rank
-
-# Before the job: can the nodes reach each other? Ends the batch job where they cannot.
-srun bash -c 'choose_interface; exec ddpdoctor {PREFLIGHT}'
-srun --kill-on-bad-exit=1 bash -c 'choose_interface; start_rank'
-"""
+{_steps(job, "start_rank")}"""
 
 
 def pytorchjob(job: ScriptJob) -> str:

@@ -17,6 +17,7 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench, EarlierBench, RankTiming, SizeTiming, WrongValues
 from ddpdoctor.evidence.links import Links
+from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import our_file, run_ranks
 
@@ -43,12 +44,16 @@ class BenchPlan:
 
 
 def run_bench(
-    plan: BenchPlan, *, nproc: int | None, on_event: Callable[[Mapping[str, Any]], None] | None = None
+    plan: BenchPlan,
+    *,
+    nproc: int | None,
+    on_event: Callable[[Mapping[str, Any]], None] | None = None,
+    on_wait: Callable[[Waiting], None] | None = None,
 ) -> tuple[Evidence, bool]:
     """The evidence of one benchmark, and whether this process speaks for the job.
 
-    `on_event` sees rank 0's results as they come. Where the ranks fail in the middle, what was measured until then is
-    kept, and the evidence is undecided with the reason.
+    `on_event` sees rank 0's results as they come; `on_wait` is called once a second until the ranks of a launch have met.
+    Where the ranks fail in the middle, what was measured until then is kept, and the evidence is undecided with the reason.
 
     Raises:
         UsageError: `nproc` cannot be started, or is missing, or a launcher has already decided it.
@@ -59,6 +64,7 @@ def run_bench(
         nproc=nproc,
         deadline_seconds=START_SECONDS + 3 * plan.budget_seconds + plan.timeout_seconds,
         on_result=on_event,
+        on_wait=on_wait,
     )
     finished = ranks.ended.code == 0 and not ranks.ended.timed_out
     if not ranks.speaks:
@@ -68,7 +74,7 @@ def run_bench(
     undecided: tuple[str, ...] = ()
     if not finished or not events or events[-1]["event"] != "end":
         what = "the benchmark" if trying is None else f"the benchmark, at a size of {trying} bytes"
-        undecided = (why_ranks_failed(ranks.ended, what),)
+        undecided = (ranks.lacking or why_ranks_failed(ranks.ended, what),)
     started = next((event for event in events if event["event"] == "start"), None)
     if started is None:
         return Evidence(missing=(Missing(kind="CollectiveBench", reason=undecided[0]),), undecided=undecided), True

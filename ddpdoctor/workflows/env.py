@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ddpdoctor.errors import UndecidedError, UsageError
@@ -20,9 +20,10 @@ from ddpdoctor.evidence.host import Clock
 from ddpdoctor.evidence.launch import Arrival, Launch, RankSet
 from ddpdoctor.host import collect_all
 from ddpdoctor.host.host_access import HostAccess
+from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.guarded_process import ProgramEnd
 from ddpdoctor.launch.ranks import our_file, require_torch
-from ddpdoctor.launch.rendezvous import Meeting, meeting_point
+from ddpdoctor.launch.rendezvous import Meeting, meeting_point, waiting_of
 from ddpdoctor.model import group_ranks
 from ddpdoctor.transport.bundle import Bundle
 from ddpdoctor.transport.facts import FactsError, FactsReader, GatheredFacts, encoded_parts, parts_of
@@ -31,20 +32,6 @@ from ddpdoctor.transport.facts import FactsError, FactsReader, GatheredFacts, en
 BESIDE_SECONDS = 240.0
 OUTSIDE_SECONDS = 5.0  # for a rank outside the world to tell rank 0; its own facts take as long
 WAIT_SECONDS = 1.0  # between two notes about ranks that have not come
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """What a rank waits for, and for how long at most."""
-
-    launch: Launch
-    """The rank that waits."""
-    meeting: Meeting
-    """Where the ranks meet."""
-    absent: tuple[int, ...] | None
-    """The ranks that have not come, as rank 0 knows it; None where they are not known."""
-    seconds: float
-    """Time passed since this rank began to wait."""
 
 
 def collect(
@@ -128,7 +115,7 @@ def _waited(
     while not wait([meets], timeout=WAIT_SECONDS).done:
         if on_wait is not None:
             passed = time.monotonic() - began
-            on_wait(Waiting(launch=launch, meeting=meeting, absent=_absent(folder, launch), seconds=passed))
+            on_wait(replace(waiting_of(launch, meeting), absent=_absent(folder, launch), seconds=passed))
     return meets.result()
 
 

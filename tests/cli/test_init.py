@@ -27,7 +27,19 @@ def test_bash_reads_the_script_whatever_the_command(launcher: str, capfd: pytest
 @pytest.mark.skipif(
     shutil.which("shellcheck") is None, reason="shellcheck is not installed: apt-get install shellcheck"
 )
-@pytest.mark.parametrize("arguments", [["slurm"], ["slurm", "--interface", "ib0", "--cpu"], ["torchrun"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["slurm"],
+        ["slurm", "--interface", "ib0", "--cpu"],
+        ["slurm", "--container", "pyxis", "--image", "nvcr.io#team/train:1"],
+        ["slurm-tasks", "--container", "apptainer", "--image", "train.sif"],
+        ["slurm", "--container", "apptainer", "--image", "docker://team/train:1", "--cpu"],
+        ["slurm-tasks"],
+        ["torchrun"],
+    ],
+    ids=" ".join,
+)
 def test_shellcheck_has_nothing_to_say(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     script = written(capfd, *arguments, "--", "train.py", "--name", "it's")
     said = subprocess.run(["shellcheck", "-"], input=script, capture_output=True, text=True, check=False, timeout=60)
@@ -79,6 +91,46 @@ def test_the_script_for_slurm_starts_one_watched_torchrun_a_node(capfd: pytest.C
     assert '--master-port "$MASTER_PORT" train.py --lr 1\n' in script
 
 
+@pytest.mark.parametrize("container", ["pyxis", "apptainer"])
+@pytest.mark.parametrize("launcher", ["slurm", "slurm-tasks"])
+def test_every_step_of_a_container_form_runs_inside_with_the_functions(
+    launcher: str, container: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With programs in the place of Slurm's and of the container's that run what they are given, in an empty environment."""
+    script = written(capfd, launcher, "--container", container, "--image", "train.sif", "--interface", "ib0")
+    inside = 'while [ "$1" != bash ]; do shift; done; exec env -i PATH="$PATH" "$@"\n'
+    programs = {
+        "srun": f'#!/bin/bash\necho "srun $*" | head -n 1 >>srun.log\n{inside}',
+        "scontrol": "#!/bin/sh\necho localhost\n",
+        "ddpdoctor": '#!/bin/sh\necho "$NCCL_SOCKET_IFNAME ddpdoctor $1" >>ddpdoctor.log\n',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    variables = dict.fromkeys(("SLURM_JOB_ID", "SLURM_CPUS_PER_TASK", "SLURM_NNODES", "SLURM_NTASKS"), "1")
+    variables |= {"SLURM_JOB_NODELIST": "localhost", "SLURM_SUBMIT_DIR": str(tmp_path)}
+    # what a step needs of the batch script's environment it gets from the launcher; here by a preamble
+    needed = {"CASE": "case", "MASTER_ADDR": "localhost", "MASTER_PORT": "1", "SLURM_NODEID": "0", "SLURM_NNODES": "1",
+              "SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_LOCALID": "0"}  # fmt: skip
+    words = " ".join(f"{name}={value}" for name, value in needed.items())
+    (tmp_path / "srun").write_text(programs["srun"].replace('PATH="$PATH"', f'PATH="$PATH" {words}'))
+    ended = subprocess.run(
+        ["bash"], input=script, cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "ddpdoctor.log").read_text() == "=ib0 ddpdoctor net\n=ib0 ddpdoctor watch\n"
+    steps = (tmp_path / "srun.log").read_text()
+    mounted = (
+        f"--container-mounts={tmp_path}:{tmp_path}"
+        if container == "pyxis"
+        else f"apptainer exec --nv --bind {tmp_path}"
+    )
+    assert steps.count(mounted) == 2
+    assert 'CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID"' in script
+    assert "--stall-after 1800 --kill-on-hang --" in script
+
+
 def test_without_gpus_none_are_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     assert "gpu" not in written(capfd, "slurm", "--cpu").replace("ddpdoctor", "")
     assert "nvidia.com/gpu" not in written(capfd, "k8s", "--cpu", "--image", "train:1")
@@ -114,6 +166,9 @@ def test_a_file_is_executable_and_never_overwritten(tmp_path: Path, capfd: pytes
         (["k8s"], "--image is missing"),
         (["k8s", "--image", "a b"], "--image 'a b' is not an image name"),
         (["slurm", "--", "train.py", "a\nb"], "line break"),
+        (["slurm", "--container", "pyxis"], "--image is missing"),
+        (["slurm", "--image", "train:1"], "--image is given, but not what runs it"),
+        (["torchrun", "--container", "apptainer", "--image", "a.sif"], "--container apptainer is for slurm"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: list[str], says: str, capfd: pytest.CaptureFixture[str]) -> None:

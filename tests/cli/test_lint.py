@@ -89,3 +89,12 @@ def test_the_program_that_a_script_starts_is_judged_with_it(tmp_path: Path, capf
     assert cli.run(["lint", str(script), "--format", "json", "--fail-on", "warn"]) == 1
     (finding,) = json.loads(capfd.readouterr().out)["findings"]
     assert (finding["code"], finding["where"][0]["file"], finding["where"][0]["line"]) == ("DDP702", str(program), 3)
+
+
+def test_the_summary_of_a_github_job_has_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script, summary = tmp_path / "job.sh", tmp_path / "summary.md"
+    script.write_text("#!/bin/bash\n#SBATCH --nodes 2\nsrun torchrun --standalone train.py\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    assert cli.run(["lint", str(script)]) == 1
+    assert summary.read_text().startswith("### ddpdoctor lint")
+    assert "DDP7" in summary.read_text()

@@ -1,6 +1,6 @@
 """The trace of a job's collectives, against the rules of the Trace Event Format and of Perfetto's import of it.
 
-Perfetto's trace processor itself is not asked: its package downloads the program when it is first used.
+test_perfetto.py asks Perfetto's trace processor itself, where it is installed.
 """
 
 from __future__ import annotations
