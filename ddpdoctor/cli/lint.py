@@ -103,16 +103,16 @@ def project_config(paths: Sequence[Path]) -> LintConfig:
 
 def _show(linted: Linted, options: ReportOptions) -> None:
     from ddpdoctor import case
-    from ddpdoctor.cli.report_output import formatted, summarise, terminal, with_command, with_excerpts
+    from ddpdoctor.cli.report_output import formatted, summarise, with_command, with_excerpts
+    from ddpdoctor.cli.terminal import screen
     from ddpdoctor.render import lines
 
     plain = options.format is Format.TEXT
     shown = with_command(linted.evidence, options)
     if options.format is Format.HTML:
         shown = with_excerpts(shown, linted.report)
-    color, width = terminal()
     if plain or options.output is not None:
-        output.show(lines.render(linted.report, color=color, width=width), colored=True)
+        output.show(lines.render(linted.report, screen=screen()), colored=True)
     else:
         output.show(formatted(linted.report, options, evidence=shown))
     if options.output is not None:

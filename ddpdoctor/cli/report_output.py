@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -183,10 +181,3 @@ def text(report: Report, options: ReportOptions, *, subject: str = "") -> str:
 
     above = heading(options.title.removeprefix("ddpdoctor "), subject or redact_text(options.invocation.command))
     return plain.render(report, screen=screen(), verbose=options.verbose, heading=above)
-
-
-def terminal() -> tuple[bool, int]:
-    """Whether stdout takes colours, and its width."""
-    from ddpdoctor.cli.terminal import colored
-
-    return colored(sys.stdout), shutil.get_terminal_size().columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from typing import TYPE_CHECKING
 
 from ddpdoctor.cli import output
@@ -36,7 +35,7 @@ class Waits:
         )
         self._told.update(f"{words} ({waiting.seconds:.0f} of at most {self._deadline:.0f} s)")
         known = waiting.absent is not None or waiting.number != 0
-        if self._said or sys.stderr.isatty() or waiting.seconds < (QUIET_SECONDS if known else KNOWN_SECONDS):
+        if self._said or output.is_terminal(err=True) or waiting.seconds < (QUIET_SECONDS if known else KNOWN_SECONDS):
             return
         self._said = True
         if waiting.speaks:

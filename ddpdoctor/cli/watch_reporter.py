@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ class WatchReporter:
         self,
         options: ReportOptions,
         nodes: OtherNodes,
-        command: Sequence[str],
+        command: str,
         progress: Progress,
         side: SideFiles,
         told: VerdictCommand | None,
@@ -51,7 +50,7 @@ class WatchReporter:
         self._told_of: tuple[str, ...] = ()
         self._options = options
         self._nodes = nodes
-        self._command = shlex.join(command)
+        self._command = command
         self._progress = progress
         self._quiet = quiet
         self._began = time.monotonic()

@@ -10,24 +10,30 @@ from ddpdoctor.model import Finding, Report, Severity
 from ddpdoctor.render import headline, quoted_report, summary
 from ddpdoctor.render.screen import Screen
 
+_INDENT = Text("  ")
 _STYLE = {Severity.FAIL: "bold red", Severity.WARN: "bold yellow", Severity.INFO: "bold cyan"}
 
 
-def render(report: Report, *, color: bool = False, width: int = 100) -> str:
-    """One line per finding with its place first, then its reasons and what to do, indented; then notes and a summary."""
-    return Screen(color=color, width=width).shown(_lines(quoted_report(report)))
+def render(report: Report, *, screen: Screen | None = None) -> str:
+    """One line per finding with its place first, then its reasons and what to do, indented; then notes and a summary.
+
+    On a `screen` with a width, lines break at the ends of words; without one, as editors read it, they do not.
+    """
+    screen = screen or Screen()
+    return screen.shown(line for label, body in _lines(quoted_report(report)) for line in screen.hanging(label, body))
 
 
-def _lines(report: Report) -> Iterator[Text]:
+def _lines(report: Report) -> Iterator[tuple[Text, Text]]:
+    """Each line as what stands before it and what may be broken."""
     for finding in sorted(report.findings, key=_place):
         yield from _finding(finding)
     for reason in report.undecided:
-        yield Text.assemble(("undecided: ", "bold magenta"), reason)
+        yield Text("undecided: ", style="bold magenta"), Text(reason)
     for note in report.notes:
-        yield Text.assemble(("note: ", "bold"), note)
+        yield Text("note: ", style="bold"), Text(note)
     for crash in report.crashed:
-        yield Text.assemble((f"{crash.rule.code} {crash.rule.name} crashed: ", "bold red"), crash.error)
-    yield Text(summary(report), style="bold")
+        yield Text(f"{crash.rule.code} {crash.rule.name} crashed: ", style="bold red"), Text(crash.error)
+    yield Text(), Text(summary(report), style="bold")
 
 
 def _place(finding: Finding) -> tuple[str, int, int, str]:
@@ -37,21 +43,23 @@ def _place(finding: Finding) -> tuple[str, int, int, str]:
     return first.file, first.line, first.column or 0, finding.code
 
 
-def _finding(finding: Finding) -> Iterator[Text]:
+def _finding(finding: Finding) -> Iterator[tuple[Text, Text]]:
     code, _, rest = headline(finding).partition(" ")
     first = finding.where[0] if finding.where else None
     column = f":{first.column}" if first is not None and first.column is not None else ""
     place = f"{first.file}:{first.line}{column}: " if first is not None else ""
-    rest = rest.replace("\n", "\n  ")
-    yield Text.assemble((place, "bold"), (code, _STYLE[finding.severity]), f" {rest}")
+    said, *others = rest.split("\n")
+    yield Text.assemble((place, "bold"), (code, _STYLE[finding.severity]), " "), Text(said)
+    for line in others:
+        yield _INDENT, Text(line)
     for other in finding.where[1:]:
         note = f"  {other.note}" if other.note else ""
-        yield Text(f"  see {other.file}:{other.line}{note}")
+        yield _INDENT, Text(f"see {other.file}:{other.line}{note}")
     for detail in finding.details:
-        yield Text(f"  {detail}")
+        yield _INDENT, Text(detail)
     if finding.rule.leads_to:
-        yield Text(f"  at run time: {' or '.join(finding.rule.leads_to)}")
+        yield _INDENT, Text(f"at run time: {' or '.join(finding.rule.leads_to)}")
     if finding.explained_by is not None:
-        yield Text(f"  explained by {finding.explained_by}", style="dim")
+        yield _INDENT, Text(f"explained by {finding.explained_by}", style="dim")
     else:
-        yield Text.assemble("  ", ("what to do: ", "bold green"), finding.remedy)
+        yield Text.assemble("  ", ("what to do: ", "bold green")), Text(finding.remedy)

@@ -116,7 +116,7 @@ REPORT_OF_A_STRANGER = Report(
         lambda report: re.sub(
             r"\x1b\[[0-9;]*m", "", text.render(report, screen=Screen(color=True, width=60), heading=HEADING)
         ),
-        lambda report: re.sub(r"\x1b\[[0-9;]*m", "", lines.render(report, color=True)),
+        lambda report: re.sub(r"\x1b\[[0-9;]*m", "", lines.render(report, screen=Screen(color=True))),
         github.render,
         lambda report: markdown.render(report, facts=[(HOSTILE, HOSTILE)]),
         junit.render,

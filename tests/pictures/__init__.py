@@ -1,0 +1,1 @@
+"""Pictures of every terminal screen for the documentation, made anew by `python -m tests.pictures`."""
