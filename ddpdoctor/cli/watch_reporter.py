@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ class WatchReporter:
         self,
         options: ReportOptions,
         nodes: OtherNodes,
-        command: str,
+        command: Sequence[str],
         progress: Progress,
         side: SideFiles,
         told: VerdictCommand | None,
@@ -50,7 +51,7 @@ class WatchReporter:
         self._told_of: tuple[str, ...] = ()
         self._options = options
         self._nodes = nodes
-        self._command = command
+        self._command = shlex.join(command)
         self._progress = progress
         self._quiet = quiet
         self._began = time.monotonic()
