@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from operator import eq
+from operator import attrgetter, eq
 
 from ddpdoctor.evidence import Entry, PerRank
 from ddpdoctor.evidence.frames import Frame, only_users, program_frames
@@ -46,10 +47,13 @@ class GroupSequences:
     members: tuple[int, ...]
     members_known: bool
     sequences: tuple[CallSequence, ...]
+    """In order of rank."""
 
     def sequence(self, rank: int) -> CallSequence | None:
         """The call sequence of `rank`, or None where it recorded no collective in this group."""
-        return next((sequence for sequence in self.sequences if sequence.rank == rank), None)
+        place = bisect_left(self.sequences, rank, key=attrgetter("rank"))
+        found = self.sequences[place : place + 1]
+        return found[0] if found and found[0].rank == rank else None
 
 
 @dataclass(slots=True)

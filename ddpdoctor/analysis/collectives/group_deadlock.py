@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.hangs.components import on_a_cycle
 from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
 from ddpdoctor.analysis.majority import Vote, vote
 
@@ -32,8 +33,8 @@ def derive(timeline: Timeline, graph: WaitForGraph | None) -> Deadlocks:
         return Deadlocks(())
     within = {*graph.ranks} if graph is not None else {*timeline.ranks}
     cycle = {rank: issued for rank, issued in _cycle(timeline).items() if rank in within}
-    found = [cycle] if cycle else [_inverted(one, other) for one, other in combinations(_busy(timeline, within), 2)]
-    found = [waits for waits in found if waits and not _moves(waits)]
+    found = [cycle] if cycle else [*_inverted(_busy(timeline, within))]
+    found = [waits for waits in found if not _moves(waits)]
     oldest = sorted(found, key=lambda waits: min(issued.created_ns for issued in waits.values()))
     if graph is None:
         return Deadlocks(tuple(map(_deadlock, oldest)))
@@ -70,40 +71,34 @@ def _cycle(timeline: Timeline) -> dict[int, IssuedCall]:
         for rank, issued in group.open.items():
             if rank not in waits or issued.created_ns < waits[rank][1].created_ns:
                 waits[rank] = (group, issued)
-    elsewhere = {
-        id(group): [rank for rank, (other, _) in waits.items() if other is not group]
-        for group in timeline.groups
-        if group.open
+    calls = {(id(group), issued.seq): (group, issued.seq) for group, issued in waits.values()}
+    edges: dict[object, Collection[object]] = {
+        call: [
+            rank
+            for rank in (group.members if group.group_sequences.members_known else waits)
+            if rank in waits and waits[rank][0] is not group and group.reached(rank) < seq
+        ]
+        for call, (group, seq) in calls.items()
     }
-    edges = {rank: {*_awaited(group, issued, elsewhere[id(group)])} for rank, (group, issued) in waits.items()}
-    on_cycle = {rank for rank in edges if rank in _reachable(rank, edges)}
-    return {rank: waits[rank][1] for rank in sorted(on_cycle)}
+    edges.update({rank: [(id(group), issued.seq)] for rank, (group, issued) in waits.items()})
+    on_cycle = on_a_cycle(edges)
+    return {rank: waits[rank][1] for rank in sorted(waits) if rank in on_cycle}
 
 
-def _awaited(group: GroupTimeline, issued: IssuedCall, elsewhere: Sequence[int]) -> Iterator[int]:
-    """The ranks that this call waits for and that wait `elsewhere`, in another group."""
-    members = {*group.members} if elsewhere and group.group_sequences.members_known else None
-    for other in elsewhere:
-        if (members is None or other in members) and group.reached(other) < issued.seq:
-            yield other
-
-
-def _reachable(start: int, edges: Mapping[int, set[int]]) -> set[int]:
-    seen: set[int] = set()
-    pending = [*edges[start]]
-    while pending:
-        rank = pending.pop()
-        if rank not in seen:
-            seen.add(rank)
-            pending += edges.get(rank, ())
-    return seen
-
-
-def _inverted(one: GroupTimeline, other: GroupTimeline) -> dict[int, IssuedCall]:
-    """The ranks that have calls of both groups under way, where they do not all have them in the same order.
+def _inverted(groups: Sequence[GroupTimeline]) -> Iterator[dict[int, IssuedCall]]:
+    """The ranks that have calls of two groups under way, where they do not all have them in the same order.
 
     Where calls are queued on a device, nobody is behind: each group has what it needs, in the wrong order.
     """
-    both = [rank for rank in one.open if rank in other.open]
-    first = {rank: min(one.open[rank], other.open[rank], key=lambda issued: issued.created_ns) for rank in both}
-    return first if len({issued.group for issued in first.values()}) > 1 else {}
+    of_rank: dict[int, list[int]] = {}
+    for number, group in enumerate(groups):
+        for rank in group.open:
+            of_rank.setdefault(rank, []).append(number)
+    first: dict[tuple[int, int], dict[int, IssuedCall]] = {}
+    for rank in sorted(of_rank):
+        for one, other in combinations(of_rank[rank], 2):
+            both = (groups[one].open[rank], groups[other].open[rank])
+            first.setdefault((one, other), {})[rank] = min(both, key=lambda issued: issued.created_ns)
+    for _, waits in sorted(first.items(), key=lambda pair: pair[0]):
+        if len({issued.group for issued in waits.values()}) > 1:
+            yield waits

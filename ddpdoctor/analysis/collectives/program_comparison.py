@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple, TypeVar
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
@@ -36,6 +36,10 @@ class Kind(NamedTuple):
     point_to_point: bool
 
 
+Part = frozenset[tuple[str, int, int | None]]
+"""The groups of a rank by label and size, with its place in those in which ranks send and receive."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Program:
     """One rank's calls: the numbers of each kind with their places in the record, and the rank's part in the job."""
@@ -44,7 +48,7 @@ class _Program:
     numbers: Mapping[Kind, list[int]]
     last: Mapping[Kind, int]
     end: int
-    part: frozenset[tuple[str, int, int | None]]
+    part: Part
 
     def made_before(self, kind: Kind, place: int) -> int | None:
         """The number of the last call of this kind before this place in the record, None where the dump does not tell.
@@ -96,6 +100,7 @@ class ProgramComparison:
     _calls: dict[tuple[int, int, int, tuple[Kind, ...]], _Calls] = field(default_factory=dict)
     _pipelines: set[str] = field(default_factory=set)
     _ranks: list[int] = field(default_factory=list)
+    _parts: dict[Part, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find the groups in which ranks send and receive: the place in such a group is a rank's part in the job."""
@@ -232,9 +237,9 @@ class ProgramComparison:
         """The number of each other rank's last call of `kind` before its call `number` of `other_kind`."""
         part = self._program(rank).part
         found = {}
-        for other in self._nearest(rank):
+        for other in self._nearest(rank, self._with_part(part)):
             program = self._program(other)
-            place = program.place(other_kind, number) if program.part == part else None
+            place = program.place(other_kind, number)
             made = program.made_before(kind, place) if place is not None else None
             if made is not None:
                 found[other] = made
@@ -242,13 +247,23 @@ class ProgramComparison:
                     break
         return found
 
-    def _nearest(self, rank: int) -> Iterator[int]:
-        """The other ranks, the nearest first; of two at one distance the lower. Who takes few does not pay for all."""
-        place = bisect_left(self._ranks, rank)
-        below = reversed(range(place))
-        above = range(bisect_right(self._ranks, rank), len(self._ranks))
-        near = ((self._ranks[at] for at in side) for side in (below, above))
+    def _nearest(self, rank: int, among: Sequence[int] | None = None) -> Iterator[int]:
+        """The other ranks, or those of `among`, the nearest first; of two at one distance the lower.
+
+        Who takes few does not pay for all.
+        """
+        ranks = self._ranks if among is None else among
+        below = reversed(range(bisect_left(ranks, rank)))
+        above = range(bisect_right(ranks, rank), len(ranks))
+        near = ((ranks[at] for at in side) for side in (below, above))
         return merge(*near, key=lambda other: abs(other - rank))
+
+    def _with_part(self, part: Part) -> Sequence[int]:
+        """The ranks with this part in the job, sorted."""
+        if not self._parts:
+            for rank in self._ranks:
+                self._parts.setdefault(self._program(rank).part, []).append(rank)
+        return self._parts[part]
 
     def _program(self, rank: int) -> _Program:
         if rank not in self._programs:
@@ -338,9 +353,8 @@ def _placing_entries(record: FlightRecord) -> Iterable[int]:
 def _backwards(program: _Program, without: Kind) -> Iterator[tuple[Kind, int, int]]:
     """The calls of all other kinds, the latest first: kind, number, place."""
     found = (
-        (kind, number, place)
+        zip(repeat(kind), reversed(numbers), reversed(program.places[kind]))
         for kind, numbers in program.numbers.items()
         if kind != without
-        for number, place in zip(numbers, program.places[kind], strict=True)
     )
-    yield from sorted(found, key=lambda one: -one[2])
+    return merge(*found, key=lambda one: -one[2])

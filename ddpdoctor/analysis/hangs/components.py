@@ -9,7 +9,20 @@ N = TypeVar("N", bound=Hashable)
 
 
 def final_components(edges: Mapping[N, Collection[N]]) -> list[frozenset[N]]:
-    """The sets of nodes that reach each other and nothing else, in time linear in nodes and edges (Tarjan's algorithm)."""
+    """The sets of nodes that reach each other and nothing else."""
+    members = _components(edges)
+    component = {node: number for number, nodes in enumerate(members) for node in nodes}
+    left = {component[node] for node, after in edges.items() for one in after if component[one] != component[node]}
+    return [frozenset(nodes) for number, nodes in enumerate(members) if number not in left]
+
+
+def on_a_cycle(edges: Mapping[N, Collection[N]]) -> set[N]:
+    """The nodes from which a path leads back to them, over other nodes."""
+    return {node for nodes in _components(edges) if len(nodes) > 1 for node in nodes}
+
+
+def _components(edges: Mapping[N, Collection[N]]) -> list[list[N]]:
+    """The sets of nodes that reach each other, in time linear in nodes and edges (Tarjan's algorithm)."""
     index: dict[N, int] = {}
     lowest: dict[N, int] = {}
     component: dict[N, int] = {}
@@ -43,8 +56,7 @@ def final_components(edges: Mapping[N, Collection[N]]) -> list[frozenset[N]]:
                         members[-1].append(last)
                         if last == node:
                             break
-    left = {component[node] for node, after in edges.items() for one in after if component[one] != component[node]}
-    return [frozenset(nodes) for number, nodes in enumerate(members) if number not in left]
+    return members
 
 
 def reaching(edges: Mapping[N, Collection[N]], goals: Iterable[N]) -> set[N]:

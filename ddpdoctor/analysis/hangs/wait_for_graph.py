@@ -121,6 +121,15 @@ def derive(timeline: Timeline) -> WaitForGraph:
     return _Graph(timeline, outstanding).verdict()
 
 
+@dataclass(frozen=True, slots=True)
+class _Final:
+    """What some waits end in: as in `WaitForGraph`, before it is known who waits for it."""
+
+    reason: Reason
+    ranks: tuple[int, ...]
+    operations: tuple[Operation, ...]
+
+
 class _Graph:
     """Ranks and operations: a rank waits for its operations, an operation for the ranks that keep it from ending.
 
@@ -226,7 +235,8 @@ class _Graph:
         if not known:
             raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
         first = min(known, key=lambda one: (_at_different_turns(one.operations[0]), one.operations[0].created_ns))
-        return self._deviating(first) if first.reason is Reason.CYCLE else first
+        found = self._towards(first.reason, first.ranks, operations=first.operations)
+        return self._deviating(found) if found.reason is Reason.CYCLE else found
 
     def _deviating(self, found: WaitForGraph) -> WaitForGraph:
         """The same, or the ranks of these whose programs differ from those of their like in a call that others wait in."""
@@ -293,7 +303,7 @@ class _Graph:
         kind = self._programs.kind(rank, name, point_to_point=between)
         return (self._programs.surplus(rank, kind) or 0) if kind is not None else 0
 
-    def _final_of(self, component: Collection[int]) -> WaitForGraph | None:
+    def _final_of(self, component: Collection[int]) -> _Final | None:
         operations = sorted(
             (self._outstanding.operations[-1 - node] for node in component if node < 0), key=lambda one: one.created_ns
         )
@@ -308,9 +318,9 @@ class _Graph:
             )
             differs = innermost.group is not None and _differs(innermost.group, innermost.seq)
             reason = Reason.MISMATCH if differs else Reason.STANDING
-            return self._towards(reason, innermost.members, operations=(innermost,))
+            return _Final(reason, innermost.members, (innermost,))
         ranks = [node for node in component if node >= 0]
-        return self._towards(Reason.CYCLE, ranks, operations=operations) if ranks and operations else None
+        return _Final(Reason.CYCLE, tuple(ranks), tuple(operations)) if ranks and operations else None
 
     def _stands(self, operation: Operation) -> bool:
         """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.
