@@ -1,6 +1,7 @@
 """Makes the pictures of terminals in docs/pictures, and lists their sizes: `python -m tests.pictures [NAME...]`.
 
-Needs tmux and torch. Every picture shows what the program printed in that run, in a terminal of 80 or 100 columns.
+Needs tmux and torch, and for `top` and `hang` a host on which no other job runs. Every picture shows what the program printed in
+that run, in a terminal of 80 or 100 columns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.pictures.screen import picture, screen
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 LONGEST_SECONDS = 240.0
 COLUMNS = {"top": 80, "watch-status": 80}  # the others have 100
-VERDICT = {"watch": "\n━━ ddpdoctor watch"}  # what the launcher prints above it is left out
+VERDICT = {"watch": "━━ ddpdoctor watch"}  # what the launcher prints above it is left out
 COMMANDS = {
     "watch": "ddpdoctor watch --stall-after 5 --kill-on-hang -- torchrun --nproc-per-node 4 train.py",
     "watch-healthy": "ddpdoctor watch -- torchrun --nproc-per-node 2 healthy.py",
@@ -37,8 +38,9 @@ def ended(name: str, folder: Path) -> str:
     """What a command leaves on the screen when it has ended."""
     with screen(f"export FORCE_COLOR=1; {COMMANDS[name]}", folder, columns=100) as terminal:
         terminal.wait(LONGEST_SECONDS)
-        before, verdict, after = terminal.shown().rpartition(VERDICT.get(name, "\0"))
-        return verdict + after if verdict else before + after
+        lines = terminal.shown().splitlines()
+        first = [place for place, line in enumerate(lines) if VERDICT.get(name, "\0") in line]
+        return "\n".join(lines[first[-1] :] if first else lines)
 
 
 def top(folder: Path) -> str:
