@@ -22,9 +22,9 @@ GOOD_ENOUGH_SECONDS = 0.005  # half a round trip; clocks that DDP122 reports are
 CLOCK_SECONDS = 5.0
 LEAVE_SECONDS = 5.0
 READ_SECONDS = 10.0  # for a message that is in the store, on a busy host
-POLL_SECONDS = (
-    0.05  # rank 0 alone asks again and again: a wait of torch's client that times out now and then loses an answer
-)
+POLL_SECONDS = 0.05  # rank 0 asks again and again, and never waits in the store for one message
+MOST_DUE = 4096  # announced messages that are not there yet
+LEADER_DIGITS = 9
 MOST_UNREAD = 8  # messages that cannot be used are named; a sender of thousands is not named thousands of times
 
 
@@ -65,7 +65,7 @@ def collect(
     """
     known, due = 0, set[int]()
     while True:
-        announced = store.add("bundles", 0)
+        announced = min(store.add("bundles", 0), known + MOST_DUE - len(due))
         due |= {*range(known + 1, announced + 1)}
         known = max(known, announced)
         there = [number for number in sorted(due) if store.check([f"bundle/{number}"])]
@@ -80,18 +80,18 @@ def collect(
 
 def _read(store: Store, number: int, gathered: Gathered) -> None:
     """One message: the number of the leader that sent it, and a bundle."""
-    message = get(store, f"bundle/{number}", until=time.monotonic() + READ_SECONDS) or b""
-    leader, _, data = message.partition(b"\n")
+    leader = b""
     try:
+        message = get(store, f"bundle/{number}", until=time.monotonic() + READ_SECONDS) or b""
+        leader, _, data = message.partition(b"\n")
         bundle = Bundle.decode(data)
-        if leader.isdigit():
+        if leader.isdigit() and len(leader) <= LEADER_DIGITS:
             gathered.leaders.update({int(leader): who.clock for who in bundle.accounts})
         gathered.merge(bundle)
-    except BundleError as error:
+    except (BundleError, ValueError) as error:
         if len(gathered.unread) < MOST_UNREAD:
-            gathered.unread.append(
-                f"message {number} of leader {leader[:8].decode(errors='replace')} cannot be used: {error}"
-            )
+            sender = f" of leader {leader[:LEADER_DIGITS].decode(errors='replace')}" if leader else ""
+            gathered.unread.append(f"message {number}{sender} cannot be used: {error}")
 
 
 def compare_clocks(store: Store, gathered: Gathered, own: Who) -> dict[str, ClockOffset]:

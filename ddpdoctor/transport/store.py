@@ -12,6 +12,7 @@ from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: i
 
 PIECE_BYTES = 4 << 20  # a store takes 8 MiB at a time
 MOST_BYTES = 1 << 30  # of one value, unpacked
+COUNT_DIGITS = 9
 LEAST_SECONDS = 0.1  # what is in the store already comes within it
 POLL_SECONDS = 0.05
 
@@ -43,11 +44,21 @@ def put(store: Store, key: str, data: bytes) -> None:
 
 
 def get(store: Store, key: str, *, until: float) -> bytes | None:
-    """What `put` stored under `key`, or None where it is not there by `until` (of `time.monotonic`)."""
+    """What `put` stored under `key`, or None where it is not there by `until` (of `time.monotonic`).
+
+    Raises:
+        ValueError: what is there was not stored by `put`.
+        torch.distributed.DistError: the store does not answer.
+    """
     if not comes(store, key, until=until):
         return None
-    packed = b"".join(store.get(f"{key}/{number}") for number in range(int(store.get(key))))
-    return zlib.decompressobj().decompress(packed, MOST_BYTES)
+    pieces = _pieces(store, key)
+    if pieces and not store.check(pieces):
+        raise ValueError(f"not all of the {len(pieces)} pieces of {key} are in the store")
+    try:
+        return zlib.decompressobj().decompress(b"".join(map(store.get, pieces)), MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"{key} in the store is not compressed: {error}") from None
 
 
 def comes(store: Store, key: str, *, until: float) -> bool:
@@ -61,8 +72,16 @@ def comes(store: Store, key: str, *, until: float) -> bool:
 
 def clear(store: Store, key: str) -> None:
     """Delete what `put` stored under `key`."""
-    for used in (key, *(f"{key}/{number}" for number in range(int(store.get(key))))):
+    for used in (key, *_pieces(store, key)):
         store.delete_key(used)
+
+
+def _pieces(store: Store, key: str) -> list[str]:
+    """The keys of the pieces of a value; ValueError where its key does not hold their number."""
+    count = store.get(key)
+    if len(count) > COUNT_DIGITS or not count.isdigit() or int(count) > MOST_BYTES // PIECE_BYTES:
+        raise ValueError(f"{key} in the store is not the number of its pieces: {count[:COUNT_DIGITS]!r}")
+    return [f"{key}/{number}" for number in range(int(count))]
 
 
 def wait_for(store: Store, counter: str, count: int, *, seconds: float) -> None:
