@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from typing_extensions import assert_never
 
 from ddpdoctor.analysis.replicas.divergence import Corrupted, Divergences, StepNotReproducible
-from ddpdoctor.messages.divergence import SHOWN, finding, some_devices, when
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.messages.divergence import SHOWN, finding, suspects, when
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP525",
@@ -30,13 +32,14 @@ NONDETERMINISTIC = (
 )
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
+def check(divergences: Divergences, tracks: PerRank[Track] | None) -> Iterator[Finding]:
     """The first step at which it shows."""
     for found in divergences.of(StepNotReproducible):
         yield finding(
             RULE,
             found,
-            _message(found, divergences) + tie_note(tied=found.tied and found.at is not Corrupted.NONDETERMINISTIC),
+            _message(found, divergences, tracks)
+            + tie_note(tied=found.tied and found.at is not Corrupted.NONDETERMINISTIC),
             tensors=found.tensors,
             cause=found.at.value,
             note="the first forward after it"
@@ -47,8 +50,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         )
 
 
-def _message(found: StepNotReproducible, divergences: Divergences) -> str:
-    who = f"{group_ranks(found.ranks)}{some_devices(found.devices)}"
+def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRank[Track] | None) -> str:
+    who = suspects(found.ranks, found.devices, tracks)
     what = ", ".join(found.tensors[:SHOWN]) + (", ..." if len(found.tensors) > SHOWN else "")
     bits = f" (bit {', '.join(map(str, found.bits))} of one element)" if found.bits else ""
     at = when(found, divergences)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import CollectiveDiffers, Divergences
-from ddpdoctor.messages.divergence import finding, some_of, when
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.messages.divergence import finding, some_of, suspects, when
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP526",
@@ -23,11 +25,11 @@ RULE = Rule(
 )
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
+def check(divergences: Divergences, tracks: PerRank[Track] | None) -> Iterator[Finding]:
     """The first step whose reduction had several results."""
     for found in divergences.of(CollectiveDiffers):
         received = some_of(found.tensors, found.total, "gradients")
-        who = f"{when(found, divergences)}, {group_ranks(found.ranks)}"
+        who = f"{when(found, divergences)}, {suspects(found.ranks, found.devices, tracks)}"
         message = (
             f"{who} received different results from the all-reduce of {received}{tie_note(tied=True)}"
             if found.tied

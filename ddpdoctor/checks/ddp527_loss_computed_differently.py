@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, LossComputedDifferently
-from ddpdoctor.messages.divergence import finding, some_devices
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.messages.divergence import finding, suspects
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
@@ -21,11 +23,11 @@ RULE = Rule(
 )
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
+def check(divergences: Divergences, tracks: PerRank[Track] | None) -> Iterator[Finding]:
     """The first probe whose outputs differ."""
     for found in divergences.of(LossComputedDifferently):
         where = f"first in the output of {found.module}, one of {found.modules} modules"
-        who = f"{group_ranks(found.ranks)}{some_devices(found.devices)}"
+        who = suspects(found.ranks, found.devices, tracks)
         if found.unstable:
             repeated = f"; {group_ranks(found.unstable)} computed something else when the forward was repeated"
             verb = "computed other outputs for the probe batch" if set(found.unstable) != set(found.ranks) else (

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Diverged, Divergences
+from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.model import Finding, Rule, Severity, Where
+from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 SHOWN = 3
 
@@ -49,7 +51,14 @@ def finding(
     return replace(plain, measured={**plain.measured, **(numbers or {})})
 
 
-def some_devices(devices: Mapping[int, str]) -> str:
-    """` (NVIDIA H100 GPU-4f1c...)`, or nothing where no device is known."""
-    named = ", ".join(dict.fromkeys(devices[rank] for rank in sorted(devices)))
-    return f" ({named})" if named else ""
+def suspects(ranks: Sequence[int], devices: Mapping[int, str], tracks: PerRank[Track] | None) -> str:
+    """`rank 2 (NVIDIA H100 GPU-4f1c... on node7)`: the ranks, their GPUs where known, their hosts where there are several."""
+    hosts = {entry.rank: entry.host for entry in tracks or ()}
+    if len(set(hosts.values())) < 2:
+        hosts = {}
+    named = [
+        " ".join([*([devices[rank]] if devices.get(rank) else ()), *([f"on {hosts[rank]}"] if rank in hosts else ())])
+        for rank in ranks
+    ]
+    shown = ", ".join(dict.fromkeys(filter(None, named)))
+    return f"{group_ranks(ranks)} ({shown})" if shown else group_ranks(ranks)

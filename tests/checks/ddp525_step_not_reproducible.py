@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible
+from ddpdoctor.evidence import RankFacts
+from ddpdoctor.evidence.training_trace import Track
 from tests.checks import Sick
 from tests.checks.divergent import found
 
@@ -11,7 +15,18 @@ STEPPED = StepNotReproducible(
     devices={2: "NVIDIA H100 80GB HBM3, GPU-4f1c"},
 )  # fmt: skip
 
+TRACKS = tuple(
+    RankFacts(rank=rank, host=f"node{rank // 2}", facts=(Track(method="xxh3", every=1),)) for rank in range(4)
+)
+
 SICK = (
+    Sick(  # on several hosts
+        evidence=replace(found(STEPPED), ranks=TRACKS),
+        says="at step 5 of 40, AdamW.step gave other weights on rank 2 (NVIDIA H100 80GB HBM3, GPU-4f1c on node1): a (bit 20 of "
+        "one element); weights, gradients, state and settings before it were equal on all ranks",
+        ranks=(2,),
+        measured={"step": 5, "tensors": ["a"], "cause": "step", "bits": [20]},
+    ),
     Sick(
         evidence=found(STEPPED),
         says="at step 5 of 40, AdamW.step gave other weights on rank 2 (NVIDIA H100 80GB HBM3, GPU-4f1c): a (bit 20 of one "
