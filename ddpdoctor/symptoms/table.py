@@ -438,7 +438,9 @@ _RESULTS = (
     Symptom("BatchNorm statistics differ", ("DDP508",), ("running_mean differs between ranks", "buffers out of sync")),
     Symptom("learning rates differ between ranks", ("DDP506", "DDP747"), ("lr scheduler differs", "ReduceLROnPlateau")),
     Symptom(
-        "gradients have the wrong scale", ("DDP521", "DDP746", "DDP745"), ("gradients too small", "loss / world_size")
+        "gradients have the wrong scale",
+        ("DDP521", "DDP746", "DDP745"),
+        ("gradients too small", "loss divided by the world size"),
     ),
     Symptom(
         "results differ after resuming",

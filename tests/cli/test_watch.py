@@ -109,12 +109,17 @@ def test_mistakes_are_told(arguments: list[str], said: str) -> None:
 
 
 def lasts(process: psutil.Process) -> bool:
-    """Whether a process of the job below is there to stay: not the companion of `watch`, and none of its short naps."""
+    """Whether a process of the job below is there to stay: not the companion of `watch`, and none of its short naps.
+
+    A nap is a copy of its shell until it has become `sleep 0.1`.
+    """
     try:
         command = process.cmdline()
+        parent = process.parent()
+        is_copy = parent is not None and parent.cmdline() == command
     except psutil.NoSuchProcess:
         return False
-    return bool(command) and command != ["sleep", "0.1"] and "stderr_tee.py" not in " ".join(command)
+    return bool(command) and not is_copy and command != ["sleep", "0.1"] and "stderr_tee.py" not in " ".join(command)
 
 
 @pytest.mark.parametrize("with_us", [False, True], ids=["goes on", "--kill-on-hang"])

@@ -101,7 +101,7 @@ def _lost_outstanding(record: FlightRecord) -> bool:
     Or its oldest outstanding call of a group is not the one after the last that was completed, by the dump's table of groups.
     A dump of active entries alone begins with an outstanding one, and has lost nothing by that.
     """
-    if not record.lost:
+    if not record.lost or not record.state:
         return False
     if record.state[0] is not State.DONE and State.DONE in record.state:
         return True
