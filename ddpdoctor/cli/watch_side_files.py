@@ -14,7 +14,7 @@ from ddpdoctor.model import Report
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.render import prometheus
-from ddpdoctor.workflows.rank_status import StatusReader
+from ddpdoctor.workflows.rank_status import ENDED, StatusReader
 from ddpdoctor.workflows.shared_status import remove_statuses, write_statuses
 
 EVERY_SECONDS = 5.0
@@ -28,6 +28,7 @@ class SideFiles:
     shared: Path | None
     problem: str = ""
     """Why the metrics could not be written, where they could not."""
+    _ranks: Sequence[RankProcess] = ()
     _reader: StatusReader = field(default_factory=StatusReader)
     _statuses: tuple[RankStatus, ...] = ()
     _report: Report | None = None
@@ -35,21 +36,29 @@ class SideFiles:
     _idle: float = 0.0
 
     def update(self, ranks: Sequence[RankProcess], idle: float) -> None:
-        """Sample the ranks and write, every few seconds. No stack is read: this costs the job nothing."""
+        """Sample the ranks and write, every few seconds and when a rank has come. No stack is read, so the job pays nothing."""
         self._idle = idle
-        if (self.metrics is None and self.shared is None) or time.monotonic() < self._next:
+        if self.metrics is None and self.shared is None:
             return
+        self._ranks = ranks
+        if time.monotonic() >= self._next or len(ranks) > len(self._statuses):
+            self._sample()
+            self._write(None)
+
+    def _sample(self) -> None:
         self._next = time.monotonic() + EVERY_SECONDS
-        if ranks:
-            targets = [Target(rank=agent.rank, pid=agent.pid, agent=agent) for agent in ranks]
-            self._statuses = self._reader.sample(targets, stacks=False)
+        if self._ranks:
+            targets = [Target(rank=agent.rank, pid=agent.pid, agent=agent) for agent in self._ranks]
+            statuses = self._reader.sample(targets, stacks=False)
+            if any(status.state != ENDED for status in statuses):  # of a job that has ended, its last moment is kept
+                self._statuses = statuses
             if self.shared is not None:
                 write_statuses(self.shared, self._statuses)
-        self._write(None)
 
     def verdict(self, report: Report) -> None:
-        """Note the latest verdict, and write it at once."""
+        """Note the latest verdict, and write it at once, with the ranks as they are now."""
         self._report = report
+        self._sample()
         self._write(None)
 
     def end(self, code: int) -> None:

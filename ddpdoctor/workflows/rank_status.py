@@ -40,6 +40,7 @@ STACKS_AT_ONCE = 4  # py-spy takes 0.05 s of a CPU for each
 STACKS_SHARE = 0.005  # of the CPUs of this host that reading stacks may take, after the first look at each rank
 PACE_SAMPLES = 15
 GPU_SECONDS = 10.0  # between two looks at the GPUs: the driver is asked in a process of its own
+ENDED = "ended"  # the state of a process that is gone
 _WORDS = {
     Activity.COMPUTING: "computing",
     Activity.COLLECTIVE: "in a collective",
@@ -79,7 +80,7 @@ class StatusReader:
                 times, memory = process.cpu_times(), process.memory_info().rss
                 letter = Path(f"/proc/{target.pid}/stat").read_text().rpartition(")")[2].split()[0]
         except (psutil.Error, OSError):
-            return RankStatus(rank=target.rank, host=self.host, pid=target.pid, state="ended")
+            return RankStatus(rank=target.rank, host=self.host, pid=target.pid, state=ENDED)
         used = times.user + times.system
         before = self._before.get(target.pid)
         self._before[target.pid] = (now, used)

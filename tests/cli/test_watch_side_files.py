@@ -76,6 +76,8 @@ def test_a_stall_that_ends_is_told_twice_and_measured(tmp_path: Path) -> None:
     assert any(line.startswith('ddpdoctor_verdict{code="DDP307"') for line in at_verdict)
     assert any(line.startswith('ddpdoctor_rank_seconds_since_progress{rank="1"') for line in at_verdict)
     assert {"ddpdoctor_job_running 0", "ddpdoctor_job_exit_code 0"} <= {*at_end}
+    for rank in ("0", "1"):
+        assert any(line.startswith(f'ddpdoctor_steps_total{{rank="{rank}"') for line in at_end), at_end
     assert "### ddpdoctor watch" in (tmp_path / "summary.md").read_text()
 
 
