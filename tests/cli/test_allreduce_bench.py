@@ -65,7 +65,10 @@ def test_the_table_has_a_line_a_size_with_the_columns_of_nccl_tests(saved) -> No
         ["1048576", "262144", "float32", "sum"],
     ]
     assert all(row.split()[7] == "0" for row in rows)
-    assert re.search(r"fit: latency [\d.]+ us ±\d+%, bandwidth [\d.]+ GB/s algbw", ended.stdout)
+    fit = r"^fit: latency \S+ us ±\S+%, bandwidth \S+ GB/s algbw"
+    assert re.search(rf"{fit}|^no fit: ", ended.stdout, re.MULTILINE), (
+        ended.stdout
+    )  # a busy host's times may allow none
     assert "values: 9 counts compared on fresh buffers, 5 of them odd, 0 included: 0 wrong" in ended.stdout
 
 
