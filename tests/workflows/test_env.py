@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+
 import psutil
 import pytest
 
@@ -15,13 +18,15 @@ from tests.free_port import free_port
 
 def test_the_folder_has_a_guard_before_the_collectors_start_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A SIGKILL while they run removes the folder; without its guard it would stay."""
-    guards = []
+    guards: list[int] = []
 
     def collect(access: HostAccess) -> HostFacts:
-        started = [child.cmdline() for child in psutil.Process().children(recursive=True)]
-        guards.extend(
-            line for line in started if any(word.rpartition("/")[2].startswith("ddpdoctor-") for word in line)
-        )
+        started = psutil.Process().children(recursive=True)
+        time.sleep(0.5)  # a program that is just being loaded has no command line yet
+        for child in started:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if any(word.rpartition("/")[2].startswith("ddpdoctor-") for word in child.cmdline()):
+                    guards.append(child.pid)
         access.stop.set()
         return HostFacts()
 
@@ -29,5 +34,5 @@ def test_the_folder_has_a_guard_before_the_collectors_start_their_programs(monke
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     launch = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", **where}
     with pytest.raises(UndecidedError):
-        env.collect(HostAccess(environ=launch, by_hand=False), deadline_seconds=1)
+        env.collect(HostAccess(environ=launch, by_hand=False), deadline_seconds=3)
     assert guards
