@@ -17,7 +17,7 @@ RULE = Rule(
     shown_by="`ddpdoctor verify-sync` before the first step names the parameter that only some ranks have",
     remedy="build the model with the same code on every rank (no iteration over sets, no branch on the rank); freeze "
     "and cast parameters before wrapping",
-    explains=("DDP502", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508", "DDP509"),
+    explains=("DDP502", "DDP503", "DDP504", "DDP505", "DDP507", "DDP508", "DDP509", "DDP525", "DDP526", "DDP527"),
 )
 
 
