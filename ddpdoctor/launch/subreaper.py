@@ -3,7 +3,8 @@
 A program of its own, standard library only: `python -I -S subreaper.py GRACE_SECONDS PARENT_PID FOLDER COMMAND...`. It is the
 reaper of every process below it (`PR_SET_CHILD_SUBREAPER`), so a worker that made its own session, or whose parent
 died, is still found. It ends the whole tree when the command ends, on SIGTERM or SIGINT, and when its own parent dies,
-after SIGKILL too (`PR_SET_PDEATHSIG`); then it also removes FOLDER, unless that is empty. Where it is killed itself, the kernel
+after SIGKILL too: for that it asks for SIGCONT (`PR_SET_PDEATHSIG`), which also wakes it where somebody has stopped it. Then
+it also removes FOLDER, unless that is empty. Where it is killed itself, the kernel
 sends SIGTERM to the command. Exit code: the command's, or 128 + the signal that ended it.
 """
 
@@ -38,9 +39,10 @@ def main(arguments: list[str]) -> int:
     try:
         for number in ENDING:
             signal.signal(number, _end)
+        signal.signal(signal.SIGCONT, lambda number, frame: _end(number, frame) if os.getppid() != parent else None)
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
         if os.getppid() == parent:
             code = _run(command)
         _ignore_further_requests()
@@ -71,7 +73,7 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 
 def _ignore_further_requests() -> None:
-    for number in ENDING:
+    for number in (*ENDING, signal.SIGCONT):
         signal.signal(number, signal.SIG_IGN)
 
 

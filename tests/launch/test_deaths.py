@@ -57,6 +57,21 @@ def test_a_program_ends_when_we_and_the_subreaper_are_killed_at_once() -> None:
         assert within(lambda: not is_alive(program))
 
 
+def test_a_program_ends_when_we_are_killed_and_the_subreaper_is_stopped() -> None:
+    with subprocess.Popen([sys.executable, "-c", STARTER], stdout=subprocess.PIPE, text=True) as us:
+        assert us.stdout is not None
+        subreaper = int(us.stdout.readline())
+        assert within(lambda: len(below(subreaper)) == 1)
+        (program,) = below(subreaper)
+        os.kill(subreaper, signal.SIGSTOP)
+        os.kill(subreaper, signal.SIGCONT)  # to be continued is no reason to end
+        time.sleep(0.2)
+        assert is_alive(program)
+        os.kill(subreaper, signal.SIGSTOP)
+        os.kill(us.pid, signal.SIGKILL)
+        assert within(lambda: not is_alive(program) and not is_alive(subreaper))
+
+
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
 def test_a_subreaper_that_is_stopped_or_killed_keeps_no_end_waiting(number: signal.Signals) -> None:
     process = start_guarded([sys.executable, "-c", "import time; time.sleep(600)"])
