@@ -26,7 +26,7 @@ HOOKS = (torch_optimizer._global_optimizer_pre_hooks, torch_optimizer._global_op
 
 @dataclass
 class Agent:
-    """A copy of the agent with a clock of its own, which stands still while the agent does not work."""
+    """A copy of the agent with its own clock. The clock runs only while the agent works."""
 
     name: str
     changed: dict[tuple[Any, str], Any] = field(default_factory=dict)

@@ -14,9 +14,9 @@ Table = frozenset[int]
 def with_statuses(records: PerRank[FlightRecord]) -> PerRank[FlightRecord]:
     """The records, with the number and status of every group of which ranks with as many groups tell the number.
 
-    The table of statuses knows numbers and no names. A dump tells the number of a group only by its entries, and one of active
-    entries alone has none of a group whose calls are through. Ranks of one program make their groups in one order: where all
-    ranks with the same numbers agree on the number of a name, it is the number on each of them.
+    The table of statuses has the numbers of groups, but not their names. Only an entry links a name to a number, and a dump with
+    `onlyActive` has no entries of a group that has completed all its calls. Ranks of one program create their groups in the same
+    order. So where all ranks with the same set of numbers agree on the number of a name, every one of them gets it.
     """
     if not any(entry.value.statuses for entry in records):
         return records

@@ -125,7 +125,7 @@ def completed_by(timeline: Timeline, group: GroupTimeline) -> dict[int, int]:
         record = timeline.call_index.records[sequence.rank]
         last = _last_done(sequence, record.state)
         found[sequence.rank] = last if last is not None else _by_status(record, group)
-    for rank in group.recorded:  # a dump of active entries only has none for a group that the rank has completed
+    for rank in group.recorded:  # an `onlyActive` dump has no entries of a completed group
         if rank not in found:
             found[rank] = _by_status(timeline.call_index.records[rank], group)
     return {rank: seq for rank, seq in found.items() if seq is not None}
