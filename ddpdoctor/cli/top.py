@@ -209,11 +209,12 @@ class _View:
 
     def _stack_of(self, chosen: RankStatus) -> list[str]:
         from ddpdoctor.ranks.snapshot import Target
-        from ddpdoctor.workflows.rank_status import main_stack
+        from ddpdoctor.workflows.rank_status import main_stacks
 
         if chosen.host != socket.gethostname():
             return [f"rank {chosen.rank} runs on {chosen.host}: run `ddpdoctor top` there to see its stack"]
-        frames = main_stack(Target(rank=chosen.rank, pid=chosen.pid))
+        target = Target(rank=chosen.rank, pid=chosen.pid)
+        frames = main_stacks([target])[target]
         if frames is None:
             return [f"the stack of rank {chosen.rank} cannot be read"]
         return [f"{frame.file}:{frame.line} in {frame.function}" for frame in frames[:MOST_FRAMES]]

@@ -39,8 +39,7 @@ class ProcessState:
     pid: int
     """Its process id."""
     state: str
-    """The letter of ps: R running, S sleeping, D in uninterruptible IO, T stopped, t traced, Z dead but not collected.
-    The letter of ps: R running, S sleeping, D in uninterruptible IO, T stopped, t traced, Z dead but not collected."""
+    """The letter of ps: R running, S sleeping, D in uninterruptible IO, T stopped, t traced, Z dead but not collected."""
     seconds: float
     """How long it was observed."""
     cpu_share: float | None = None

@@ -102,12 +102,15 @@ def launched_for(directory: Path) -> tuple[LaunchedProcess, ...]:
     )
 
 
-def joining_of(pid: int) -> Joining | None:
-    """What a launcher said of the rendezvous to this process, which may have joined since; None where there was none."""
-    launch = Launch.from_environ(processes.environ(pid) or {})
-    if launch is None:
-        return None
-    return replace(_joining(_outermost(pid, launch, _parents())), called=True)
+def joinings_of(pids: Iterable[int]) -> dict[int, Joining]:
+    """What a launcher said of the rendezvous to each of these processes that it started; they may have joined since."""
+    parents = _parents()
+    launches = {pid: Launch.from_environ(processes.environ(pid) or {}) for pid in pids}
+    return {
+        pid: replace(_joining(_outermost(pid, launch, parents)), called=True)
+        for pid, launch in launches.items()
+        if launch is not None
+    }
 
 
 def _joining(environ: Mapping[str, str]) -> Joining:

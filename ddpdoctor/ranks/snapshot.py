@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from ddpdoctor.agent.inside.recorder_socket import THREAD
 from ddpdoctor.errors import UndecidedError
@@ -21,7 +21,7 @@ from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent, ask_worker_server
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
-from ddpdoctor.ranks.stacks import NoStacks, py_spy
+from ddpdoctor.ranks.stacks import NoStacks, py_spy_each
 
 LOOK_SECONDS = 1.0  # from the first to the last look: a rank that computes moves, and uses a CPU, in far less
 LOOKS = 3  # at the stacks of a rank: two may fall on one line of a loop by chance
@@ -29,6 +29,9 @@ ANSWER_SECONDS = 2.5  # a rank whose interpreter runs answers in milliseconds, o
 ENDED = "ZX"  # a zombie shows nothing any more; its launcher has not collected it yet
 MOST_AT_ONCE = 64
 MOST_WORKERS = 8  # loader workers whose stacks are read, a rank
+
+_Threads: TypeAlias = tuple[str, tuple[Thread, ...]]
+"""Who told of the threads, and the threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +47,8 @@ def examine(
     targets: Sequence[Target], *, host: str, seconds: float = LOOK_SECONDS
 ) -> tuple[tuple[RankFacts, ...], tuple[Missing, ...]]:
     """What each rank is doing, seen several times within `seconds`, with the reasons for what could not be learnt."""
-    with ThreadPoolExecutor(max_workers=max(1, min(MOST_AT_ONCE, len(targets)))) as pool:
-        looks = list(pool.map(lambda target: _look(target, seconds), targets))
     facts, missing = [], []
-    for target, look in zip(targets, looks, strict=True):
+    for target, look in zip(targets, _looks(targets, seconds), strict=True):
         found: list[Any] = []
         for kind, said in ((Stacks, look.stacks), (FlightRecord, _record(look.dump)), (ProcessState, look.process)):
             if isinstance(said, str):
@@ -76,30 +77,43 @@ class _Dump:
     interpreter_answered: bool
 
 
-def _look(target: Target, seconds: float) -> _Look:
-    before = processes.sample(target.pid)
-    if before is None or before.state in ENDED:
-        gone = f"process {target.pid} has ended"
-        return _Look(gone, gone, gone)
-    stopped = before.state in "TtD"  # py-spy must not wait for it to stop
-    began = time.monotonic()
-    first = _stacks(target, stopped=stopped)
-    dump = _dump(target.agent, stopped=stopped)
-    later = []
-    for number in range(1, LOOKS):
-        time.sleep(max(0.0, number * seconds / (LOOKS - 1) - (time.monotonic() - began)))
-        if not isinstance(first, str):
-            later.append(_stacks(target, stopped=stopped))
-    after = processes.sample(target.pid)
-    return _Look(
-        stacks=first if isinstance(first, str) else _together(target, [first, *later], dump),
-        dump=dump,
-        process=(
-            f"process {target.pid} has ended"
-            if after is None or after.state in ENDED
-            else _with_worker_stacks(processes.state_between(target.pid, before, after))
-        ),
+def _looks(targets: Sequence[Target], seconds: float) -> list[_Look]:
+    """What each target showed. All are looked at together, as a program per rank and look would cost many times as much."""
+    before = {target.pid: processes.sample(target.pid) for target in targets}
+    alive = [target for target in targets if (sample := before[target.pid]) is not None and sample.state not in ENDED]
+    # py-spy must not wait for a process that is stopped to stop
+    stopped = {target.pid for target in alive if (sample := before[target.pid]) and sample.state in "TtD"}
+    with ThreadPoolExecutor(max_workers=max(1, min(MOST_AT_ONCE, len(alive)))) as pool:
+        began = time.monotonic()
+        looks = [_stacks(alive, stopped, pool)]
+        answers = pool.map(lambda target: _dump(target.agent, stopped=target.pid in stopped), alive)
+        dumps = dict(zip(alive, answers, strict=True))
+        again = [target for target in alive if not isinstance(looks[0][target], str)]
+        for number in range(1, LOOKS):
+            time.sleep(max(0.0, number * seconds / (LOOKS - 1) - (time.monotonic() - began)))
+            looks.append(_stacks(again, stopped, pool))
+    after = {target.pid: processes.sample(target.pid) for target in alive}
+    states = {}
+    for target in alive:
+        earlier, later = before[target.pid], after[target.pid]
+        if earlier is not None and later is not None and later.state not in ENDED:
+            states[target] = processes.state_between(target.pid, earlier, later)
+    states = _with_worker_stacks(states)
+    stacks = _with_native(
+        {
+            target: _together(target, [look[target] for look in looks if target in look], dumps[target])
+            for target in alive
+        }
     )
+    gone = {target: f"process {target.pid} has ended" for target in targets}
+    return [
+        _Look(
+            stacks=stacks.get(target, gone[target]),
+            dump=dumps.get(target, gone[target]),
+            process=states.get(target, gone[target]),
+        )
+        for target in targets
+    ]
 
 
 def _dump(agent: RankProcess | None, *, stopped: bool) -> _Dump | str:
@@ -132,17 +146,28 @@ def _record(dump: _Dump | str) -> FlightRecord | str:
         return error.message
 
 
-def _stacks(target: Target, *, stopped: bool) -> tuple[str, tuple[Thread, ...]] | str:
-    """The source and the threads, or why there are none."""
-    try:
-        return "py-spy", py_spy(target.pid, stopped=stopped)
-    except NoStacks as no_stacks:
-        reason = str(no_stacks)
-    if target.agent is None or stopped:
-        return reason
+def _stacks(
+    targets: Sequence[Target], stopped: Collection[int], pool: ThreadPoolExecutor
+) -> dict[Target, _Threads | str]:
+    """By target, the source and the threads, or why there are none."""
+    found = py_spy_each([target.pid for target in targets], stopped=stopped)
+
+    def told(target: Target) -> _Threads | str:
+        threads = found[target.pid]
+        if not isinstance(threads, NoStacks):
+            return "py-spy", threads
+        if target.agent is None or target.pid in stopped:
+            return str(threads)
+        return _from_worker_server(target.agent, str(threads))
+
+    return dict(zip(targets, pool.map(told, targets), strict=True))
+
+
+def _from_worker_server(agent: RankProcess, reason: str) -> _Threads | str:
+    """What PyTorch's own server says where py-spy says nothing, for that `reason`."""
     try:
         text = ask_worker_server(
-            target.agent.file("sock"), "dump_traceback", deadline_seconds=ANSWER_SECONDS, owner=target.agent.owner
+            agent.file("sock"), "dump_traceback", deadline_seconds=ANSWER_SECONDS, owner=agent.owner
         )
     except NoAnswer as no_answer:
         return f"{reason}; worker server: {no_answer}"
@@ -150,8 +175,10 @@ def _stacks(target: Target, *, stopped: bool) -> tuple[str, tuple[Thread, ...]] 
     return ("worker server", threads) if threads else reason
 
 
-def _together(target: Target, looks: Sequence[tuple[str, tuple[Thread, ...]] | str], dump: _Dump | str) -> Stacks:
+def _together(target: Target, looks: Sequence[_Threads | str], dump: _Dump | str) -> Stacks | str:
     """Several looks as one: whether the main thread moved, at which lines it was, and whether the GIL was ever free."""
+    if isinstance(looks[0], str):
+        return looks[0]
     each = [Stacks(source=look[0], threads=look[1]) for look in looks if not isinstance(look, str)]
     first, last = each[0], each[-1]
     mains = [stacks.main for stacks in each]
@@ -168,8 +195,6 @@ def _together(target: Target, looks: Sequence[tuple[str, tuple[Thread, ...]] | s
         and (holder.os_id, holder.frames) == (still.os_id, still.frames)
         and (silent or (target.agent is None and not still.active))
     )
-    if never_free:
-        last = _with_native(target, last)
     return replace(
         last, threads=_idle_once(each, last.threads), moved=moved, gil_never_free=never_free, seen=tuple(seen)
     )
@@ -186,33 +211,46 @@ def _idle_once(each: Sequence[Stacks], threads: Sequence[Thread]) -> tuple[Threa
     )
 
 
-def _with_native(target: Target, stacks: Stacks) -> Stacks:
-    """The same stacks with the C and C++ functions above the thread that holds the GIL."""
-    try:
-        native = {thread.os_id: thread.native for thread in py_spy(target.pid, native=True)}
-    except NoStacks:
-        return stacks
-    return replace(
-        stacks,
-        threads=tuple(
-            replace(thread, native=native.get(thread.os_id, ())) if thread.holds_gil else thread
-            for thread in stacks.threads
-        ),
+def _with_native(stacks: Mapping[Target, Stacks | str]) -> dict[Target, Stacks | str]:
+    """The same stacks with the C and C++ functions above the thread that holds the GIL, where it is never free."""
+    stuck = [target for target, found in stacks.items() if not isinstance(found, str) and found.gil_never_free]
+    read = py_spy_each([target.pid for target in stuck], native=True)
+    complete = dict(stacks)
+    for target in stuck:
+        threads, found = read[target.pid], stacks[target]
+        if not isinstance(threads, NoStacks) and not isinstance(found, str):
+            native = {thread.os_id: thread.native for thread in threads}
+            complete[target] = replace(
+                found,
+                threads=tuple(
+                    replace(thread, native=native.get(thread.os_id, ())) if thread.holds_gil else thread
+                    for thread in found.threads
+                ),
+            )
+    return complete
+
+
+def _with_worker_stacks(states: Mapping[Target, ProcessState]) -> dict[Target, ProcessState]:
+    """The same states with the stacks of data loader workers; a child that is no such worker turns out to be none."""
+    workers = [
+        child
+        for state in states.values()
+        for child in [child for child in state.children if child.kind == "data loader worker"][:MOST_WORKERS]
+    ]
+    read = py_spy_each(
+        [child.pid for child in workers], stopped={child.pid for child in workers if child.state in "Tt"}
     )
-
-
-def _with_worker_stacks(state: ProcessState) -> ProcessState:
-    """The same state with the stacks of its data loader workers; a child that is no such worker turns out to be none."""
-    workers = [child for child in state.children if child.kind == "data loader worker"][:MOST_WORKERS]
-    stacks: dict[int, tuple[Any, ...]] = {}
-    for child in workers:
-        try:
-            main = next((thread for thread in py_spy(child.pid, stopped=child.state in "Tt") if thread.main), None)
-        except NoStacks:
-            continue
-        stacks[child.pid] = main.frames if main is not None else ()
-    children = (replace(child, stack=stacks.get(child.pid, ())) for child in state.children)
-    return replace(state, children=tuple(children))
+    mains = {
+        pid: next((thread.frames for thread in threads if thread.main), ())
+        for pid, threads in read.items()
+        if not isinstance(threads, NoStacks)
+    }
+    return {
+        target: replace(
+            state, children=tuple(replace(child, stack=mains.get(child.pid, ())) for child in state.children)
+        )
+        for target, state in states.items()
+    }
 
 
 def targets_of(agents: Iterable[RankProcess]) -> tuple[Target, ...]:

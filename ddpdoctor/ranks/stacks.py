@@ -6,7 +6,7 @@ import pwd
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +14,10 @@ import msgspec
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import Thread
-from ddpdoctor.launch.guarded_process import run
+from ddpdoctor.launch.guarded_process import ProgramEnd, run_each
 
 PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
 NATIVE_SECONDS = 8.0  # reads the symbols of libtorch: 1 s
-MOST_LINES = 400_000
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 CONTAINER = "start the container with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
 
@@ -33,23 +32,39 @@ def py_spy(pid: int, *, native: bool = False, stopped: bool = False) -> tuple[Th
     Raises:
         NoStacks: py-spy is missing, may not attach, or the process is no Python or gone.
     """
+    found = py_spy_each([pid], native=native, stopped=[pid] if stopped else ())[pid]
+    if isinstance(found, NoStacks):
+        raise found
+    return found
+
+
+def py_spy_each(
+    pids: Sequence[int], *, native: bool = False, stopped: Collection[int] = ()
+) -> dict[int, tuple[Thread, ...] | NoStacks]:
+    """By process, its threads, or the reason why they cannot be read; those in `stopped` are read without pausing them."""
     program = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
     if program is None:
-        raise NoStacks("py-spy is not installed: `pip install py-spy`")
-    command = [program, "dump", "--json", "--pid", str(pid)]
-    if native:
-        command.append("--native")
-    elif stopped:
-        command.append("--nonblocking")
-    ended = run(command, deadline_seconds=NATIVE_SECONDS if native else PY_SPY_SECONDS, kept_lines=MOST_LINES)
+        return dict.fromkeys(pids, NoStacks("py-spy is not installed: `pip install py-spy`"))
+    seconds = NATIVE_SECONDS if native else PY_SPY_SECONDS
+    ends = run_each([_command(program, pid, native, pid in stopped) for pid in pids], deadline_seconds=seconds)
+    return {pid: _read_end(pid, ended, seconds) for pid, ended in zip(pids, ends, strict=True)}
+
+
+def _command(program: str, pid: int, native: bool, stopped: bool) -> list[str]:
+    options = ["--native"] if native else ["--nonblocking"] if stopped else []
+    return [program, "dump", "--json", "--pid", str(pid), *options]
+
+
+def _read_end(pid: int, ended: ProgramEnd, seconds: float) -> tuple[Thread, ...] | NoStacks:
+    """What py-spy printed of process `pid`, or why it printed nothing."""
     if ended.timed_out:
-        raise NoStacks(f"py-spy did not finish within {NATIVE_SECONDS if native else PY_SPY_SECONDS:.0f} s")
+        return NoStacks(f"py-spy did not finish within {seconds:.0f} s")
     if ended.code != 0:
-        raise NoStacks(_why(pid, ended.stderr))
+        return NoStacks(_why(pid, ended.stderr))
     try:
         threads = msgspec.json.decode(ended.stdout, type=list[_Thread])
     except msgspec.DecodeError as error:
-        raise NoStacks(f"py-spy did not return JSON: {error}") from None
+        return NoStacks(f"py-spy did not return JSON: {error}")
     main = _number_of_main_thread(pid)
     found = tuple(_thread(thread, main) for thread in threads if thread.frames or thread.os_thread_id == main)
     return found if main == pid else _with_states(found, pid)

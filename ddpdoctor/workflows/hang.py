@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.host.owned_files import other_user, user_of
 from ddpdoctor.host.processes import started_at
-from ddpdoctor.host.running_jobs import RunningJob, joining_of
+from ddpdoctor.host.running_jobs import RunningJob, joinings_of
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras
@@ -42,7 +42,7 @@ def look(job: RunningJob) -> Evidence:
     facts, missing = examine(job.targets, host=host, seconds=LOOK_SECONDS)
     facts = tuple(_with_dump(found, job) for found in facts)
     having = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
-    facts = tuple(_with_joining(found, job) for found in facts)
+    facts = _with_joining(facts, job)
     frames = [frame for found in facts for fact in found.facts if isinstance(fact, Stacks) for frame in fact.frames]
     owner = other_user(job.targets[0].pid)
     sources = (source_of(frames, owner), overwrites_of(frames, owner))
@@ -131,14 +131,18 @@ def _unread(missing: tuple[Missing, ...]) -> Iterator[str]:
         yield f"no stacks of {group_ranks(ranks)}: {reason}"
 
 
-def _with_joining(found: RankFacts, job: RunningJob) -> RankFacts:
-    """The rank's facts with where it was told to look for the others, and where it does as far as its agent knows."""
-    target = next(target for target in job.targets if target.rank == found.rank)
-    joining = joining_of(target.pid)
-    if joining is None:
-        return found
-    used = target.agent.rendezvous() if target.agent is not None else None
-    return replace(found, facts=(*found.facts, replace(joining, used=used)))
+def _with_joining(facts: Sequence[RankFacts], job: RunningJob) -> tuple[RankFacts, ...]:
+    """The ranks' facts with where each was told to look for the others, and where it does as far as its agent knows."""
+    targets = {target.rank: target for target in job.targets}
+    joinings = joinings_of(job.pids)
+    complete = []
+    for found in facts:
+        target = targets[found.rank]
+        joining = joinings.get(target.pid)
+        used = target.agent.rendezvous() if target.agent is not None else None
+        joined = () if joining is None else (replace(joining, used=used),)
+        complete.append(replace(found, facts=(*found.facts, *joined)))
+    return tuple(complete)
 
 
 def _with_dump(found: RankFacts, job: RunningJob) -> RankFacts:

@@ -6,7 +6,6 @@ a time, and only where the files do not tell: the job was started without us, or
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import resource
@@ -14,7 +13,6 @@ import socket
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from statistics import median
@@ -28,11 +26,12 @@ from ddpdoctor.analysis.hangs.stack_patterns import Activity, told_by_stack
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.rank_status import RankStatus
+from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.host import gpus
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.snapshot import Target
-from ddpdoctor.ranks.stacks import NoStacks, py_spy
+from ddpdoctor.ranks.stacks import NoStacks, py_spy_each
 
 RECORDS = 64  # of a rank's call ring that are read at a time: a few steps
 LATENESS_CALLS = 20
@@ -163,9 +162,8 @@ class StatusReader:
         turn = list(itertools.islice(itertools.cycle(wanted), self._turn, self._turn + STACKS_AT_ONCE))
         self._turn = (self._turn + STACKS_AT_ONCE) % len(wanted)
         chosen = {target.rank: target for target in (*(each for each in wanted if each.rank in first), *turn)}
-        with ThreadPoolExecutor(max_workers=STACKS_AT_ONCE) as pool:
-            for target, frames in zip(chosen.values(), pool.map(main_stack, chosen.values()), strict=True):
-                self._stacks[target.rank] = frames if frames is not None else ()
+        for target, frames in main_stacks([*chosen.values()]).items():
+            self._stacks[target.rank] = frames if frames is not None else ()
         spent = _seconds_of_children() - before
         self._next_stacks = now + spent / (STACKS_SHARE * (os.cpu_count() or 1))
 
@@ -193,11 +191,17 @@ def _seconds_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def main_stack(target: Target) -> tuple[Frame, ...] | None:
-    """The frames of a rank's main thread, innermost first, read without pausing it; None where they cannot be read."""
-    with contextlib.suppress(NoStacks):
-        return next((thread.frames for thread in py_spy(target.pid, stopped=True) if thread.main), None)
-    return None
+def main_stacks(targets: Sequence[Target]) -> dict[Target, tuple[Frame, ...] | None]:
+    """The frames of each rank's main thread, innermost first, read without pausing it; None where they cannot be read."""
+    pids = [target.pid for target in targets]
+    read = py_spy_each(pids, stopped=pids)
+    return {target: _main_frames(read[target.pid]) for target in targets}
+
+
+def _main_frames(threads: tuple[Thread, ...] | NoStacks) -> tuple[Frame, ...] | None:
+    if isinstance(threads, NoStacks):
+        return None
+    return next((thread.frames for thread in threads if thread.main), None)
 
 
 def lateness(logs: Mapping[int, CallLog]) -> dict[int, float]:

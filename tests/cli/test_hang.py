@@ -12,8 +12,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,14 +170,14 @@ def test_a_rank_that_dies_while_it_is_looked_at_is_said_to_have(
     start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pids = start()
-    look = snapshot._stacks
+    look = snapshot.py_spy_each
 
-    def dying(target: snapshot.Target, *, stopped: bool) -> object:
-        if target.rank == 1:
-            os.kill(target.pid, signal.SIGKILL)
-        return look(target, stopped=stopped)
+    def dying(looked_at: Sequence[int], **options: Any) -> object:
+        if pids[1] in looked_at:
+            os.kill(pids[1], signal.SIGKILL)
+        return look(looked_at, **options)
 
-    monkeypatch.setattr(snapshot, "_stacks", dying)
+    monkeypatch.setattr(snapshot, "py_spy_each", dying)
     run(["hang", str(pids[0])])
     said = capsys.readouterr().out
     assert f"note: rank 1 ended during the inspection: process {pids[1]} has ended" in said

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ddpdoctor.launch.guarded_process import SUBREAPER, run
+from ddpdoctor.launch.guarded_process import SUBREAPER, run, run_each
 
 FAMILY = textwrap.dedent(
     """
@@ -55,6 +55,23 @@ def test_a_program_that_ends_gives_its_code_and_output() -> None:
 def test_a_program_that_is_killed_gives_128_and_the_signal() -> None:
     ended = run([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], deadline_seconds=30)
     assert ended.code == 128 + signal.SIGKILL
+
+
+def test_many_programs_end_each_for_itself_and_in_order() -> None:
+    """More than run at a time; one of them hangs, one is not there, and the others do not wait for either."""
+    speaks = [["printf", "é" * number] for number in range(6)]
+    killed = ["sh", "-c", "kill -9 $$"]
+
+    first, absent, signalled, *others = run_each(
+        [["sleep", "600"], ["no-such-program"], killed, *speaks], deadline_seconds=6
+    )
+
+    assert first.timed_out
+    assert (absent.code, absent.stderr) == (127, "no-such-program: No such file or directory\n")
+    assert signalled.code == 128 + signal.SIGKILL
+    assert [(each.code, each.stdout) for each in others] == [(0, "é" * number) for number in range(6)]
+    assert all(each.seconds < first.seconds for each in others)
+    assert run_each([], deadline_seconds=6) == ()
 
 
 def test_a_program_that_does_not_exist_is_a_plain_failure() -> None:

@@ -35,6 +35,7 @@ OTHER_WAYS = {
     "cli/progress.py": "draws a bar on stderr with rich",
     "cli/top.py": "draws a live table with rich, whose cells are quoted",
     "launch/subreaper.py": "a program of its own, without ddpdoctor",
+    "launch/program_batch.py": "a program of its own, without ddpdoctor",
     "launch/stderr_tee.py": "a program of its own, without ddpdoctor",
     "launch/notebook.py": "passes the output of the user's function on",
     "workflows/verify_script.py": "hands the stream to the user's script",
