@@ -54,6 +54,10 @@ class TracedRank:
             )
         )  # fmt: skip
 
+    def probe(self, number: int, outputs: str = "a" * 16, again: str = "a" * 16) -> None:
+        """Write the probe of a model of one module before step `number`."""
+        self._writer.write(trace.Probe(number, number + 1, "weights", "batch", ["the model"], outputs, again, {}))
+
     def close(self) -> None:
         """The rank ends without a last record, as after SIGKILL."""
         self._writer.close()

@@ -77,6 +77,15 @@ def watch(
             help="Compare the replicas, too: every Kth step; without K as often as 0.5 % overhead allows.",
         ),
     ] = None,
+    probe_every: Annotated[
+        int,
+        typer.Option(
+            "--probe-every",
+            metavar="K",
+            min=0,
+            help="With --verify-sync: every K steps, compare the model's outputs for one batch that all ranks share; 0: never.",
+        ),
+    ] = 0,
     on_divergence: Annotated[
         OnDivergence, typer.Option(help="With --verify-sync: what to do when replicas differ.")
     ] = OnDivergence.REPORT,
@@ -119,6 +128,8 @@ def watch(
         raise UsageError(f"--metrics {metrics} is a directory", hint=f"name a file: `--metrics {metrics / 'job.prom'}`")
     if on_divergence is OnDivergence.STOP and verify_sync is None:
         raise UsageError("--on-divergence stop needs --verify-sync", hint="add `--verify-sync` before the `--`")
+    if probe_every and verify_sync is None:
+        raise UsageError(f"--probe-every {probe_every} needs --verify-sync", hint="add `--verify-sync` before the `--`")
 
     from ddpdoctor.cli.watch_session import WatchOptions, run_watched
     from ddpdoctor.cli.watch_side_files import SideFiles
@@ -131,6 +142,7 @@ def watch(
         kill_on_hang=kill_on_hang,
         distributed_debug=distributed_debug.value,
         verify_every=verify_sync,
+        probe_every=probe_every,
         stop_on_divergence=on_divergence is OnDivergence.STOP,
         quiet=quiet,
         side_files=SideFiles(metrics=metrics, shared=shared),

@@ -58,6 +58,7 @@ class WatchReporter:
         self._deferred = False
         self._said: tuple[str, ...] = ()
         self._lost: set[str] = set()
+        self._resumed: list[str] = []  # the notes about stalls that were over, as they were said
 
     def say(self, text: str) -> None:
         """One line about the job."""
@@ -100,6 +101,7 @@ class WatchReporter:
         """Say, and tell the user's command, that a stall of `idle` seconds is over."""
         note = f"no progress for {idle:.1f} s, then the job resumed"
         self.say(note)
+        self._resumed.append(note)
         self._told_of = ()
         if self._told is not None and self._nodes.reports:
             self._told.run("resumed", json.render(Report(outcomes=(), findings=(), notes=(note,))))
@@ -142,6 +144,9 @@ class WatchReporter:
         elif not said:
             ended = "" if code == 0 else f"; the job's exit code is {code if code >= 0 else 128 - code}"
             self.say(f"nothing found: {self._watched()}{ended}")
+            for note in report.notes:
+                if note not in self._resumed:
+                    self.say(f"note: {note}")
 
     def _print(self, report: Report, *, ended_by: str = "") -> None:
         ended = f"; ended by {ended_by}" if ended_by else ""

@@ -55,6 +55,8 @@ class WatchOptions:
     """TORCH_DISTRIBUTED_DEBUG of the ranks: `off`, `info` or `detail`."""
     verify_every: int | None
     """Compare the replicas every so many steps; 0: as often as the overhead allows; None: not at all."""
+    probe_every: int
+    """Every how many steps one batch runs through the model on all ranks; 0: never."""
     stop_on_divergence: bool
     """Whether a job is ended when its replicas differ."""
     quiet: bool
@@ -76,7 +78,7 @@ def run_watched(command: Sequence[str], report_options: ReportOptions, wanted: W
             **job_environment(["watch", *(["verify_sync"] if audit else [])], directory, os.environ),
             "DDPDOCTOR_WATCHER": str(os.getpid()),
             **_debug_environment(wanted.distributed_debug),
-            **(audit_environment(wanted.verify_every or 0) if audit else {}),
+            **(audit_environment(wanted.verify_every or 0, wanted.probe_every) if audit else {}),
         }
         with (
             observe(

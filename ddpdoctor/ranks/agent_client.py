@@ -7,6 +7,7 @@ import socket
 import time
 from pathlib import Path
 
+from ddpdoctor.agent.inside.recorder_socket import RECORDER
 from ddpdoctor.host.owned_files import check_listener
 
 MOST_BYTES = 256 << 20  # a recorder of 20,000 entries with deep stacks is about 20 MB
@@ -16,8 +17,10 @@ class NoAnswer(Exception):  # noqa: N818 - it is an answer: the rank does not
     """The rank did not answer in time, or not at all; the message says which."""
 
 
-def ask_agent(path: Path, *, deadline_seconds: float, owner: int | None = None) -> bytes:
-    """The pickled flight recorder, stacks included, from the agent's thread; with `owner`, only of a process of that user.
+def ask_agent(path: Path, request: bytes = RECORDER, *, deadline_seconds: float, owner: int | None = None) -> bytes:
+    """The pickled flight recorder, or the part of it that `request` names, from the agent's thread.
+
+    `request` is one of those that `agent.inside.recorder_socket` answers. With `owner`, only a process of that user is asked.
 
     Raises:
         NoAnswer: nobody is there, or the thread cannot run: the process is stopped, or the GIL is never free.
@@ -28,7 +31,7 @@ def ask_agent(path: Path, *, deadline_seconds: float, owner: int | None = None) 
             connection.settimeout(deadline_seconds)
             connection.connect(str(path))
             check_listener(connection, owner, path)
-            connection.sendall(b"recorder\n")
+            connection.sendall(request)
             parts, size = [], 0
             while part := connection.recv(1 << 20):
                 parts.append(part)

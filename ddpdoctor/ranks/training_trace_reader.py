@@ -43,7 +43,7 @@ from ddpdoctor.ranks.written_errors import frame_of, frames_of
 MOST_INDEX_BYTES = 1 << 27
 FINGERPRINT_DIGITS = 16
 T = TypeVar("T")
-_OPENING = (trace.Joined, trace.ModelListing, trace.Wrapped, trace.WrappedTwice)
+_OPENING = (trace.Joined, trace.ModelListing, trace.Wrapped, trace.WrappedTwice, trace.Device)
 _KINDS: Mapping[str, type[TraceRecord]] = {kind.__name__: kind for kind in get_args(TraceRecord)}
 
 

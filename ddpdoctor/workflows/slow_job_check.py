@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from ddpdoctor.agent.inside.recorder_socket import CALLS
 from ddpdoctor.analysis.hangs.rank_activity import WAITS_FOR_PEERS
 from ddpdoctor.analysis.hangs.stack_patterns import told_by_stack
 from ddpdoctor.engine import diagnose
@@ -15,7 +16,7 @@ from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.step_times import Looks
-from ddpdoctor.ranks.agent_client import NoAnswer, ask_worker_server
+from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
@@ -53,11 +54,9 @@ def slow_job(ranks: Sequence[RankProcess], host: str) -> Evidence | None:
 
 
 def _record(agent: RankProcess) -> FlightRecord | None:
-    """Its recorder, from C++ and so without a pause of its interpreter."""
+    """Its recorder without stacks, for which its interpreter pauses about 50 ms; None where it does not answer."""
     with contextlib.suppress(NoAnswer, UndecidedError):
-        return record_of(
-            decode(ask_worker_server(agent.file("sock"), "fr_trace_json", deadline_seconds=ANSWER_SECONDS))
-        )
+        return record_of(decode(ask_agent(agent.file("ask"), CALLS, deadline_seconds=ANSWER_SECONDS)))
     return None
 
 

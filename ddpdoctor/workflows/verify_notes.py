@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from ddpdoctor.analysis.replicas.local_steps import averages_weights
+from ddpdoctor.analysis.replicas.training_divergence import aligned
+from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.training_trace_reader import second_wraps
 
@@ -18,6 +22,19 @@ def how_it_ended(script: Path, code: int) -> tuple[str, ...]:
         return ()
     judged = f"{script.name} exited with code {code}; this report covers the steps before that"
     return (f"{judged}; `ddpdoctor watch -- torchrun ... {script.name}` shows why it exited",)
+
+
+def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
+    """A note where the ranks make steps of their own and average the weights: which steps were compared."""
+    by_number = dict(enumerate(tracks))
+    if not averages_weights(by_number, aligned(by_number)):
+        return ()
+    compared = (
+        "the job averages its weights itself and not its gradients: replicas were compared right after each averaging"
+    )
+    return (
+        f"{compared}; in between weights, gradients and optimizer state are each rank's own by design and were not compared",
+    )
 
 
 def stood_still(script: Path, directory: Path, stall_after: float) -> tuple[str, ...]:

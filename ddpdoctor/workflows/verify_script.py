@@ -15,8 +15,6 @@ from pathlib import Path
 from ddpdoctor.agent import DIRECTORY, given_up, job_environment
 from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY, PROBE
 from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
-from ddpdoctor.analysis.replicas.local_steps import averages_weights
-from ddpdoctor.analysis.replicas.training_divergence import aligned
 from ddpdoctor.engine import derived
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
@@ -29,7 +27,7 @@ from ddpdoctor.ranks.training_trace_reader import read_tracks
 from ddpdoctor.transport.store_files import gathered, hand_in
 from ddpdoctor.workflows.hang import look
 from ddpdoctor.workflows.step_bisection import OpenQuestion
-from ddpdoctor.workflows.verify_notes import STALLED, how_it_ended, not_written, stood_still, wrapped_twice
+from ddpdoctor.workflows.verify_notes import STALLED, averages, how_it_ended, not_written, stood_still, wrapped_twice
 
 POLL_SECONDS = 0.1
 JOINING_SECONDS = 15.0  # without a rank that has joined, before it is seen where the ranks wait; then again and again
@@ -198,12 +196,7 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
             f"{skipped} of {on_mesh} parameters on a mesh are fully sharded: no two ranks hold the same part, so they were "
             "skipped"
         )
-    by_number = dict(enumerate(tracks))
-    if averages_weights(by_number, aligned(by_number)):
-        notes.append(
-            "the job averages its weights itself and not its gradients: replicas were compared right after each averaging; "
-            "in between weights, gradients and optimizer state are each rank's own by design and were not compared"
-        )
+    notes += averages(tracks)
     silent = sum(track.steps_made is None for track in tracks)
     if silent:
         notes.append(f"{silent} of {len(tracks)} ranks ended without a final record (killed by a signal, or os._exit)")

@@ -8,11 +8,15 @@ import pickle
 import socket
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from ddpdoctor.agent.inside import recorder_socket
+from ddpdoctor.agent.inside.recorder_socket import CALLS, RECORDER, STATUS
+from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 
 RANK = """
 import sys
@@ -34,6 +38,51 @@ def test_a_rank_that_compiles_nothing_shows_its_lines_without_importing_the_comp
     assert ended.returncode == 0, ended.stderr.decode()
     (entry,) = pickle.loads(ended.stdout)["entries"]
     assert ("<module>", 8) in {(frame["name"], frame["line"]) for frame in entry["frames"]}
+
+
+PARTS = """
+import sys
+import torch
+import torch.distributed as dist
+from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.recorder_socket import answer_requests
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+for _ in range(3):
+    dist.all_reduce(torch.ones(2))
+rank = Rank(sys.argv[1])
+rank.place((), {})
+answer_requests(rank)
+print(rank.path("ask"), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_rank_hands_out_parts_of_its_recorder() -> None:
+    with (
+        tempfile.TemporaryDirectory() as directory,  # a short path: a Unix socket's may have 107 bytes
+        subprocess.Popen(
+            [sys.executable, "-c", PARTS, directory],
+            env={**os.environ, "TORCH_FR_BUFFER_SIZE": "10"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as rank,
+    ):
+        assert rank.stdout is not None
+        assert rank.stdin is not None
+        path = Path(rank.stdout.readline().strip())
+        whole, calls, status = (
+            pickle.loads(ask_agent(path, request, deadline_seconds=60)) for request in (RECORDER, CALLS, STATUS)
+        )
+        with pytest.raises(NoAnswer):
+            ask_agent(path, b"anything else\n", deadline_seconds=60)
+        rank.stdin.close()
+    assert len(whole["entries"]) == len(calls["entries"]) == 3
+    assert all(entry["frames"] for entry in whole["entries"])
+    assert not any(entry.get("frames") for entry in calls["entries"])
+    assert status["pg_status"] == whole["pg_status"]
+    assert not status.get("entries")
 
 
 WHILE_IT_DUMPS = """

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.cli import run
+from ddpdoctor.launch.sick_jobs import faults
 from tests.free_port import free_port
 
 DRIFT = """
@@ -78,6 +79,28 @@ def test_a_job_whose_replicas_part_is_ended_if_wanted_and_its_case_says_the_same
 
 @pytest.mark.slow
 @pytest.mark.timeout(260)
+def test_a_rank_whose_forwards_compute_something_else_is_named() -> None:
+    fault = faults()["DDP527"]
+    launcher = (
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "3",
+        "--master-port",
+        str(free_port()),
+    )
+    ended = subprocess.run(
+        (sys.executable, "-m", "ddpdoctor", "watch", "--verify-sync", "--probe-every", "2", "--", *launcher, str(fault),
+         "--culprit", "1", "--at-step", "9", "--steps", "40"),
+        capture_output=True, text=True, timeout=240, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert ended.returncode == 1, ended.stderr
+    assert "DDP527 loss-computed-differently: before step 10 of 40, rank 1" in ended.stderr, ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(260)
 def test_a_healthy_job_is_left_alone(tmp_path: Path) -> None:
     ended = watch(tmp_path, "-1", "200", options=("--verify-sync",))
     assert ended.returncode == 0, ended.stderr
@@ -85,7 +108,9 @@ def test_a_healthy_job_is_left_alone(tmp_path: Path) -> None:
     assert "DDP" not in ended.stderr
 
 
-@pytest.mark.parametrize("options", [("--on-divergence", "stop"), ("--verify-sync=-1",), ("--verify-sync=often",)])
+@pytest.mark.parametrize(
+    "options", [("--on-divergence", "stop"), ("--verify-sync=-1",), ("--verify-sync=often",), ("--probe-every", "5")]
+)
 def test_mistakes_are_told(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["watch", *options, "--", "true"]) == 2
     assert "--verify-sync" in capsys.readouterr().err

@@ -1,6 +1,7 @@
-"""A Unix socket on which this rank hands out its whole flight recorder, with stacks: what the worker server leaves out.
+"""A Unix socket on which this rank hands out its flight recorder, with the stacks that the worker server leaves out, or parts.
 
-A thread of the interpreter answers, so silence within a second means that somebody holds the GIL and does not let go.
+One thread of the interpreter answers all requests, so silence within a second means that somebody holds the GIL and does not
+let go. The worker server needs no GIL, but answers from many threads, and the allocator keeps a dump's memory for each.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from .freed_memory import return_freed_memory
 from .rank_process import Rank
 from .worker_server import SUN_PATH_BYTES
 
-PICKLE = b"recorder\n"
+RECORDER = b"recorder\n"
+CALLS = b"calls\n"  # without their stacks
+STATUS = b"status\n"  # of each process group, without its calls: it takes 0.1 ms
+_ASKED = {RECORDER: (True, True), CALLS: (True, False), STATUS: (False, False)}  # collectives, stacks
 THREAD = "ddpdoctor"
 ACCEPT_AGAIN_SECONDS = 1.0
 NO_DESCRIPTOR_FREE = (errno.EMFILE, errno.ENFILE)
@@ -47,17 +52,21 @@ def _serve(server: socket.socket) -> None:
             continue
         with contextlib.suppress(Exception), connection:
             connection.settimeout(5)
-            if connection.recv(64) == PICKLE:
-                connection.sendall(recorder_pickle())
+            asked = connection.recv(64)
+            if asked in _ASKED:
+                collectives, stacks = _ASKED[asked]
+                connection.sendall(recorder_pickle(collectives=collectives, stacks=stacks))
+                if collectives:
+                    return_freed_memory()  # 10 MB, which the allocator would keep for this thread
 
 
-def recorder_pickle() -> bytes:
-    """The flight recorder of this process as PyTorch pickles it, stacks included."""
+def recorder_pickle(*, collectives: bool = True, stacks: bool = True) -> bytes:
+    """The flight recorder of this process as PyTorch pickles it; without `collectives` only the status of each group."""
     from torch._C import _distributed_c10d as c10d
 
     dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace")  # noqa: B009 - before torch 2.9
     with _without_inductor():
-        pickled: bytes = dump()
+        pickled: bytes = dump(collectives, stacks, False)  # of all calls, not only of active ones
     return pickled
 
 

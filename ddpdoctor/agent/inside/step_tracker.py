@@ -179,6 +179,8 @@ class StepTracker:
 
     def _run_probe(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
         named = self._models.parameters()
+        if not self._audited:  # else the window has begun a new segment where that was due
+            self._trace.roll()
         with self._budget:
             self._probe.forward(
                 module, inputs, lambda: self._digests.of(named.values()), self._counts.steps, self._counts.forwards

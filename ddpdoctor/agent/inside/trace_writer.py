@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from .rank_process import Rank
 from .schema.source_line import SourceLine
-from .schema.training_trace import Joined, ModelListing, TraceRecord, Wrapped, WrappedTwice, segment_name
+from .schema.training_trace import Device, Joined, ModelListing, TraceRecord, Wrapped, WrappedTwice, segment_name
 from .whose_code import is_programs, is_users
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -44,7 +44,7 @@ class TraceWriter:
     def write(self, record: TraceRecord) -> None:
         """Append one record; a reader sees all of it or nothing."""
         line = json.dumps([type(record).__name__, record]) + "\n"
-        if self._segment_bytes and isinstance(record, (Joined, ModelListing, Wrapped, WrappedTwice)):
+        if self._segment_bytes and isinstance(record, (Joined, ModelListing, Wrapped, WrappedTwice, Device)):
             self._opening.append(line)
         self._append(line)
 

@@ -7,10 +7,10 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ddpdoctor.agent import given_up
 from ddpdoctor.analysis.crashes.end_request import ended_as_requested
@@ -25,6 +25,7 @@ from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.evidence.step_times import Looks
+from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.host.oom import MemoryWatch
 from ddpdoctor.host.running_jobs import LaunchedProcess, launched_for
 from ddpdoctor.launch.observed_job import ObservedJob, Received
@@ -43,6 +44,7 @@ from ddpdoctor.ranks.rank_exits import (
 from ddpdoctor.ranks.snapshot import Target, examine, targets_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
+from ddpdoctor.workflows.verify_notes import averages
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 
 Seen: TypeAlias = Stacks | ProcessState | FlightRecord | Joining
@@ -179,9 +181,13 @@ class JobEvidence:
                 *(() if seen_ranks else _no_ranks(self.directory)),
                 *(_interrupted(asked) if asked is not None and interrupted else ()),
             ),
-            notes=(*self.notes, *given_up(self.directory)),
+            notes=(*self.notes, *given_up(self.directory), *averages(_tracks(tracks.values()))),
             about_job=True,
         )
+
+
+def _tracks(traced: Iterable[tuple[Any, ...]]) -> list[Track]:
+    return [fact for facts in traced for fact in facts if isinstance(fact, Track)]
 
 
 def _with_joining(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ddpdoctor.agent.inside.freed_memory import return_freed_memory
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.engine import derived
@@ -186,6 +187,7 @@ class Watch:
         if now - self._stepping_since >= self.pace_after:
             self.pace_after *= 4
             found = slow_job(ranks, socket.gethostname())
+            return_freed_memory()  # the ranks' recorders
             if found is not None:
                 self.known.looks = {
                     facts.rank: fact for facts in found.ranks for fact in facts.facts if isinstance(fact, Looks)

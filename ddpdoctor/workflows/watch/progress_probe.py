@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import msgspec
-
+from ddpdoctor.agent.inside.recorder_socket import STATUS
 from ddpdoctor.host.processes import is_alive
-from ddpdoctor.ranks.agent_client import NoAnswer, ask_worker_server
+from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 from ddpdoctor.ranks.agent_files import RankProcess
 
 ASK_SECONDS = 1.0
@@ -42,17 +41,11 @@ class QuietMoves:
         return self._moves
 
 
-class _Recorder(msgspec.Struct):
-    """What is read of a recorder: the calls in it, a megabyte per rank, are passed over."""
-
-    pg_status: msgspec.Raw = msgspec.Raw()
-
-
 def _status(agent: RankProcess) -> bytes | None:
+    """The last calls of each process group, pickled; None where the interpreter does not answer, and so makes no calls either."""
     if not is_alive(agent.pid):
         return None
     try:
-        body = ask_worker_server(agent.file("sock"), "fr_trace_json", deadline_seconds=ANSWER_SECONDS)
-        return bytes(msgspec.json.decode(body, type=_Recorder).pg_status)
-    except (NoAnswer, msgspec.MsgspecError):
+        return ask_agent(agent.file("ask"), STATUS, deadline_seconds=ANSWER_SECONDS)
+    except NoAnswer:
         return None

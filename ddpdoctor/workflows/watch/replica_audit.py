@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from ddpdoctor.agent.inside.schema.training_trace import Step, segment_name
-from ddpdoctor.agent.inside.verify_sync_feature import EVERY
+from ddpdoctor.agent.inside.freed_memory import return_freed_memory
+from ddpdoctor.agent.inside.schema.training_trace import Probe, Step, segment_name
+from ddpdoctor.agent.inside.verify_sync_feature import EVERY, PROBE
 from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_BYTES as SEGMENT
 from ddpdoctor.agent.inside.verify_sync_feature import SHARE as BUDGET_SHARE
-from ddpdoctor.engine import diagnose
+from ddpdoctor.engine import all_checks, diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
@@ -28,20 +29,24 @@ LATER = 4.0  # times as many seconds until they are asked again
 MOST_BYTES = 1 << 24  # of one rank's trace that one poll reads
 
 StepKey: TypeAlias = tuple[int, int, int]
-_STEP = f'["{Step.__name__}"'.encode()
+_STEP, _PROBE = (f'["{kind.__name__}"'.encode() for kind in (Step, Probe))
+_OF_PROBES = -1  # in the place of `since` in the key of a probe: it comes before the steps of the same forward
 
 
-def audit_environment(every: int) -> dict[str, str]:
-    """The variables that a job's ranks need to audit every `every`th step, or as often as a small share of the time allows."""
-    return {EVERY: str(every), BUDGET_SHARE: str(SHARE), SEGMENT: str(SEGMENT_BYTES)}
+def audit_environment(every: int, probe_every: int = 0) -> dict[str, str]:
+    """The variables that a job's ranks need to audit every `every`th step, or with 0 as a small share of the time allows.
+
+    They run the probe batch every `probe_every` steps, with 0 never.
+    """
+    return {EVERY: str(every), PROBE: str(probe_every), BUDGET_SHARE: str(SHARE), SEGMENT: str(SEGMENT_BYTES)}
 
 
 @dataclass(slots=True)
 class ReplicaAudit:
     """Follows the traces of the ranks on this host, and holds no more of them than the steps that some ranks have yet to write.
 
-    A step at which weights differ, and now and then any step, is a reason to ask the rules about replicas. They are asked
-    about what the ranks have kept of their traces.
+    A step at which weights differ, a probe with other outputs, and now and then any step, is a reason to ask the rules about
+    replicas. They are asked about what the ranks have kept of their traces.
     """
 
     directory: Path
@@ -51,7 +56,7 @@ class ReplicaAudit:
     compared: int = 0
     """How many steps all ranks have audited and were compared."""
     _traces: dict[int, _Trace] = field(default_factory=dict)
-    _open: dict[StepKey, dict[int, tuple[str, str]]] = field(default_factory=dict)
+    _open: dict[StepKey, dict[int, tuple[str, ...]]] = field(default_factory=dict)
     _differ: bool = False
     _began: float | None = None
     _next_poll: float = 0.0
@@ -66,13 +71,14 @@ class ReplicaAudit:
         self._next_poll = now + POLL_SECONDS
         for agent in ranks:
             trace = self._traces.setdefault(agent.pid, _Trace(self.directory, agent.pid))
-            for step in trace.new_steps():
-                self._compare(agent.rank, step, len(ranks))
+            for record in trace.new_records():
+                self._compare(agent.rank, record, len(ranks))
         self._forget_passed({agent.pid for agent in ranks})
         if not self.compared:
             return None
         if self._began is None:
             self._began = now
+            _load_rules()
         elapsed = now - self._began
         if self._differ and elapsed >= self._next_judgement_of_difference:
             self._differ = False
@@ -93,14 +99,19 @@ class ReplicaAudit:
     def _judge(self) -> Evidence | None:
         evidence = Evidence(ranks=self.facts(), about_job=True)
         self.diverged = any(finding.code.startswith(FAMILY) for finding in diagnose(evidence).findings)
+        return_freed_memory()  # the ranks' traces
         return evidence if self.diverged else None
 
-    def _compare(self, rank: int, step: Step, ranks: int) -> None:
-        key = (step.forwards, step.since, step.beside)
+    def _compare(self, rank: int, record: Step | Probe, ranks: int) -> None:
+        key = _key(record)
         seen = self._open.setdefault(key, {})
-        seen[rank] = step.weights, step.after
+        if isinstance(record, Step):
+            seen[rank] = record.weights, record.after
+        else:
+            seen[rank] = record.outputs, record.again
+            self._differ |= record.outputs != record.again
         if len(seen) == ranks:
-            self.compared += 1
+            self.compared += isinstance(record, Step)
             self._differ |= len({*seen.values()}) > 1
             del self._open[key]
 
@@ -110,6 +121,19 @@ class ReplicaAudit:
         passed = min((key for key in latest if key is not None), default=None) if None not in latest else None
         if passed is not None:
             self._open = {key: seen for key, seen in self._open.items() if key > passed}
+
+
+def _key(record: Step | Probe) -> StepKey:
+    if isinstance(record, Step):
+        return record.forwards, record.since, record.beside
+    return record.forwards, _OF_PROBES, 0
+
+
+def _load_rules() -> None:
+    """Import what the rules need, 20 MB, at the first steps: the watcher then keeps its size."""
+    import numpy as np  # noqa: F401
+
+    all_checks()
 
 
 @dataclass(slots=True)
@@ -123,8 +147,8 @@ class _Trace:
     _segment: int = 0
     _offset: int = 0
 
-    def new_steps(self) -> Iterator[Step]:
-        """The audited steps that were written since the last call."""
+    def new_records(self) -> Iterator[Step | Probe]:
+        """The audited steps and probes that were written since the last call."""
         if not self._file(self._segment).exists():  # the rank has written more than two segments since
             left = segments_of(self.directory, self.pid)
             if not left:
@@ -137,7 +161,7 @@ class _Trace:
             yield from self._rest_of_segment()  # what was written between the two looks
             self._segment, self._offset = self._segment + 1, 0
 
-    def _rest_of_segment(self) -> Iterator[Step]:
+    def _rest_of_segment(self) -> Iterator[Step | Probe]:
         try:
             with self._file(self._segment).open("rb") as file:
                 file.seek(self._offset)
@@ -147,13 +171,14 @@ class _Trace:
         data = data[: data.rfind(b"\n") + 1]
         self._offset += len(data)
         for line in data.splitlines():
-            if line.startswith(_STEP):
+            kind = Step if line.startswith(_STEP) else Probe if line.startswith(_PROBE) else None
+            if kind is not None:
                 try:
-                    step = Step(*json.loads(line)[1])
-                    self.latest = (step.forwards, step.since, step.beside)
+                    record = kind(*json.loads(line)[1])
+                    self.latest = _key(record)
                 except (ValueError, TypeError, LookupError):
                     continue
-                yield step
+                yield record
 
     def _file(self, segment: int) -> Path:
         return self.directory / f"{self.pid}.{segment_name(segment)}"

@@ -51,6 +51,24 @@ def test_replicas_that_part_are_told_once(ranks: list[TracedRank], tmp_path: Pat
     assert [finding.code for finding in diagnose(evidence).findings] == ["DDP503"]
 
 
+@pytest.mark.parametrize("again", ["b" * 16, "c" * 16], ids=["another kernel", "unstable"])
+def test_a_probe_with_other_outputs_is_told_although_the_weights_are_equal(
+    again: str, ranks: list[TracedRank], tmp_path: Path
+) -> None:
+    audit = ReplicaAudit(tmp_path)
+    found = []
+    for number in range(12):
+        ranks[0].probe(number)
+        ranks[1].probe(number, **({"outputs": "b" * 16, "again": again} if number >= 8 else {}))
+        for rank in ranks:
+            rank.step(number)
+        found.append(audit.look([rank.process for rank in ranks]))
+    (evidence,) = [evidence for evidence in found if evidence is not None]
+    assert found.index(evidence) == 8
+    assert [finding.code for finding in diagnose(evidence).findings] == ["DDP527"]
+    assert audit.compared == 9
+
+
 def test_steps_that_one_rank_did_not_audit_are_not_kept(ranks: list[TracedRank], tmp_path: Path) -> None:
     audit = ReplicaAudit(tmp_path)
     for number in range(400):
