@@ -141,6 +141,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "mig": mig,
     "compute_mode": lambda handle: COMPUTE_MODES.get(pynvml.nvmlDeviceGetComputeMode(handle)),
     "persistence": lambda handle: pynvml.nvmlDeviceGetPersistenceMode(handle) == pynvml.NVML_FEATURE_ENABLED,
+    "use_percent": lambda handle: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
     "processes": processes,
 }
 

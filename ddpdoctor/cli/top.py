@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -13,7 +14,7 @@ import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 RESCAN_SECONDS = 20.0  # to look through /proc costs 0.1 s of a CPU
 RATE_SECONDS = 1.0  # between the two samples of a single snapshot: a rate needs both
 ABOVE_AND_BELOW = 4  # rows of the screen that are no ranks
-MOST_FRAMES = 12
 WIDTH_OF_A_FILE = 160
 KEY_NAMES = {b"A": "up", b"B": "down", b"\r": "enter", b"\n": "enter"}
 KEYS = "q quit  s sort  up/down select  enter stack  c save a case"
@@ -76,7 +76,8 @@ def top(
         view.sample()
         _print(view)
     else:
-        _live(view)
+        with contextlib.closing(view):
+            _live(view)
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ class _View:
     _reader: StatusReader | None = None
     _job: RunningJob | None = None
     _next_scan: float = 0.0
-    _frames: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _asked: Path | None = None
 
     def sample(self) -> None:
         """Look at all ranks once.
@@ -110,6 +111,7 @@ class _View:
             self._reader = StatusReader()
         if self.case is not None and not self.pids:
             self.statuses = read_statuses(self.case)
+            self._look_for_answers()
             if not self.statuses:
                 raise UndecidedError(
                     f"no `watch` writes to {self.case} now",
@@ -156,16 +158,22 @@ class _View:
                 self._save()
 
     def _save(self) -> None:
-        """Save a case of the job as it is now; `diagnose` reads it."""
+        """Save a case of the job as it is now, on the other nodes through their `watch`; `diagnose` reads it."""
         from ddpdoctor import case
         from ddpdoctor.cli.hang import chosen_job
         from ddpdoctor.host.running_jobs import find_jobs
         from ddpdoctor.workflows.hang import look
+        from ddpdoctor.workflows.shared_case import ask_for_case
 
-        here = [one.pid for one in self.statuses if one.host == socket.gethostname() and _runs(one.pid)]
-        if not here:
-            self.message = "no rank of the job runs on this host: run `ddpdoctor top` there to save a case"
+        if self.case is not None and not self.pids:
+            try:
+                self._asked = ask_for_case(self.case)
+            except DdpdoctorError as error:
+                self.message = error.message
+            else:
+                self.message = f"asked the `watch` of every node for a case: {self._asked}"
             return
+        here = [one.pid for one in self.statuses if one.host == socket.gethostname() and _runs(one.pid)]
         path = Path(f"ddpdoctor-{time.strftime('%H%M%S')}.json")
         try:
             case.save(look(chosen_job(find_jobs(), here[:1], command="top")), path)
@@ -173,6 +181,27 @@ class _View:
             self.message = error.message
         else:
             self.message = f"saved {path}: `ddpdoctor diagnose {path}` judges it"
+
+    def _look_for_answers(self) -> None:
+        """Tell how many nodes have saved the case that was asked for."""
+        from ddpdoctor.analysis.hangs.ranks_to_look_at import SILENT
+        from ddpdoctor.workflows.shared_case import answers, withdraw
+
+        if self._asked is None:
+            return
+        came, nodes = answers(self._asked), len({one.host for one in self.statuses if one.state != SILENT})
+        if came:
+            self.message = f"saved by {came} of {nodes} nodes: `ddpdoctor diagnose {self._asked}` judges it"
+        if came >= nodes:
+            withdraw(self._asked)
+            self._asked = None
+
+    def close(self) -> None:
+        """Leave no request behind."""
+        from ddpdoctor.workflows.shared_case import withdraw
+
+        if self._asked is not None:
+            withdraw(self._asked)
 
     def shown(self, width: int, height: int | None) -> RenderableType:
         """The table, cut to the rows of the screen around the selected rank, and below it what else was asked for."""
@@ -204,20 +233,20 @@ class _View:
             *(Text(quoted(line)[:width]) for line in below),
         ]
         if height is not None:
-            parts.append(Text((self.message or KEYS)[:width], style="dim"))
+            parts.append(Text((self.message or KEYS)[: 2 * width], style="dim"))
         return Group(*parts)
 
     def _stack_of(self, chosen: RankStatus) -> list[str]:
         from ddpdoctor.ranks.snapshot import Target
-        from ddpdoctor.workflows.rank_status import main_stacks
+        from ddpdoctor.workflows.rank_status import frames_in_words, main_stacks
 
         if chosen.host != socket.gethostname():
-            return [f"rank {chosen.rank} runs on {chosen.host}: run `ddpdoctor top` there to see its stack"]
+            return [*chosen.stack] or [
+                f"rank {chosen.rank} runs on {chosen.host}: run `ddpdoctor top` there to see its stack"
+            ]
         target = Target(rank=chosen.rank, pid=chosen.pid)
         frames = main_stacks([target])[target]
-        if frames is None:
-            return [f"the stack of rank {chosen.rank} cannot be read"]
-        return [f"{frame.file}:{frame.line} in {frame.function}" for frame in frames[:MOST_FRAMES]]
+        return [f"the stack of rank {chosen.rank} cannot be read"] if frames is None else [*frames_in_words(frames)]
 
 
 def _runs(pid: int) -> bool:

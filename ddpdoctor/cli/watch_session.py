@@ -22,6 +22,7 @@ from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.launch.observed_job import ObservedJob, observe, private_directory
 from ddpdoctor.model import Report, group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.workflows.shared_case import answer
 from ddpdoctor.workflows.verdict_command import VerdictCommand
 from ddpdoctor.workflows.watch.evidence import JobEvidence
 from ddpdoctor.workflows.watch.loop import (
@@ -139,6 +140,8 @@ class _Session:
 
     def _on_poll(self, ranks: Sequence[RankProcess], idle: float) -> None:
         self._wanted.side_files.update(ranks, idle)
+        if (folder := self._wanted.side_files.case_wanted()) is not None:
+            answer(folder, self._known.during_stall(tuple(ranks), idle))
         if self._progress.observe(ranks, idle, time.monotonic()):
             self._line.update(self._progress.in_words())
 

@@ -15,7 +15,8 @@ from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.render import prometheus
 from ddpdoctor.workflows.rank_status import ENDED, StatusReader
-from ddpdoctor.workflows.shared_status import remove_statuses, write_statuses
+from ddpdoctor.workflows.shared_case import CaseRequests
+from ddpdoctor.workflows.shared_status import SharedRows
 
 EVERY_SECONDS = 5.0
 
@@ -34,9 +35,20 @@ class SideFiles:
     _report: Report | None = None
     _next: float = 0.0
     _idle: float = 0.0
+    _rows: SharedRows | None = None
+    _requests: CaseRequests | None = None
+    _wanted: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Rows of this node are written where nodes meet, and only there; the same for cases that `top` asks for."""
+        if self.shared is not None:
+            self._rows, self._requests = SharedRows(self.shared), CaseRequests(self.shared)
 
     def update(self, ranks: Sequence[RankProcess], idle: float) -> None:
-        """Sample the ranks and write, every few seconds and when a rank has come. No stack is read, so the job pays nothing."""
+        """Sample the ranks and write, every few seconds and when a rank has come.
+
+        Stacks are read for `top --case` alone, and of ranks without progress alone.
+        """
         self._idle = idle
         if self.metrics is None and self.shared is None:
             return
@@ -45,15 +57,22 @@ class SideFiles:
             self._sample()
             self._write(None)
 
+    def case_wanted(self) -> Path | None:
+        """The folder in which `top --case` wants a case of this node, once for each request."""
+        wanted, self._wanted = self._wanted, None
+        return wanted
+
     def _sample(self) -> None:
         self._next = time.monotonic() + EVERY_SECONDS
+        if self._requests is not None:
+            self._wanted = self._requests.next() or self._wanted
         if self._ranks:
             targets = [Target(rank=agent.rank, pid=agent.pid, agent=agent) for agent in self._ranks]
-            statuses = self._reader.sample(targets, stacks=False)
+            statuses = self._reader.sample(targets, stacks=self._rows is not None)
             if any(status.state != ENDED for status in statuses):  # of a job that has ended, its last moment is kept
                 self._statuses = statuses
-            if self.shared is not None:
-                write_statuses(self.shared, self._statuses)
+            if self._rows is not None:
+                self._rows.write(self._statuses)
 
     def verdict(self, report: Report) -> None:
         """Note the latest verdict, and write it at once, with the ranks as they are now."""
@@ -64,8 +83,8 @@ class SideFiles:
     def end(self, code: int) -> None:
         """Write the exit code, and take this node's rows away."""
         self._write(code)
-        if self.shared is not None:
-            remove_statuses(self.shared, self._statuses)
+        if self._rows is not None:
+            self._rows.remove()
 
     def _write(self, code: int | None) -> None:
         if self.metrics is None:

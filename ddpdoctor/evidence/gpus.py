@@ -66,6 +66,8 @@ class Gpu:
     """`default`, `exclusive-process` or `prohibited`."""
     persistence: bool | None = None
     """Whether persistence mode is on."""
+    use_percent: int | None = None
+    """In how much of the last second (or less, as the driver samples) a kernel ran on it."""
     processes: tuple[GpuProcess, ...] | None = None
     """The processes that compute on it."""
     unread: Mapping[str, str] = field(default_factory=dict)

@@ -30,8 +30,10 @@ class RankStatus:
     memory_bytes: int | None = None
     """Resident memory."""
     gpu: str = ""
-    """Memory and temperature of its GPU."""
+    """Use, memory and temperature of its GPU: `87% 14G 61C`."""
     idle_seconds: float | None = None
     """Since it last completed a call, a forward or a step."""
     waits_for_peers: bool = False
     """Whether it waits for other ranks."""
+    stack: tuple[str, ...] = ()
+    """The innermost frames of its main thread, as `train.py:61 in fetch`; empty where they were not read."""

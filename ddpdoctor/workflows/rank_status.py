@@ -19,7 +19,7 @@ from statistics import median
 
 import psutil
 
-from ddpdoctor.agent.inside.schema.call_ring import NO_SEQ, Batch, Collective, PointToPoint
+from ddpdoctor.agent.inside.schema.call_ring import NO_SEQ, Batch, Collective, Forward, PointToPoint
 from ddpdoctor.analysis.hangs.rank_activity import WAITS_FOR_PEERS
 from ddpdoctor.analysis.hangs.ranks_to_look_at import PROCESS_STATES, QUIET_SECONDS
 from ddpdoctor.analysis.hangs.stack_patterns import Activity, told_by_stack
@@ -37,11 +37,15 @@ RECORDS = 64  # of a rank's call ring that are read at a time: a few steps
 LATENESS_CALLS = 20
 STACKS_AT_ONCE = 4  # py-spy takes 0.05 s of a CPU for each
 STACKS_SHARE = 0.005  # of the CPUs of this host that reading stacks may take, after the first look at each rank
-PACE_SAMPLES = 15
+PACE_SECONDS = 15.0  # of samples from which the rate of steps is taken
+MOST_FRAMES = 12  # of a stack that are kept in a row
+NVIDIA_DEVICE = Path("/dev/nvidia0")  # without it no GPU is asked for
 GPU_SECONDS = 10.0  # between two looks at the GPUs: the driver is asked in a process of its own
+COMPUTING = "computing"
+AT_REST = 0.03  # of a CPU: a thread that waits for time to pass or for a device uses less, one that works far more
 ENDED = "ended"  # the state of a process that is gone
 _WORDS = {
-    Activity.COMPUTING: "computing",
+    Activity.COMPUTING: COMPUTING,
     Activity.COLLECTIVE: "in a collective",
     Activity.DATA_LOADER: "data loader",
     Activity.RENDEZVOUS: "joining",
@@ -57,6 +61,7 @@ class StatusReader:
     _steps: dict[int, deque[tuple[float, int]]] = field(default_factory=dict)
     _signs: dict[int, tuple[object, float]] = field(default_factory=dict)
     _stacks: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
+    _read_before: set[int] = field(default_factory=set)
     _turn: int = 0
     _next_stacks: float = 0.0
     _gpus: Gpus | None = None
@@ -84,7 +89,9 @@ class StatusReader:
         before = self._before.get(target.pid)
         self._before[target.pid] = (now, used)
         cpu = (used - before[1]) / (now - before[0]) if before is not None and now > before[0] else None
-        state, line, waits = self._doing(target, log)
+        state, line, waits = self._doing(target, log, now)
+        if state == COMPUTING and self._stacks.get(target.rank) and letter == "S" and cpu is not None and cpu < AT_REST:
+            state = "sleeping"
         steps, pace = self._pace(target, now)
         return RankStatus(
             rank=target.rank,
@@ -100,15 +107,11 @@ class StatusReader:
             gpu=self._gpu(target.pid),
             idle_seconds=self._idle(target, now),
             waits_for_peers=waits and letter not in PROCESS_STATES,
+            stack=frames_in_words(self._stacks.get(target.rank, ())),
         )
 
-    def _doing(self, target: Target, log: CallLog | None) -> tuple[str, str, bool]:
+    def _doing(self, target: Target, log: CallLog | None, now: float) -> tuple[str, str, bool]:
         """The state in a few words, the user's line, and whether the rank waits for its peers."""
-        if self._stacks.get(target.rank):
-            frames = self._stacks[target.rank]
-            found, place = told_by_stack(frames), users_frame(frames)
-            activity = found[0] if found is not None else Activity.COMPUTING
-            return _WORDS.get(activity, activity.value), _short(place), activity in WAITS_FOR_PEERS
         last = log.records[-1] if log is not None and log.records else None
         match last:
             case Collective(returned_ns=0) | PointToPoint(returned_ns=0):
@@ -117,19 +120,27 @@ class StatusReader:
                 return f"{log.texts.op(last.op)}{number}", _short(log.texts.line(last.place)), True
             case Batch(drawn_ns=0):
                 return "data loader", "", False
-            case None:
-                return ("starting" if target.agent is not None else "unknown"), "", False
-            case _:
-                assert log is not None
-                place = getattr(last, "place", None)
-                return "computing", _short(log.texts.line(place)) if place is not None else "", False
+        if self._stacks.get(target.rank):
+            frames = self._stacks[target.rank]
+            found, place = told_by_stack(frames), users_frame(frames)
+            activity = found[0] if found is not None else Activity.COMPUTING
+            return _WORDS.get(activity, activity.value), _short(place), activity in WAITS_FOR_PEERS
+        if last is None:
+            return ("starting" if target.agent is not None else "unknown"), "", False
+        if self._wants_stack(target, now):  # collectives of DDP itself are in no record: only a stack would tell
+            return "unknown", "", False
+        assert log is not None
+        place = getattr(last, "place", None)
+        return COMPUTING, _short(log.texts.line(place)) if place is not None else "", False
 
     def _pace(self, target: Target, now: float) -> tuple[int | None, float | None]:
         if target.agent is None:
             return None, None
         steps = target.agent.header.steps
-        samples = self._steps.setdefault(target.pid, deque(maxlen=PACE_SAMPLES))
+        samples = self._steps.setdefault(target.pid, deque())
         samples.append((now, steps))
+        while len(samples) > 2 and samples[1][0] <= now - PACE_SECONDS:
+            samples.popleft()
         (began, first), (ended, last) = samples[0], samples[-1]
         return steps, (last - first) / (ended - began) if ended > began else None
 
@@ -155,12 +166,16 @@ class StatusReader:
                 self._stacks.pop(target.rank, None)
         if not wanted:
             return
-        first = {target.rank for target in wanted} - {*self._stacks}
+        first = {target.rank for target in wanted} - self._read_before
         if not first and now < self._next_stacks:
             return
+        self._read_before |= first
         before = _seconds_of_children()
-        turn = list(itertools.islice(itertools.cycle(wanted), self._turn, self._turn + STACKS_AT_ONCE))
-        self._turn = (self._turn + STACKS_AT_ONCE) % len(wanted)
+        unread = [target for target in wanted if target.rank not in self._stacks and target.rank not in first]
+        turn = unread[:STACKS_AT_ONCE]
+        if not turn:
+            turn = list(itertools.islice(itertools.cycle(wanted), self._turn, self._turn + STACKS_AT_ONCE))
+            self._turn = (self._turn + STACKS_AT_ONCE) % len(wanted)
         chosen = {target.rank: target for target in (*(each for each in wanted if each.rank in first), *turn)}
         for target, frames in main_stacks([*chosen.values()]).items():
             self._stacks[target.rank] = frames if frames is not None else ()
@@ -171,19 +186,24 @@ class StatusReader:
         return target.agent is None or (self._idle(target, now) or 0.0) > QUIET_SECONDS
 
     def _look_at_gpus(self, now: float) -> None:
-        if now < self._next_gpus or not Path("/dev/nvidia0").exists():
+        if now < self._next_gpus or not NVIDIA_DEVICE.exists():
             return
         self._next_gpus = now + GPU_SECONDS
         self._gpus = next((fact for fact in gpus.collect(HostAccess()) if isinstance(fact, Gpus)), None)
 
     def _gpu(self, pid: int) -> str:
+        """`87% 14G 61C` of the GPU on which the process computes, without what the driver does not tell; else empty."""
         for gpu in self._gpus.gpus if self._gpus is not None else ():
             if any(process.pid == pid for process in gpu.processes or ()):
-                parts = [f"{gpu.memory_used_bytes / 2**30:.0f}G"] if gpu.memory_used_bytes is not None else []
-                return " ".join(
-                    [*parts, *([f"{gpu.temperature_celsius}C"] if gpu.temperature_celsius is not None else [])]
-                )
+                used = None if gpu.memory_used_bytes is None else round(gpu.memory_used_bytes / 2**30)
+                shown = ((gpu.use_percent, "%"), (used, "G"), (gpu.temperature_celsius, "C"))
+                return " ".join(f"{value}{unit}" for value, unit in shown if value is not None)
         return ""
+
+
+def frames_in_words(frames: Sequence[Frame]) -> tuple[str, ...]:
+    """The innermost frames, as `train.py:61 in fetch`."""
+    return tuple(f"{frame.file}:{frame.line} in {frame.function}" for frame in frames[:MOST_FRAMES])
 
 
 def _seconds_of_children() -> float:
@@ -205,16 +225,27 @@ def _main_frames(threads: tuple[Thread, ...] | NoStacks) -> tuple[Frame, ...] | 
 
 
 def lateness(logs: Mapping[int, CallLog]) -> dict[int, float]:
-    """By how many seconds each rank comes to the collectives of its host's ranks after the first of them, as a median."""
-    began: dict[tuple[int, str], dict[int, int]] = {}
-    for rank, log in logs.items():
-        for record in log.records:
-            if isinstance(record, Collective) and record.seq != NO_SEQ:
-                began.setdefault((record.seq, log.texts.op(record.op)), {})[rank] = record.began_ns
-    common = [times for _, times in sorted(began.items()) if len(times) == len(logs) > 1][-LATENESS_CALLS:]
-    if not common:
-        return {}
-    return {rank: median((times[rank] - min(times.values())) / 1e9 for times in common) for rank in logs}
+    """By how many seconds each rank comes after the first rank of its host, as a median of the last common calls.
+
+    Calls are the collectives of the job's own code or, where it has none, as with DDP alone, its training forwards.
+    """
+    for kind in (Collective, Forward):
+        began: dict[object, dict[int, int]] = {}
+        for rank, log in logs.items():
+            for record in log.records:
+                if isinstance(record, kind) and (number := _number(record, log)) is not None:
+                    began.setdefault(number, {})[rank] = record.began_ns
+        common = [times for _, times in sorted(began.items()) if len(times) == len(logs) > 1][-LATENESS_CALLS:]
+        if common:
+            return {rank: median((times[rank] - min(times.values())) / 1e9 for times in common) for rank in logs}
+    return {}
+
+
+def _number(record: Collective | Forward, log: CallLog) -> tuple[int, str] | None:
+    """What the same call has on every rank; None where nothing numbers it."""
+    if isinstance(record, Forward):
+        return record.number, ""
+    return (record.seq, log.texts.op(record.op)) if record.seq != NO_SEQ else None
 
 
 def _short(place: Frame | None) -> str:

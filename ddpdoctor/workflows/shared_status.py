@@ -5,36 +5,52 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
+from ddpdoctor.analysis.hangs.ranks_to_look_at import SILENT
 from ddpdoctor.case import write_atomically
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence.rank_status import RankStatus
 
 PATTERN = ".node-with-rank-*.status"
 DEAD_SECONDS = 300.0  # by our own clock, which may be that much off: then no `watch` runs at all
-FRESH_SECONDS = 30.0  # older than the newest one, by the clock of the file system: that node's `watch` has ended
+FRESH_SECONDS = 30.0  # older than the newest one, by the clock of the file system: that node says nothing any more
 
 
-def write_statuses(directory: Path, statuses: Sequence[RankStatus]) -> None:
-    """Write the ranks of this node to `directory`; a place that cannot be written to costs the view and nothing else."""
-    if statuses:
-        name = PATTERN.replace("*", str(min(one.rank for one in statuses)))
+@dataclass(slots=True)
+class SharedRows:
+    """The rows of this node's ranks in the `directory` in which nodes meet, in one file that this object owns."""
+
+    directory: Path
+    _file: Path | None = None
+
+    def write(self, statuses: Sequence[RankStatus]) -> None:
+        """Write the ranks of this node; a place that cannot be written to costs the view and nothing else."""
+        if not statuses:
+            return
+        file = self.directory / PATTERN.replace("*", str(min(one.rank for one in statuses)))
+        if file != self._file:  # the lowest rank came last, or an elastic job has numbered its ranks anew
+            self.remove()
         with contextlib.suppress(DdpdoctorError):
-            write_atomically(directory / name, msgspec.json.encode(list(statuses)))
+            write_atomically(file, msgspec.json.encode(list(statuses)))
+            self._file = file
 
-
-def remove_statuses(directory: Path, statuses: Sequence[RankStatus]) -> None:
-    """Take away what `write_statuses` wrote."""
-    if statuses:
-        with contextlib.suppress(OSError):
-            (directory / PATTERN.replace("*", str(min(one.rank for one in statuses)))).unlink(missing_ok=True)
+    def remove(self) -> None:
+        """Take away what was written."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink(missing_ok=True)
+            self._file = None
 
 
 def read_statuses(directory: Path) -> tuple[RankStatus, ...]:
-    """The ranks of all nodes whose `watch` wrote lately, in order of rank."""
+    """The ranks of all nodes whose `watch` wrote lately, in order of rank.
+
+    The state of ranks whose node has stopped writing while others went on is `SILENT`; after some minutes they are left out.
+    """
     found: list[tuple[float, list[RankStatus]]] = []
     for file in directory.glob(PATTERN):
         with contextlib.suppress(OSError, msgspec.DecodeError):
@@ -42,5 +58,9 @@ def read_statuses(directory: Path) -> tuple[RankStatus, ...]:
     newest = max((at for at, _ in found), default=0.0)
     if newest < time.time() - DEAD_SECONDS:
         return ()
-    ranks = {one.rank: one for at, each in found if at > newest - FRESH_SECONDS for one in each}
+    ranks: dict[int, RankStatus] = {}
+    for at, each in sorted(found, key=lambda one: one[0]):
+        if at > newest - DEAD_SECONDS:
+            fresh = at > newest - FRESH_SECONDS
+            ranks |= {one.rank: one if fresh else replace(one, state=SILENT, waits_for_peers=False) for one in each}
     return tuple(ranks[rank] for rank in sorted(ranks))

@@ -17,7 +17,7 @@ import pytest
 
 from ddpdoctor.cli import run
 from ddpdoctor.evidence.rank_status import RankStatus
-from ddpdoctor.workflows.shared_status import write_statuses
+from ddpdoctor.workflows.shared_status import SharedRows
 
 DEADLINE_SECONDS = 60.0
 
@@ -33,12 +33,13 @@ def job(folder: Path, ranks: int, odd: int) -> None:
             line="train.py:61",
             steps=270,
             idle_seconds=9.0,
+            stack=("train.py:40 in next_batch",) if rank == odd else (),
             waits_for_peers=rank != odd,
         )
         for rank in range(ranks)
     ]
     for node in range(0, ranks, 8):
-        write_statuses(folder, rows[node : node + 8])
+        SharedRows(folder).write(rows[node : node + 8])
 
 
 def test_without_a_terminal_it_prints_all_ranks_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,9 +83,15 @@ def test_64_ranks_in_a_terminal_of_80_by_24(tmp_path: Path) -> None:
             assert "sorted by step" in until(parent, r"sorted by step.*q quit")
             os.write(parent, b"\x1b[B\x1b[B\r")
             assert "runs on node-0: run `ddpdoctor top` there" in until(parent, r"to see its stack")
+            os.write(parent, b"s" * 4 + b"j" * 38)  # sorted by rank again, and rank 40 selected
+            assert "train.py:40 in next_batch" in until(parent, r"sorted by rank.*train\.py:40 in next_batch.*q quit")
+            os.write(parent, b"c")
+            until(parent, r"asked the `watch` of every node for a case")
+            assert (tmp_path / ".case-wanted").exists()
             os.write(parent, b"q")
             assert view.wait(timeout=DEADLINE_SECONDS) == 0
             assert termios.tcgetattr(child)[3] == before[3]
+            assert not (tmp_path / ".case-wanted").exists()
         finally:
             view.kill()
             os.close(parent)

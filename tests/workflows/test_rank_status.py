@@ -9,14 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.agent.inside.schema.call_ring import Collective
+from ddpdoctor.agent.inside.schema.call_ring import Collective, Forward
 from ddpdoctor.agent.inside.schema.call_texts import Op
+from ddpdoctor.analysis.hangs.ranks_to_look_at import ranks_to_look_at
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.gpus import Gpu, GpuProcess, Gpus
 from ddpdoctor.evidence.rank_status import RankStatus
 from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.call_texts_reader import Texts
 from ddpdoctor.ranks.snapshot import Target
-from ddpdoctor.workflows import shared_status
+from ddpdoctor.workflows import rank_status
 from ddpdoctor.workflows.rank_status import StatusReader, lateness
+from ddpdoctor.workflows.shared_case import CaseRequests, answer, answers, ask_for_case, withdraw
+from ddpdoctor.workflows.shared_status import SharedRows, read_statuses
 from ddpdoctor.workflows.verdict_command import VerdictCommand
 
 TEXTS = Texts({(Op, 1): Op(name="all_reduce")})
@@ -61,26 +66,103 @@ def test_rates_need_two_samples() -> None:
 
 def test_nodes_share_their_rows(tmp_path: Path) -> None:
     node_a = (RankStatus(rank=0, host="a", pid=1, state="x"), RankStatus(rank=1, host="a", pid=2, state="x"))
-    node_b = (RankStatus(rank=2, host="b", pid=1, state="x", late_seconds=0.5),)
-    shared_status.write_statuses(tmp_path, node_b)
-    shared_status.write_statuses(tmp_path, node_a)
-    assert shared_status.read_statuses(tmp_path) == (*node_a, *node_b)
-    shared_status.remove_statuses(tmp_path, node_a)
-    assert shared_status.read_statuses(tmp_path) == node_b
+    node_b = (RankStatus(rank=2, host="b", pid=1, state="x", late_seconds=0.5, stack=("train.py:7 in fetch",)),)
+    rows = SharedRows(tmp_path)
+    SharedRows(tmp_path).write(node_b)
+    rows.write(node_a)
+    assert read_statuses(tmp_path) == (*node_a, *node_b)
+    rows.remove()
+    assert read_statuses(tmp_path) == node_b
 
 
-def test_rows_of_a_node_whose_watch_was_killed_are_left_out(tmp_path: Path) -> None:
-    old, new = (RankStatus(rank=rank, host="a", pid=1, state="x") for rank in (0, 4))
-    shared_status.write_statuses(tmp_path, (old,))
-    file = next(tmp_path.glob(".node*"))
-    os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 60))
-    shared_status.write_statuses(tmp_path, (new,))
-    assert shared_status.read_statuses(tmp_path) == (new,)
+def test_a_node_whose_lowest_rank_came_last_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Regression: rank 3 was shown as `starting` after the end of the job, from the file of the first moment."""
+    rows = SharedRows(tmp_path)
+    rows.write((RankStatus(rank=3, host="b", pid=2, state="starting"),))
+    rows.write(tuple(RankStatus(rank=rank, host="b", pid=rank, state="x") for rank in (2, 3)))
+    assert [one.rank for one in read_statuses(tmp_path)] == [2, 3]
+    rows.remove()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_node_that_stopped_reporting_is_silent_and_later_left_out(tmp_path: Path) -> None:
+    old, new = (RankStatus(rank=rank, host="a", pid=1, state="x", waits_for_peers=True) for rank in (0, 4))
+    SharedRows(tmp_path).write((old,))
+    SharedRows(tmp_path).write((new,))
+    assert read_statuses(tmp_path) == (old, new)
+    file = tmp_path / ".node-with-rank-0.status"
+    written = file.stat().st_mtime
+    os.utime(file, (written, written - 60))
+    silent, fresh = read_statuses(tmp_path)
+    assert (silent.state, silent.waits_for_peers, fresh) == ("no report", False, new)
+    assert ranks_to_look_at((silent, fresh)) == {0}
+    os.utime(file, (written, written - 600))
+    assert read_statuses(tmp_path) == (new,)
+
+
+def test_every_node_answers_a_request_for_a_case_once(tmp_path: Path) -> None:
+    requests = [CaseRequests(tmp_path) for _ in range(2)]
+    assert [one.next() for one in requests] == [None, None]
+    folder = ask_for_case(tmp_path)
+    for lowest, one in zip((0, 8), requests, strict=True):
+        assert one.next() == folder
+        assert one.next() is None
+        answer(folder, Evidence(ranks=(RankFacts(rank=lowest, host=f"node-{lowest}", facts=()),)))
+    assert answers(folder) == 2
+    assert CaseRequests(tmp_path).next() is None  # a `watch` that starts later is not asked
+    withdraw(folder)
+    assert [file.name for file in tmp_path.iterdir()] == [folder.name]
+
+
+@pytest.mark.parametrize("named", ["../elsewhere", "/etc", "look-20260101-000000/../..", "", "x" * 5000])
+def test_a_request_names_a_folder_in_the_directory_or_nothing(tmp_path: Path, named: str) -> None:
+    requests = CaseRequests(tmp_path)
+    assert requests.next() is None
+    (tmp_path / ".case-wanted").write_text(named)
+    assert requests.next() is None
+
+
+def test_lateness_in_a_job_whose_collectives_are_those_of_ddp(tmp_path: Path) -> None:
+    """DDP's own all-reduces are in no record: the training forwards are compared."""
+
+    def forwards(*began_ms: float) -> CallLog:
+        each = enumerate(began_ms, start=1)
+        calls = [Forward(began_ns=round(1e6 * ms), seq=0, number=n, turn=-1, place=0) for n, ms in each]
+        return CallLog(calls, TEXTS)
+
+    assert lateness({0: forwards(0, 100, 200), 1: forwards(20, 120, 220)}) == {0: 0.0, 1: 0.02}
+
+
+def gpu(pid: int, **known: int) -> Gpus:
+    """One GPU on which the process computes."""
+    return Gpus(driver="580.65.06", gpus=(Gpu(index=0, processes=(GpuProcess(pid=pid),), **known),))
+
+
+@pytest.mark.parametrize(
+    ("known", "shown"),
+    [
+        ({"use_percent": 87, "memory_used_bytes": 14 << 30, "temperature_celsius": 61}, "87% 14G 61C"),
+        ({"use_percent": 0, "temperature_celsius": 31}, "0% 31C"),
+        ({}, ""),
+    ],
+)
+def test_the_gpu_of_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: dict[str, int], shown: str) -> None:
+    """Only that of its own process; what the driver does not tell is left out."""
+    device = tmp_path / "nvidia0"
+    monkeypatch.setattr(rank_status, "NVIDIA_DEVICE", device)
+    monkeypatch.setattr(rank_status.gpus, "collect", lambda access: [gpu(os.getpid(), **known)])
+    ranks = [Target(rank=0, pid=os.getpid()), Target(rank=1, pid=os.getppid())]
+    assert [row.gpu for row in StatusReader(host="a").sample(ranks, stacks=False)] == [
+        "",
+        "",
+    ]  # no device: nobody is asked
+    device.touch()
+    assert [row.gpu for row in StatusReader(host="a").sample(ranks, stacks=False)] == [shown, ""]
 
 
 def test_damaged_rows_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / ".node-with-rank-0.status").write_bytes(b"[{")
-    assert shared_status.read_statuses(tmp_path) == ()
+    assert read_statuses(tmp_path) == ()
 
 
 def test_the_users_command_gets_the_event_and_the_report(tmp_path: Path) -> None:

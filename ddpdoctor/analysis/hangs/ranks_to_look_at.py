@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from ddpdoctor.evidence.rank_status import RankStatus
 
 QUIET_SECONDS = 3.0  # without progress: longer than a step of most jobs
+SILENT = "no report"  # the state of a rank whose node has stopped reporting
 PROCESS_STATES = {"T": "stopped", "t": "traced", "D": "uninterruptible IO", "Z": "ended"}
 
 
 def ranks_to_look_at(statuses: Sequence[RankStatus]) -> frozenset[int]:
-    """The ranks to look at: the few that do not wait where most of the job waits, and the stopped and ended ones."""
-    marked = {one.rank for one in statuses if one.state in {*PROCESS_STATES.values()}}
+    """The ranks to look at: the few that do not wait where most of the job waits, and the stopped, ended and silent ones."""
+    marked = {one.rank for one in statuses if one.state in {*PROCESS_STATES.values(), SILENT}}
     waiting = {one.rank for one in statuses if one.waits_for_peers}
     others = {one.rank for one in statuses} - waiting
     quiet = all((one.idle_seconds or 0.0) > QUIET_SECONDS for one in statuses)
