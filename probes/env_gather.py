@@ -31,6 +31,7 @@ from ddpdoctor.transport.host_relay import Member, Relay, meeting_name, take_par
 if TYPE_CHECKING:
     from torch.distributed import Store  # type: ignore[attr-defined]
 
+PURPOSE = "env"  # of keys in the store
 OWN_FACTS_SECONDS = 90.0  # every collector's own deadline is shorter
 SAME_RANK_SECONDS = 8.0  # a store that serves answers at once, on a busy machine within a second or two
 CONNECT_SECONDS = 5.0  # for one attempt of several
@@ -71,9 +72,9 @@ def first_rank(member: Member, options: argparse.Namespace) -> None:
     from ddpdoctor.transport.rank_0 import first_line, lead
 
     try:
-        store, speaks = meet(options)
+        whole, store, speaks = meet(options)
         if speaks:
-            listen(store, member, options)
+            listen(whole, store, member, options)
         else:
             lead(Relay(None), member, lambda: connect(options))
     except DistError as error:
@@ -112,14 +113,14 @@ def connect(options: argparse.Namespace) -> Store:
             try:
                 store = TCPStore(options.host, options.port, None, False, timedelta(seconds=seconds))
                 store.set_timeout(timedelta(seconds=options.deadline))
-                return own_part(store, "env")
+                return own_part(store, PURPOSE)
             except DistError:
                 if time.monotonic() + LEAST_SECONDS > end:
                     raise
 
 
-def meet(options: argparse.Namespace) -> tuple[Store, bool]:
-    """Rank 0: the store that all ranks share, and whether this process is the one that speaks.
+def meet(options: argparse.Namespace) -> tuple[Store, Store, bool]:
+    """Rank 0: the store that all ranks share, the part of it that this run has, and whether this process is who speaks.
 
     It serves the store unless an agent does, or a process of the same rank already. Who serves also speaks: the store
     ends with its process, and the speaker is the last who needs it.
@@ -143,11 +144,11 @@ def meet(options: argparse.Namespace) -> tuple[Store, bool]:
         with ending_after(SAME_RANK_SECONDS):
             store = TCPStore(options.host, options.port, None, False, timeout)
         second = True
-    store = own_part(store, "env")
+    own = own_part(store, PURPOSE)
     if second:
         with contextlib.suppress(DistError):  # the store of another program: nobody has spoken up in it
-            store.wait(["speakers"], timedelta(seconds=SAME_RANK_SECONDS))
-    return store, store.add("speakers", 1) == 1
+            own.wait(["speakers"], timedelta(seconds=SAME_RANK_SECONDS))
+    return store, own, own.add("speakers", 1) == 1
 
 
 def last_words(reason: str) -> None:
@@ -194,9 +195,10 @@ def facts_of(file: Path) -> Parts:
     return decoded_parts(file.read_bytes())
 
 
-def listen(store: Store, member: Member, options: argparse.Namespace) -> None:
+def listen(whole: Store, store: Store, member: Member, options: argparse.Namespace) -> None:
     """Rank 0: wait for everybody or the deadline, compare clocks, write it all down, let the others go."""
     from ddpdoctor.transport.rank_0 import Gathered, collect, compare_clocks, let_go
+    from ddpdoctor.transport.store import next_run
 
     present = Present(options.out.with_name("present.json"))
     own, gathered = Bundle(), Gathered()
@@ -208,6 +210,7 @@ def listen(store: Store, member: Member, options: argparse.Namespace) -> None:
     unfinished = options.out.with_name("gathered.unfinished")
     unfinished.write_bytes(found.encode())
     unfinished.replace(options.out)
+    next_run(whole, PURPOSE)
     let_go(store, gathered)
 
 

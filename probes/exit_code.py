@@ -7,7 +7,7 @@ import sys
 from rendezvous_args import first_line, meeting_options
 from torch.distributed import DistError
 
-from ddpdoctor.transport.store import open_store, wait_for
+from ddpdoctor.transport.store import next_run, open_store, own_part, wait_for
 
 LEAVE_SECONDS = 10.0
 
@@ -20,12 +20,13 @@ def main() -> int:
     options = parser.parse_args()
     serves = options.rank == 0 and not options.hosted
     try:
-        store = open_store(options.host, options.port, "exit", serve=serves, timeout_seconds=options.deadline)
+        whole = open_store(options.host, options.port, serve=serves, timeout_seconds=options.deadline)
+        store = own_part(whole, "exit")
         if options.rank == 0:
             store.set("code", options.code)
-            wait_for(
-                store, "heard", options.nodes - 1, seconds=LEAVE_SECONDS
-            )  # the store may end with a failed rank's agent
+            # the store may end with a failed rank's agent
+            wait_for(store, "heard", options.nodes - 1, seconds=LEAVE_SECONDS)
+            next_run(whole, "exit")
         else:
             print(store.get("code").decode())
             store.add("heard", 1)

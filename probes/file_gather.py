@@ -17,11 +17,12 @@ from pathlib import Path
 from rendezvous_args import first_line, meeting_options
 from torch.distributed import DistError, Store  # type: ignore[attr-defined] # public all the same
 
-from ddpdoctor.transport.store import get, open_store, put, wait_for
+from ddpdoctor.transport.store import get, next_run, open_store, own_part, put, wait_for
 
 TURN_SECONDS = 5.0
 MOST_FILES = 4096  # of one rank: each of its processes writes a few
 POLL_SECONDS = 0.05
+PURPOSE = "sync"
 LISTENING, LEAVE = "listening", "leave"
 
 
@@ -50,7 +51,8 @@ def main() -> int:
 
 def receive(options: argparse.Namespace, end: float) -> None:
     """Rank 0: take every rank's files until all are there or the deadline has passed; then let the others leave."""
-    store = meet(options, serve=not options.hosted)
+    whole = meet(options, serve=not options.hosted)
+    store = own_part(whole, PURPOSE)
     store.set(LISTENING, "")
     for rank in range(1, options.world_size):
         store.set_timeout(timedelta(seconds=max(0.01, end - time.monotonic())))
@@ -61,6 +63,7 @@ def receive(options: argparse.Namespace, end: float) -> None:
         time.sleep(POLL_SECONDS)
     store.set(LEAVE, "")
     wait_for(store, "left", options.world_size - 1, seconds=TURN_SECONDS)
+    next_run(whole, PURPOSE)
 
 
 def deliver(options: argparse.Namespace, end: float) -> None:
@@ -71,7 +74,7 @@ def deliver(options: argparse.Namespace, end: float) -> None:
     handed_in = False
     while not handed_in:
         try:
-            store = meet(options, serve=False)
+            store = own_part(meet(options, serve=False), PURPOSE)
             end = time.monotonic() + options.deadline
             store.wait([LISTENING])
             hand_in(store, options.rank, options.folder)
@@ -88,7 +91,7 @@ def deliver(options: argparse.Namespace, end: float) -> None:
 
 def meet(options: argparse.Namespace, *, serve: bool) -> Store:
     """The store that all ranks of this attempt share."""
-    return open_store(options.host, options.port, "sync", serve=serve, timeout_seconds=TURN_SECONDS)
+    return open_store(options.host, options.port, serve=serve, timeout_seconds=TURN_SECONDS)
 
 
 def hand_in(store: Store, rank: int, folder: Path) -> None:

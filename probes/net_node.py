@@ -75,7 +75,8 @@ def main() -> int:
     store = store or reached.store
     if store is None:
         return 1
-    messages = Messages(store, f"ddpdoctor/net/{options.run}")
+    runs = f"ddpdoctor/net/{options.run}/runs"  # a launcher's store still has the messages of the command before
+    messages = Messages(store, f"ddpdoctor/net/{options.run}/{store.add(runs, 0)}")
     address = own_address(here, master, options.master_addr)
     keys = Keys(options.node)
     stop = threading.Event()
@@ -105,6 +106,7 @@ def main() -> int:
                 attendance.note(None, complete=True)
             if options.node == 0:
                 others = report(messages, options, me, keys, join_until=join_until, until=until)
+                store.add(runs, 1)
                 _wait_until_others_left(messages, others)
                 strangers = Answers(messages, {}).of(range(1, options.nodes), "strangers", Strangers, until=0.0)
                 say("strangers", {**strangers, 0: listener.refused})

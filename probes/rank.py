@@ -11,11 +11,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
+from torch.distributed import Store, TCPStore  # type: ignore[attr-defined] # public all the same
 
 from ddpdoctor.launch import attendance
+from ddpdoctor.transport.store import next_run, own_part
 
 RESULTS = "DDPDOCTOR_RESULTS"
+PURPOSE = "ranks"  # of keys in the store
 LOOK_SECONDS = 0.2
 
 
@@ -44,11 +46,12 @@ def join(backend: str | None = None, *, timeout_seconds: float = 60.0) -> torch.
 def _met(timeout: timedelta) -> tuple[int, int, Store]:
     """This rank, the number of ranks, and the store that they share; rank 0 says meanwhile who has come.
 
-    As `init_process_group` makes the store of these variables, but that rank 0 need not wait in its constructor.
+    As `init_process_group` makes the store of these variables, but that rank 0 need not wait in its constructor, and that a
+    second command under the same launcher finds no keys of the first.
     """
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     hosted = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store: Store = TCPStore(
+    whole: Store = TCPStore(
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
         None if hosted else world_size,
@@ -56,7 +59,7 @@ def _met(timeout: timedelta) -> tuple[int, int, Store]:
         timeout=timeout,
         wait_for_workers=False,
     )
-    store = PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    store = own_part(whole, PURPOSE)
     store.set(f"here/{rank}", "")
     until = time.monotonic() + timeout.total_seconds()
     absent = set(range(world_size)) if rank == 0 else set()
@@ -65,6 +68,8 @@ def _met(timeout: timedelta) -> tuple[int, int, Store]:
         attendance.note(set(range(world_size)) - absent, complete=False)
         if absent:
             time.sleep(LOOK_SECONDS)
+    if rank == 0:
+        next_run(whole, PURPOSE)
     return rank, world_size, store
 
 

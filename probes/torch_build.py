@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,14 @@ def main() -> None:
     try:
         importlib.import_module("torch")
     except Exception as error:  # noqa: BLE001 - whatever a broken installation raises is the answer
-        say("TorchBuild", {"import_error": f"{type(error).__name__}: {error}"})
+        absent = isinstance(error, ModuleNotFoundError) and error.name == "torch"
+        say(
+            "TorchBuild",
+            {
+                "import_error": f"{type(error).__name__}: {error}",
+                "not_installed_for": sys.executable if absent else None,
+            },
+        )
         say("NcclLibraries", {"found": list(nccl_libraries(()))})
         return
     import torch

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import warnings
 from pathlib import Path
 
+PYTHON_SUFFIXES = frozenset({".py", ".pyw", ".pyc"})
+MOST_SCRIPT_BYTES = 4 << 20  # the longest program that people wrote by hand is a tenth of it
 SUFFIXES = frozenset({".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".pkl", ".pickle"})
 ZIP, PICKLE = b"PK\x03\x04", b"\x80"
 
@@ -22,3 +26,24 @@ def is_checkpoint(path: Path) -> bool:
 def is_safetensors(head: bytes) -> bool:
     """Whether the first nine bytes of a file are those of safetensors: the length of a JSON object, and its brace."""
     return len(head) == 9 and head[8:] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32
+
+
+def is_python_script(path: Path) -> bool:
+    """Whether Python could have been meant to run the file: by its suffix, its first line, or, where it has neither, its text.
+
+    JSON is also an expression of Python: a file without a statement that does something is no script.
+    """
+    if path.suffix:
+        return path.suffix.lower() in PYTHON_SUFFIXES
+    try:
+        if path.stat().st_size > MOST_SCRIPT_BYTES:
+            return False
+        text = path.read_text(encoding="utf-8")
+        if text.startswith("#!"):
+            return "python" in text.partition("\n")[0]
+        with warnings.catch_warnings():  # of odd escapes in the user's text
+            warnings.simplefilter("ignore")
+            statements = ast.parse(text).body
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return False
+    return any(not isinstance(each, ast.Expr) or isinstance(each.value, ast.Call) for each in statements)

@@ -1,4 +1,4 @@
-"""The torch here cannot be imported, or lacks torch.distributed or a backend that this host needs.
+"""The torch here is not there, cannot be imported, or lacks torch.distributed or a backend that this host needs.
 
 Without torch.distributed and a backend no process group can be made.
 """
@@ -11,6 +11,10 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.torch_build import TorchBuild
 from ddpdoctor.model import Finding, Rule, Severity
 
+INSTALL = (
+    "run `python -m ddpdoctor env` with the Python of your training environment, or install torch for this one: "
+    "`pip install 'ddpdoctor[torch]'`"
+)
 RULE = Rule(
     code="DDP103",
     name="torch-cannot-distribute",
@@ -26,10 +30,13 @@ def check(torches: PerRank[TorchBuild]) -> Iterator[Finding]:
     for host in torches.hosts():
         wrong = _wrong(host.value)
         if wrong:
-            yield RULE.finding(f"on {host.host} {wrong}", hosts=(host.host,), ranks=host.ranks)
+            remedy = INSTALL if host.value.not_installed_for is not None else None
+            yield RULE.finding(f"on {host.host} {wrong}", hosts=(host.host,), ranks=host.ranks, remedy=remedy)
 
 
 def _wrong(torch: TorchBuild) -> str:
+    if torch.not_installed_for is not None:
+        return f"torch is not installed for {torch.not_installed_for}"
     if torch.import_error is not None:
         return f"`import torch` fails: {torch.import_error}"
     if torch.distributed is False:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
 
-from ddpdoctor.checkpoints.detect import is_checkpoint
+from ddpdoctor.checkpoints.detect import is_checkpoint, is_python_script
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.local_ranks import ranks_here
@@ -203,6 +203,11 @@ def _refuse_what_is_no_script(target: list[str]) -> None:
     """Said before ranks are announced that will not start."""
     if not Path(target[0]).is_file():
         raise UsageError(f"{target[0]} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
+    if not is_python_script(Path(target[0])):
+        raise UsageError(
+            f"{target[0]} is neither a Python script nor a checkpoint",
+            hint="give the training script (`verify-sync --nproc 2 train.py`) or checkpoints (.pt, .safetensors, a directory)",
+        )
 
 
 def _track(

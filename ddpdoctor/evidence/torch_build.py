@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchBuild:
-    """What `import torch` gives. Where it fails, all but `import_error` is None."""
+    """What `import torch` gives. Where it fails, what it would tell is None."""
 
     import_error: str | None = None
     """The message of the exception."""
+    not_installed_for: str | None = None
+    """The Python that has no torch at all; None where it has one, be it broken."""
     version: str | None = None
     """The version of torch."""
     git_version: str | None = None

@@ -29,7 +29,7 @@ def facts_of(evidence: Evidence) -> tuple[tuple[str, str], ...]:
     rows += _rows(evidence.per_rank(PythonInstall), python=lambda python: python.version)
     rows += _rows(
         evidence.per_rank(TorchBuild),
-        torch=lambda torch: torch.version or torch.import_error,
+        torch=lambda torch: torch.version or ("not installed" if torch.not_installed_for else torch.import_error),
         torch_git=lambda torch: torch.git_version,
         cuda=lambda torch: torch.cuda,
         cudnn=lambda torch: str(torch.cudnn) if torch.cudnn else None,

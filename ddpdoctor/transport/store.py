@@ -17,21 +17,40 @@ LEAST_SECONDS = 0.1  # what is in the store already comes within it
 POLL_SECONDS = 0.05
 
 
-def open_store(host: str, port: int, purpose: str, *, serve: bool, timeout_seconds: float) -> Store:
-    """The store at `host:port`, under a prefix for `purpose` and for this attempt of an elastic launch.
+def open_store(host: str, port: int, *, serve: bool, timeout_seconds: float) -> Store:
+    """The store at `host:port`, of which `own_part` gives what belongs to a purpose.
 
     With `serve` this process listens there. `timeout_seconds` bounds the connection and every later call.
 
     Raises:
         torch.distributed.DistError: nothing answers there in time, or another program listens there.
     """
-    store = TCPStore(host, port, None, serve, timedelta(seconds=timeout_seconds), wait_for_workers=False)
-    return own_part(store, purpose)
+    return TCPStore(host, port, None, serve, timedelta(seconds=timeout_seconds), wait_for_workers=False)
 
 
 def own_part(store: Store, purpose: str) -> Store:
-    """The keys of `store` that belong to `purpose` and to this attempt of an elastic launch."""
-    return PrefixStore(f"ddpdoctor/{purpose}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    """The keys of `store` that belong to `purpose`, to this attempt of an elastic launch and to this run of our command.
+
+    A launcher's store outlives a command: the keys of the command before are still in it. `next_run` counts the runs.
+    """
+    return PrefixStore(f"{_of_attempt(purpose)}/{store.add(_runs(purpose), 0)}", store)
+
+
+def next_run(store: Store, purpose: str) -> None:
+    """Count the run as over: who connects from now on belongs to the next one.
+
+    Called by rank 0 alone, with the store that it gave to `own_part`, once the others have connected or are given up.
+    """
+    with contextlib.suppress(DistError):  # a store that has ended has no next run
+        store.add(_runs(purpose), 1)
+
+
+def _of_attempt(purpose: str) -> str:
+    return f"ddpdoctor/{purpose}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+
+
+def _runs(purpose: str) -> str:
+    return f"{_of_attempt(purpose)}/runs"
 
 
 def put(store: Store, key: str, data: bytes) -> None:

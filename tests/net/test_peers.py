@@ -232,6 +232,6 @@ def _lie_to(port: int) -> None:
 
     store = TCPStore("127.0.0.1", port, None, False, timedelta(seconds=120))
     store.set(
-        "ddpdoctor/net/0/node/2/1",
+        "ddpdoctor/net/0/0/node/2/1",
         json.dumps({"protocol": PROTOCOL, "node": 2, "host": "liar", "address": "10.9.8.7", "port": 99999}),
     )

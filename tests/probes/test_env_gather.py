@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from torch.distributed import HashStore, PrefixStore, TCPStore
+from torch.distributed import HashStore, TCPStore
 
 from ddpdoctor.transport.bundle import Bundle, Who
 from ddpdoctor.transport.facts import GatheredFacts, encoded_parts, parts_of
@@ -103,7 +103,7 @@ def test_of_two_processes_of_rank_0_the_one_that_serves_the_store_speaks(tmp_pat
     second = claim_rank_0(tmp_path, "second", port)
     try:
         (tmp_path / "second.facts").write_bytes(FACTS)
-        PrefixStore("ddpdoctor/env/0", store).wait(["bundle/1"], timedelta(seconds=60))
+        own_part(store, "env").wait(["bundle/1"], timedelta(seconds=60))
         (tmp_path / "serving.facts").write_bytes(FACTS)
         assert (serving.wait(60), second.wait(60)) == (0, 0)
     finally:

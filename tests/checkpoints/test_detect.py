@@ -1,0 +1,49 @@
+"""What `verify-sync` takes for a script, and what for neither a script nor a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.checkpoints.detect import is_python_script
+from ddpdoctor.cli import run
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "script"),
+    [
+        ("train.py", "{}", True),
+        ("train", "#!/usr/bin/env python3\nimport torch\n", True),
+        ("train", "import torch\nmain()\n", True),
+        ("train", "main()\n", True),
+        ("train", "#!/bin/sh\npython train.py\n", False),
+        ("train", "torchrun train.py --lr 1\n", False),
+        ("report", '{"schema": 1, "findings": []}', False),
+        ("notes", "", False),
+        ("case.json", '{"schema": 1}', False),
+        ("launch.sh", "import os\n", False),
+        ("config.yaml", "lr: 1\n", False),
+        ("notebook.ipynb", "{}", False),
+    ],
+)
+def test_what_python_could_be_meant_to_run(tmp_path: Path, name: str, text: str, script: bool) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    assert is_python_script(file) is script
+
+
+def test_bytes_are_no_script(tmp_path: Path) -> None:
+    (tmp_path / "core").write_bytes(bytes(range(256)))
+    assert not is_python_script(tmp_path / "core")
+    assert not is_python_script(tmp_path)
+
+
+def test_a_report_is_not_run_as_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Regression: two reports were started as a script with an argument, on two ranks."""
+    file = tmp_path / "x.json"
+    file.write_text("{}")
+    assert run(["verify-sync", str(file), str(file)]) == 2
+    error = capsys.readouterr().err
+    assert f"{file} is neither a Python script nor a checkpoint" in error
+    assert "verify-sync --nproc 2 train.py" in error
