@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
-from ddpdoctor.analysis.training_code.epochs import epoch_loop, told_the_epoch
+from ddpdoctor.analysis.training_code.epochs import epoch_loop, told_in_place_of, told_the_epoch
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -29,6 +29,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         loop = epoch_loop(graph, sampler)
         if loop is None or told_the_epoch(graph, function, sampler) is not None:
+            continue
+        if told_in_place_of(graph, function, loop) is not None:  # DDP712 names that call
             continue
         name = next((origin.why[0].text.partition(" ")[0] for origin in loop.through.origins if origin.why), "sampler")
         yield code_finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
-from ddpdoctor.analysis.training_code.epochs import EpochLoop, epoch_loop, loaders_of
+from ddpdoctor.analysis.training_code.epochs import EpochLoop, epoch_loop, loaders_of, told_in_place_of
 from ddpdoctor.evidence.training_code import Call
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -30,6 +30,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         loop = epoch_loop(graph, sampler)
         if loop is None:
+            continue
+        other = told_in_place_of(graph, function, loop)
+        if other is not None and loaders_of(graph, sampler):
+            yield code_finding(
+                RULE,
+                f"set_epoch is called on a sampler that no loader draws through: `{loop.epochs.head}` sees the same order again",
+                other.place,
+                sampler.place,
+                remedy="call it on the sampler that the loader has",
+            )
             continue
         known = {sampler.id, *loaders_of(graph, sampler)}
         mine = [

@@ -24,6 +24,7 @@ _REMEDIES = {
     "train_test_split": "add `random_state=0`",
     "permutation": "draw it with `numpy.random.default_rng(0)`",
     "shuffle": "shuffle with a generator of one seed: `random.Random(0).shuffle(files)`",
+    "sample": "add `random_state=0`",
     "randperm": "add `generator=torch.Generator().manual_seed(0)`",
 }
 _OF_NUMPY = ("permutation", "train_test_split")
@@ -36,14 +37,15 @@ _SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "fix
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each split without a seed of its own where no seed makes all ranks draw alike."""
     for function, call in graph.calls("split"):
-        given = _SPLITS.get(short(call), ("generator",) if _divides(graph, call) else None)
+        given = _SPLITS.get(short(call), ("generator", "random_state") if _divides(graph, call) else None)
         if (
             given is None
             or any(call.argument(name) is not None for name in given)
             or (len(call.arguments) > 2 and short(call) == "random_split")
         ):
             continue
-        if graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, call):
+        hook = graph.is_hook_of_lightning(function)
+        if not hook and (graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, call)):
             continue
         why = _differs(graph, function, call)
         if why:

@@ -51,6 +51,8 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 2) ->
     """Whether a file that makes a process group or a wrapper leads here, with nothing that keeps other ranks behind."""
     if _waits(function, call) or function.guards or function.place.function in _BEFORE:
         return False
+    if graph.is_hook_of_lightning(function):
+        return True
     file = function.id.partition("::")[0]
     if graph.on_all_ranks(function) is True and any(
         other.does == "init" or other.does.startswith("wrap-")

@@ -34,13 +34,26 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 )
             continue
         way = _imported(graph, function, call)
-        if way is not None:
-            yield code_finding(
-                RULE,
-                'no `if __name__ == "__main__":` guards this: each process that is spawned imports the file and spawns again',
-                call.place,
-                *([way.place] if way is not call else []),
-            )
+        yield from _finding(call, way)
+    for function, call in graph.calls("process"):
+        if _starts_anew(graph, function):
+            yield from _finding(call, _imported(graph, function, call))
+
+
+def _starts_anew(graph: CallGraph, function: Function) -> bool:
+    """Whether the program starts its processes with the spawn or forkserver method, so that each imports the file."""
+    methods = [call.argument("method", 0) for _, call in graph.calls_near(function, "start-method")]
+    return any(given is not None and given.constant in {"'spawn'", "'forkserver'"} for given in methods)
+
+
+def _finding(call: Call, way: Call | None) -> Iterator[Finding]:
+    if way is not None:
+        yield code_finding(
+            RULE,
+            'no `if __name__ == "__main__":` guards this: each process that is spawned imports the file and spawns again',
+            call.place,
+            *([way.place] if way is not call else []),
+        )
 
 
 def _imported(graph: CallGraph, function: Function, call: Call, depth: int = 3) -> Call | None:

@@ -19,6 +19,10 @@ RULE = Rule(
 )
 
 
+_OTHER_DEVICES = {"cuda", "set_device", "is_available", "current_device", "device=", "device_ids=", "device_count",
+                  "set_default_device", "set_default_tensor_type"}  # fmt: skip
+
+
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each program with one backend and devices of the other kind only."""
     seen: set[str] = set()
@@ -61,11 +65,10 @@ def _framework(graph: CallGraph, program: Program) -> bool:
 def _cpu_only(graph: CallGraph, program: Program, calls: list[Call]) -> bool:
     """Whether nothing in a program names a device but the CPU, and something does."""
     words = {word for file in program.files if file in graph.modules for word in graph.modules[file].words}
-    if words & {"cuda", "set_device", "is_available", "current_device", "device=", "device_ids=", "device_count"}:
+    if words & _OTHER_DEVICES:
         return False
     devices = [call for call in calls if call.does in {"to", "device"}]
-    plain = {"zeros", "ones", "randn", "rand", "tensor"} & words
-    if not devices and not plain and all(_stays(graph, call) for call in calls if call.does == "wrap-ddp"):
+    if not devices and all(_stays(graph, call) for call in calls if call.does == "wrap-ddp"):
         return True
     return bool(devices) and all(
         (given := call.argument("device", 0)) is not None and given.constant == "'cpu'" for call in devices

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.evidence.training_code import Kind, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -19,11 +20,30 @@ RULE = Rule(
 )
 
 
+_NODES = re.compile(r"(?i)node")
+
+
+def _several_nodes(size: Value) -> bool:
+    """Whether a world size is a product with a number of nodes."""
+    texts = (size.text, *(link.text for origin in size.origins for link in origin.why[:1]))
+    return any("*" in text and _NODES.search(text) for text in texts)
+
+
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such call."""
     for function, call in graph.calls("init"):
         rank = call.argument("rank", 4)
         size = call.argument("world_size", 3)
+        if rank is not None and size is not None and (index := rank.only(Kind.SPAWN_INDEX)) and _several_nodes(size):
+            yield code_finding(
+                RULE,
+                f"`rank={rank.text}` is the index that spawn counts on each node, and `{size.text}` counts all nodes: the "
+                "first ranks of two nodes both claim rank 0",
+                call.place,
+                because=index,
+                remedy=f"give it `rank=node_rank * gpus_per_node + {rank.text}`",
+            )
+            continue
         if rank is None or (origin := rank.only(Kind.LOCAL_RANK)) is None or origin.note in {"by name", "remainder"}:
             continue
         if size is not None and not size.only(Kind.WORLD_SIZE):

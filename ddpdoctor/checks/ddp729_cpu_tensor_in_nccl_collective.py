@@ -17,7 +17,7 @@ RULE = Rule(
     remedy="make the tensor on the rank's GPU: `torch.tensor(value, device=local_rank)`",
     leads_to=("DDP401",),
 )
-_DEFAULTS = {"set_default_device", "set_default_tensor_type", "new_group"} | DOES_THE_DEVICE
+_DEFAULTS = {"set_default_device", "set_default_tensor_type"} | DOES_THE_DEVICE
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:

@@ -33,8 +33,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         seen: set[tuple[int, str]] = set()
         for call in function.calls:
-            guard = _guard(function, call)
+            guard = _guard(graph, function, call)
             if guard is None or guard.by_rank is None:
+                if (found := _by_own_value(graph, function, call)) is not None:
+                    yield found
                 continue
             reached = graph.leads_to_collective(call)
             if reached is not None and not answered_elsewhere(graph, function, call, guard):
@@ -43,15 +45,39 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                     yield _collective(call, guard, reached)
             elif reached is None and _is_fsdp_state(call) and not answered_elsewhere(graph, function, call, guard):
                 yield _of_all(call, guard, "FSDP's state_dict gathers the parameters of all ranks")
-            elif (found := _forward(graph, call)) and not answered_elsewhere(graph, function, call, guard):
-                yield _wrapped(call, guard, *found)
+            elif (forward := _forward(graph, call)) and not answered_elsewhere(graph, function, call, guard):
+                yield _wrapped(call, guard, *forward)
 
 
-def _guard(function: Function, call: Call) -> Guard | None:
+def _guard(graph: CallGraph, function: Function, call: Call) -> Guard | None:
     found = rank_guard(call.guards)
     if found is not None:
         return found
-    return next((guard for guard in function.guards if guard.by_rank), None) if is_collective(call) else None
+    if graph.leads_to_collective(call) is None or not unconditional(call.guards, function):
+        return None
+    return next((guard for guard in function.guards if guard.by_rank), None)
+
+
+def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding | None:
+    """A collective that each rank calls or not by its own loss or clock, where no other branch makes it."""
+    if not is_collective(call) or not call.guards or call.guards[-1].form not in {"if", "else"}:
+        return None
+    guard = call.guards[-1]
+    origin = graph.certainly_local(guard.value) if guard.by_local else None
+    if origin is None or any(
+        other is not call and other.name == call.name and other.guards[: len(call.guards)] != call.guards
+        for other in function.calls
+    ):
+        return None
+    return code_finding(
+        RULE,
+        f"{short(call)} is called {guarded(guard)}, which each rank decides by its own {origin.text}: the ranks that take "
+        "the branch wait for the others",
+        call.place,
+        because=origin,
+        remedy=f"let all ranks decide alike: all_reduce what `{guard.test}` compares before the test",
+        measured={"collective": short(call)},
+    )
 
 
 def _collective(call: Call, guard: Guard, reached: Reached) -> Finding:

@@ -32,10 +32,17 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such exit, and for each exception that is swallowed in the loop over the batches."""
     for function in graph.functions.values():
         for leave in function.exits:
-            if leave.form == "swallow":
+            if leave.form == "swallow" or (
+                leave.form == "continue" and leave.since and not _ends_swallowing(function, leave)
+            ):
                 yield from _swallowed(graph, function, leave)
             elif leave.form in _WORDS and not leave.fails:
                 yield from _left(graph, function, leave)
+
+
+def _ends_swallowing(function: Function, leave: Exit) -> bool:
+    """Whether the handler that an exit stands in goes on at its end as well: that end is named then."""
+    return any(other.form == "swallow" and other.since == leave.since for other in function.exits)
 
 
 def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding]:

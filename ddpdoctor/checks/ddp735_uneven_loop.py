@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
-from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
-from ddpdoctor.evidence.training_code import Kind, Loop, Origin, Value
+from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
+from ddpdoctor.evidence.training_code import Cut, Kind, Loop, Origin, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -35,7 +35,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 (
                     call
                     for call in function.calls
-                    if loop.order in call.loops and reduces_gradients(graph, call) and not call.under("Join", ".join")
+                    if loop.order in call.loops
+                    and leads_to_backward(graph, call) is not None
+                    and not call.under("Join", ".join")
                 ),
                 None,
             )
@@ -65,7 +67,27 @@ def _part(graph: CallGraph, loop: Loop) -> Origin | None:
             part = next((one for value in given for one in value.origins if one.note == "part"), None)
             if part is not None:
                 return part
+    return _cut_by_data_set(graph, loop)
+
+
+def _cut_by_data_set(graph: CallGraph, loop: Loop) -> Origin | None:
+    """The rank that a data set has cut its list by, in its constructor or iterator: parts differ, and so does the last batch."""
+    for _, loader in graph.loaders(loop.over):
+        cut = graph.cut_inside(loader)
+        plain = all(loader.argument(name) is None for name in ("drop_last", "sampler", "batch_sampler", "**"))
+        dataset = loader.argument("dataset", 0)
+        endless = dataset is None or (
+            any(f"{one.note}.__iter__" in graph.functions for one in dataset.origins)
+            and (not _only_once(graph, dataset))
+        )
+        if cut is not None and plain and not endless and _as_it_comes(cut):
+            return cut.by
     return None
+
+
+def _as_it_comes(cut: Cut) -> bool:
+    """Whether nothing makes the parts equally long: the whole list is cut by steps of the world size."""
+    return "[" not in cut.whole.text and ("::" in cut.text or "%" in cut.text)
 
 
 def _only_once(graph: CallGraph, dataset: Value) -> bool:

@@ -34,7 +34,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         inside = [call for call in forwards if _off(call)]
         if len(inside) == len(forwards):
             yield _never(function, inside[0])
-        elif switch := _switched_off(graph, function, forwards[0]):
+        elif switch := _switched_off(graph, function, forwards[0]) or _off_until_step(function, forwards):
             yield _off_for_good(function, forwards[0], switch)
         elif not inside and backwards and all(_off(call) for call in backwards):
             yield _saves_nothing(backwards[0])
@@ -54,11 +54,26 @@ def _switched_off(graph: CallGraph, function: Function, forward: Call) -> Change
     return changes[0] if changes and off and changes[0].owner.made & mine else None
 
 
+def _off_until_step(function: Function, forwards: list[Call]) -> Change | None:
+    """Where a function switches it off before its only forward, and on again no earlier than after the step."""
+    changes = [change for change in function.changes if change.key.endswith(".require_backward_grad_sync")]
+    step = next((call for call in function.calls if call.does == "step" and call.order > forwards[0].order), None)
+    before = [change for change in changes if change.order < forwards[0].order]
+    if len(forwards) != 1 or step is None or not before or len(forwards[0].loops) <= len(step.loops):
+        return None
+    last, receiver = before[-1], forwards[0].receiver
+    off = last.value.constant == "False" and not last.guards
+    same = receiver is not None and last.key.rpartition(".")[0] == receiver.text
+    on = any(last.order < change.order < step.order for change in changes)
+    return last if off and same and not on else None
+
+
 def _off_for_good(function: Function, forward: Call, switch: Change) -> Finding:
     step = next(call for call in function.calls if call.does == "step")
     return code_finding(
         RULE,
-        f"`{switch.key} = False` is never undone: the step in line {step.place.line} uses gradients of this rank alone",
+        f"`{switch.key} = False` is not undone before the step in line {step.place.line}, which uses gradients of this rank "
+        "alone",
         forward.place,
         switch.place,
         remedy=f"set `{switch.key} = True` for the forward and backward of the last micro-batch",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, rank_guard
-from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Call, Kind
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -23,7 +23,7 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such load that nothing broadcasts afterwards."""
     for function, call in graph.calls("load-state"):
-        found = _guarded(graph, function, call)
+        found = graph.guarded_with_caller(function, call)
         if found is None or call.receiver is None:
             continue
         around, way, guard = found
@@ -43,17 +43,6 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             because=guard.by_rank,
             remedy=f"load on every rank: move line {call.place.line} out of `if {guard.test}`",
         )
-
-
-def _guarded(graph: CallGraph, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
-    """The test of the rank around a call, or around the only call of the function that it stands in."""
-    guard = rank_guard(call.guards)
-    if guard is not None:
-        return function, call, guard
-    callers = graph.callers.get(function.id, ())
-    if len(callers) != 1 or (guard := rank_guard(callers[0][1].guards)) is None:
-        return None
-    return *callers[0], guard
 
 
 def _shares(graph: CallGraph, call: Call) -> bool:

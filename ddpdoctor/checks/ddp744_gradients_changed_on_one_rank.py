@@ -23,10 +23,10 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each line that changes gradients on some ranks."""
     for function, call in graph.calls("clip", "unscale", "change-gradient"):
-        guard = rank_guard(call.guards)
-        if guard is not None and not answered_elsewhere(graph, function, call, guard):
-            yield _finding(short(call), call.place, guard, guard.by_rank)
-        elif guard is None and (found := _by_own_value(graph, call.guards)) is not None:
+        ranked = graph.guarded_with_caller(function, call)
+        if ranked is not None and not answered_elsewhere(graph, *ranked):
+            yield _finding(short(call), call.place, ranked[2], ranked[2].by_rank)
+        elif ranked is None and (found := _by_own_value(graph, call.guards)) is not None:
             yield _finding(short(call), call.place, *found)
     for function in graph.functions.values():
         for change in function.changes:

@@ -18,22 +18,29 @@ RULE = Rule(
 )
 
 
+_PLAIN = ("open", "no_grad", "inference_mode", "BlobFile")
+
+
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each save of a model that no test of the rank guards, in a function that every rank runs."""
     for function, call in graph.calls("save"):
         if (
             call.name not in {"torch.save", ".save_pretrained"}
             or not graph.line_on_all_ranks(function, call)
-            or call.contexts
+            or any(not context.name.endswith(_PLAIN) for context in call.contexts)
         ):
             continue
-        if graph.any_program(function, DOES_THE_DEVICE) or _sharded(graph, function):
+        if graph.any_program(function, DOES_THE_DEVICE - {"accelerate", "fabric"}) or _sharded(graph, function):
             continue
         whole = call.name == "torch.save"
+        if not whole and graph.any_program(
+            function, ("accelerate", "fabric")
+        ):  # FSDP's parts are gathered by all ranks
+            continue
         path = call.argument("f", 1) if whole else call.argument("save_directory", 0)
         if path is None or path.may(*RANK_KINDS, Kind.LOCAL, Kind.OBJECT) or (whole and not path.origins):
             continue
-        if not (_is_model(function, call) if whole else _is_wrapped(call)):
+        if not (_is_model(graph, function, call) if whole else _is_wrapped(graph, function, call)):
             continue
         if any(guard.state or guard.by_local for guard in call.guards):
             continue
@@ -49,19 +56,28 @@ def _sharded(graph: CallGraph, function: Function) -> bool:
     return next(graph.calls_near(function, "wrap-fsdp"), None) is not None
 
 
-def _is_wrapped(call: Call) -> bool:
+def _is_wrapped(graph: CallGraph, function: Function, call: Call) -> bool:
     """Whether a model that was wrapped saves itself, and is not told which ranks write."""
     asked = call.argument("is_main_process") is not None or call.argument("save_function") is not None
-    return not asked and call.receiver is not None and call.receiver.may(Kind.WRAPPED, Kind.BARE) is not None
+    return not asked and _of_the_job(graph, function, call)
 
 
-def _is_model(function: Function, save: Call) -> bool:
+def _is_model(graph: CallGraph, function: Function, save: Call) -> bool:
     """Whether what is saved is the state of a wrapped model."""
     return any(
         call.does == "state-dict"
-        and call.receiver is not None
-        and call.receiver.may(Kind.WRAPPED, Kind.BARE)
+        and _of_the_job(graph, function, call)
         and call.place.line <= save.place.line + 12
         and call.order < save.order
         for call in function.calls
     )
+
+
+def _of_the_job(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether the object of a method is a wrapped model, the module inside, or what a wrapper was made of."""
+    if call.receiver is None:
+        return False
+    if call.receiver.may(Kind.WRAPPED, Kind.BARE) is not None:
+        return True
+    inner = (wrap.argument("module", 0) for _, wrap in graph.calls_near(function, "wrap-ddp"))
+    return any(model is not None and model.made & call.receiver.made for model in inner)

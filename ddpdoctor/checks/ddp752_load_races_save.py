@@ -33,8 +33,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                     continue
                 yield code_finding(
                     RULE,
-                    f"all ranks load {save.path}, which one rank saves {guarded(save.guard)} in line {save.call.place.line}: "
-                    "nothing makes them wait until it is written",
+                    f"all ranks load {save.path.rpartition(': ')[2]}, which one rank saves {guarded(save.guard)} in line "
+                    f"{save.call.place.line}: nothing makes them wait until it is written",
                     load.call.place,
                     save.call.place,
                     because=save.guard.by_rank,
@@ -76,7 +76,7 @@ def _saves(graph: CallGraph, function: Function) -> Iterator[_Save]:
                 and inner is not None
                 and not _meets(graph, inner, save.order, _END)
             ):
-                yield _Save(call, save, _path_of_all(save, 1), own)
+                yield _Save(call, save, _path_of_all(inner, save, 1), own)
 
 
 def _loads(graph: CallGraph, function: Function) -> Iterator[_Load]:
@@ -93,7 +93,7 @@ def _loads(graph: CallGraph, function: Function) -> Iterator[_Load]:
                 and inner is not None
                 and not _meets(graph, inner, 0, load.order)
             ):
-                yield _Load(call, load, _path_of_all(load, 0))
+                yield _Load(call, load, _path_of_all(inner, load, 0))
 
 
 def _meets(graph: CallGraph, function: Function, first: int, last: int) -> bool:
@@ -103,9 +103,11 @@ def _meets(graph: CallGraph, function: Function, first: int, last: int) -> bool:
     )
 
 
-def _path_of_all(call: Call, position: int) -> str:
-    """The path where it says the same in every function: a literal, or a constant of the module."""
+def _path_of_all(function: Function, call: Call, position: int) -> str:
+    """The path where it says the same in every function: a literal, a constant, or what is made of attributes of one class."""
     given = call.argument("f", position)
+    if given is not None and "self." in given.text and not any(name in given.text for name in function.parameters[1:]):
+        return f"{function.id.rpartition('.')[0]}: {given.text}"
     if given is None or not (given.constant or given.text.isupper()):
         return ""
     return given.constant or given.text

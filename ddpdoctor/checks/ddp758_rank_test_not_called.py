@@ -58,12 +58,16 @@ def _function(guard: Guard) -> str:
     for part in _PARTS.split(guard.test):
         name = part.strip().removeprefix("not ")
         last = name.rpartition(".")[2]
-        if name in guard.names and last.startswith(_NAMES) and _is_function(guard, last):
+        if name in guard.names and _tests_the_rank(guard, last):
             return name
     return ""
 
 
-def _is_function(guard: Guard, last: str) -> bool:
+def _tests_the_rank(guard: Guard, last: str) -> bool:
+    """Whether the name is one of a function that tests the rank, as its name or what it returns says."""
     return any(
-        origin.kind is Kind.FUNCTION and origin.text.rpartition(".")[2] == last for origin in guard.value.origins
+        origin.kind is Kind.FUNCTION
+        and origin.text.rpartition(".")[2] == last
+        and (last.startswith(_NAMES) or origin.note == "tests the rank")
+        for origin in guard.value.origins
     )

@@ -18,10 +18,13 @@ RULE = Rule(
 )
 
 
+_CLOCKS = ("time", "now", "getpid", "uuid", "token")
+
+
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each folder that all ranks make by the time."""
     for function, call in graph.calls("make-folder"):
-        path = call.argument("name", 0) or call.argument("path")
+        path = call.receiver if call.name == ".mkdir" else call.argument("name", 0) or call.argument("path")
         if (
             path is None
             or path.may(*RANK_KINDS)
@@ -30,7 +33,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ):
             continue
         origin = path.may(Kind.LOCAL)
-        if origin is None or origin.made or not any(word in origin.text for word in ("time", "now")):
+        if origin is None or origin.made or not any(word in origin.text for word in _CLOCKS):
             continue
         if graph.any_program(function, {"hydra", *DOES_THE_DEVICE}):
             continue

@@ -406,6 +406,8 @@ class Module:
     """All names of functions and attributes in it that rules ask about: `set_epoch`, `set_device`."""
     frameworks: tuple[str, ...] = ()
     """Frameworks that it imports, such as `lightning`."""
+    data_modules: tuple[str, ...] = ()
+    """Its classes that are Lightning's data modules."""
     main: bool = False
     """It tests `__name__ == "__main__"`."""
     remarks: tuple[Remark, ...] = ()

@@ -12,9 +12,10 @@ from ddpdoctor.source.expressions import class_named, item_of
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.values import TAINTS, At, Origins, Values, environment, joined, note_of
 from ddpdoctor.source.walk import dotted
+from ddpdoctor.source.washing import makes_collective
 
 _THROUGH = frozenset({"int", "str", "float", "bool", "abs", "round", "max", "min", "list", "tuple", "sum", "len", "repr", "any",
-                      "all", "iter", "reversed", "vars", "dict", "print", "isinstance"})  # fmt: skip
+                      "all", "iter", "reversed", "vars", "dict", "print", "isinstance", "zip", "open"})  # fmt: skip
 _BUILT_OF_PARTS = ("join", "Path", "format", "device", "PurePath")
 _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "npu",
                           "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip
@@ -52,6 +53,8 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     name = dotted(node.func)
     if name:
         first = name.partition(".")[0]
+        if name == "cls" and at.scope.of_class is not None:
+            return Meaning(at.scope.of_class.name, at.scope.of_class, _of_class(values, at.scope.of_class))
         if first in {"self", "cls"}:
             method = values.index.target(at.scope, name)
             if method is not None:
@@ -157,7 +160,9 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
             if method is not None:
                 return Meaning(name, method, "")
     notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
-    if "accelerator" in notes and name in names.OF_ACCELERATE | names.OF_FABRIC:
+    if ("accelerator" in notes and name in names.OF_ACCELERATE) or ("fabric" in notes and name in names.OF_FABRIC):
+        return Meaning(f".{name}", None, "collective")
+    if "evaluator" in notes and name == "run":  # ignite's metrics gather what all ranks have counted
         return Meaning(f".{name}", None, "collective")
     if "deepspeed" in notes and name in names.OF_DEEPSPEED:
         return Meaning(f".{name}", None, "collective")
@@ -240,19 +245,32 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
     found = values.returned(target)
     if found:
         return found
+    if target.generator:
+        return _of_its_part(values, target)
     last = target.name
-    if names.washes(last):
+    if names.washes(last) or makes_collective(target):
         return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
     if target.returns:
         return _tainted(values, node, at, keep=frozenset({Kind.LOCAL}))
     return ()
 
 
+def _of_its_part(values: Values, generator: Scope) -> Iterable[Origin]:
+    """That a generator yields as often as the rank's part of a list is long, where it goes over one."""
+    for loop in generator.loops:
+        if isinstance(loop.node, ast.While) or not any(block.inside(loop.body) for block in generator.yielding):
+            continue
+        for origin in values.of(loop.node.iter, At(generator, loop.order, loop.block)):
+            if origin.note == "part":
+                yield origin
+
+
 def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin] | None:
     """The object that a known call makes, or None where it makes none."""
     kinds = {
         "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
-        "accelerator": Kind.OBJECT, "load": Kind.OBJECT, "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
+        "accelerator": Kind.OBJECT, "fabric": Kind.OBJECT, "evaluator": Kind.OBJECT, "load": Kind.OBJECT,
+        "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
         "deepspeed": Kind.OBJECT,
         "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
         "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
@@ -264,7 +282,8 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
         return (Origin(kind=kinds[what.does], text=name, made=where, note=note),)
     if what.does == "sync-batch-norm" and node.args:
-        return values.of(node.args[0], at)
+        model = values.of(node.args[0], at)
+        return model or (Origin(kind=Kind.MODEL, text=name, made=where, note="batch-norm"),)
     if what.does == "forward":
         origin = Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), made=where, note="forward")
         return (origin, *_tainted(values, node, at, keep=frozenset({Kind.LOCAL})))
@@ -276,14 +295,28 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         return [origin for argument in node.args for origin in values.of(argument, at)]
     if what.does == "prepare":
         return _prepared(values, node, at)
+    if what.does == "unwrap":
+        given = values.of(node.args[0], at) if node.args else ()
+        return tuple(replace(one, kind=Kind.BARE) if one.kind is Kind.WRAPPED else one for one in given)
     if what.does == "collective":
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
     return None
 
 
 def _prepared(values: Values, node: ast.Call, at: At) -> Origins:
-    found = joined(origin for argument in node.args for origin in values.of(argument, at))
-    return tuple(replace(origin, note="prepared") if origin.kind is Kind.LOADER else origin for origin in found)
+    return joined(_by_framework(origin) for argument in node.args for origin in values.of(argument, at))
+
+
+def _is_called_a_model(node: ast.expr) -> bool:
+    last = dotted(node).rpartition(".")[2].lower()
+    return "model" in last or last in {"net", "network", "unet"}
+
+
+def _by_framework(origin: Origin) -> Origin:
+    """What `prepare` or `setup` of a framework makes of an object: loaders give each rank its part, models are wrapped."""
+    if origin.kind is Kind.MODEL:
+        return replace(origin, kind=Kind.WRAPPED, note="prepared")
+    return replace(origin, note="prepared") if origin.kind is Kind.LOADER else origin
 
 
 def _same(values: Values, node: ast.Call, at: At) -> Origins:
@@ -312,6 +345,8 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
             return loaders
     if last == "next" and node.args:
         return item_of(values, node.args[0], (), at)
+    if last == "sample" and {one.arg for one in node.keywords} & {"frac"}:
+        return (Origin(kind=Kind.OBJECT, text=dotted(node.func), made=values.where(node, at.scope), note="drawn"),)
     if last in {"iterdir", "rglob", "glob"} and isinstance(node.func, ast.Attribute):
         return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
     if (
@@ -378,7 +413,7 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
         return joined([*receiver, *_through(values, node, at)])
     if last in {"get", "pop"} and any(origin.kind is Kind.OBJECT for origin in receiver):
         return receiver
-    if last in {"tolist", "numpy"} and any(origin.note == "drawn" for origin in receiver):
+    if last in {"tolist", "numpy", "reset_index"} and any(origin.note == "drawn" for origin in receiver):
         return receiver
     found = [origin for origin in receiver if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.UNORDERED}]
     if last not in {"to", "cuda", "npu"}:
@@ -401,9 +436,16 @@ def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At
     """What `a, b = f()` gives to the target at `index`; None where it is not known."""
     what = meaning(values, node, at)
     first = index[0]
+    if what.does == "deepspeed" and first == 0:
+        where = values.where(node, at.scope)
+        engine = Origin(kind=Kind.OBJECT, text=dotted(node.func), made=where, note="deepspeed")
+        return (engine, replace(engine, kind=Kind.WRAPPED))
     if what.does == "prepare" and 0 <= first < len(node.args):
         found = values.of(node.args[first], at)
-        return tuple(replace(origin, note="prepared") if origin.kind is Kind.LOADER else origin for origin in found)
+        if not found and _is_called_a_model(node.args[first]):
+            made = values.where(node, at.scope)
+            return (Origin(kind=Kind.WRAPPED, text=dotted(node.args[first]), made=made, note="prepared"),)
+        return tuple(_by_framework(origin) for origin in found)
     if what.target is None or what.target.is_class:
         return None
     tuples = [(value, order, block) for value, order, block in what.target.returns if isinstance(value, ast.Tuple)]

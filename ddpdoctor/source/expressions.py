@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -144,6 +145,8 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         return (origin,)
     if origin.kind in {Kind.LOCAL, Kind.SHARED}:
         return (origin,)
+    if name in {"iloc", "loc", "values", "index"} and (origin.note == "drawn" or origin.kind is Kind.UNORDERED):
+        return (origin,)
     return ()
 
 
@@ -157,7 +160,7 @@ def class_named(values: Values, name: str) -> Scope | None:
 def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     key = dotted(node.value)
     if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        if key.endswith("environ"):
+        if key.endswith("environ") or _is_environ(key, at):
             return environment(node.slice.value)
         item = f"{key}[{node.slice.value!r}]"
         if key and item in at.scope.definitions and (found := values.name(item, at)):
@@ -177,6 +180,12 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         ranks = [origin for part in parts for origin in values.of(part, at) if origin.kind in RANK_KINDS]
         found += tuple(replace(origin, kind=Kind.LOCAL, note="part") for origin in ranks[:1])
     return found
+
+
+def _is_environ(name: str, at: At) -> bool:
+    """Whether a name is another one for `os.environ`."""
+    given = at.scope.definitions.get(name, ()) if name else ()
+    return len(given) == 1 and isinstance(given[0].value, ast.Attribute) and dotted(given[0].value) == "os.environ"
 
 
 _FLIPPED = {"first": "others", "others": "first"}
@@ -398,8 +407,47 @@ def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ..
     """What the target at `index` gets when a value is unpacked."""
     from ddpdoctor.source.calls import returned_part
 
+    each = _one_of_many(values, node, index[0]) if len(index) == 1 else None
+    if each is not None:
+        return values.of(each, at)
     if isinstance(node, ast.Call):
         part = returned_part(values, node, index, at)
         if part is not None:
             return part
     return tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED})
+
+
+def _one_of_many(values: Values, node: ast.expr, index: int) -> ast.expr | None:
+    """What `a, b = (int(os.environ[key]) for key in ("RANK", "LOCAL_RANK"))` gives to one target; also of `map(int, (x, y))`."""
+    key = (id(node), index)
+    if key not in values.written_out:
+        values.written_out[key] = _written_out(node, index)
+    return values.written_out[key]
+
+
+def _written_out(node: ast.expr, index: int) -> ast.expr | None:
+    match node:
+        case ast.ListComp(elt=part, generators=[each]) | ast.GeneratorExp(elt=part, generators=[each]) if not each.ifs:
+            if not isinstance(each.target, ast.Name) or (item := _element_at(each.iter, index)) is None:
+                return None
+            return _Replaced(each.target.id, item).visit(copy.deepcopy(part))  # type: ignore[no-any-return]
+        case ast.Call(func=ast.Name(id="map"), args=[ast.Name() as function, listed]):
+            item = _element_at(listed, index)
+            written = ast.Call(func=function, args=[item], keywords=[]) if item is not None else None
+            return ast.copy_location(written, node) if written is not None else None
+    return None
+
+
+def _element_at(node: ast.expr, index: int) -> ast.expr | None:
+    listed = node.elts if isinstance(node, ast.Tuple | ast.List) else []
+    return listed[index] if 0 <= index < len(listed) else None
+
+
+class _Replaced(ast.NodeTransformer):
+    """Puts an expression in place of a name."""
+
+    def __init__(self, name: str, by: ast.expr) -> None:
+        self.name, self.by = name, by
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.by if node.id == self.name else node

@@ -46,7 +46,7 @@ _KNOWN_LAST = (
     | names.OF_ACCELERATE
     | names.OF_FABRIC
     | names.OF_DEEPSPEED
-    | {"forward", "module", "model", "net", "network", "ddp_model", "ddp"}
+    | {"run", "forward", "module", "model", "net", "network", "ddp_model", "ddp"}
 )
 
 
@@ -269,6 +269,8 @@ class FunctionFacts:
                 plain = len(before) == 1 and isinstance(before[0].value, ast.Call) and before[0].block is block.parent
                 node = before[0].value if plain and before[0].value is not None else node
             name, receiver = "", Value()
+            if isinstance(node, ast.IfExp) and _is_state(node.test, scope, self.values, at):
+                node = next((one for one in (node.body, node.orelse) if not _does_nothing(one)), node)
             if isinstance(node, ast.Call):
                 what = meaning(self.values, node, at)
                 name = what.name
@@ -407,6 +409,21 @@ class FunctionFacts:
                         if guard.by_rank is not None:
                             return guard
         return None
+
+
+def _does_nothing(node: ast.expr) -> bool:
+    """Whether a context is `nullcontext()` or one of the names that people use in its place."""
+    name = dotted(node.func) if isinstance(node, ast.Call) else ""
+    return name.rpartition(".")[2] in {"nullcontext", "suppress", "ExitStack"}
+
+
+def _is_state(test: ast.expr, scope: Scope, values: Values, at: At) -> bool:
+    """Whether a test asks whether there are several ranks, and nothing else."""
+    if isinstance(test, ast.UnaryOp):
+        return _is_state(test.operand, scope, values, at)
+    asked = test.func if isinstance(test, ast.Call) else test
+    name = dotted(asked).rpartition(".")[2].lower()
+    return bool(name) and any(word in name for word in names.STATE_WORDS)
 
 
 def _as_test(value: Value) -> Value:

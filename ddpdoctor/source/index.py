@@ -41,6 +41,8 @@ class Index:
     options: dict[str, list[tuple[Scope, RawCall, str]]] = field(default_factory=dict)
     named: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
     """The calls of what is no function of the program, by the last part of the name: they may call an object."""
+    constructions: dict[int, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
+    """By class with annotated fields, the calls that make its objects."""
     objects: dict[int, set[str]] = field(default_factory=dict)
     """By class that can be called, the last parts of the names that its objects are assigned to."""
 
@@ -85,9 +87,12 @@ class Index:
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
         if last in OPTION_MAKERS and node.args:
             self._option(scope, call)
-        if last in STARTERS:
+        if last in STARTERS or (last == "run" and isinstance(node.func, ast.Attribute)):
             self._started(scope, call, last)
         target = self.target(scope, name) if name else None
+        made = self._made_by(scope, name)
+        if made is not None and made.fields:
+            self.constructions.setdefault(id(made), []).append((scope, call))
         if target is not None:
             first = 1 if target.parent is not None and target.parent.is_class and not _is_static(target) else 0
             self._site(target, Site(scope, call, tuple(node.args), _keywords(node), first))
@@ -95,6 +100,13 @@ class Index:
             self.methods.setdefault(last, []).append((scope, call))
         if target is None and last:
             self.named.setdefault(last, []).append((scope, call))
+
+    def _made_by(self, scope: Scope, name: str) -> Scope | None:
+        """The class of the program whose objects a call of this name makes."""
+        if name in {"cls", "self.__class__"}:
+            return scope.of_class
+        found = self.project.resolve(scope, name) if name else None
+        return found if isinstance(found, Scope) and found.is_class else None
 
     def _site(self, target: Scope, site: Site) -> None:
         self.sites.setdefault(id(target), []).append(site)
@@ -132,8 +144,8 @@ class Index:
         if arguments is None and how in {"spawn", "start_processes", "notebook_launcher"} and len(call.node.args) > 1:
             arguments = call.node.args[1]
         listed = tuple(arguments.elts) if isinstance(arguments, ast.Tuple | ast.List) else ()
-        first = 1 if how in {"spawn", "start_processes"} else 0
-        spawned = how if how in {"spawn", "start_processes", "Process"} else ""
+        first = 1 if how in {"spawn", "start_processes", "run"} else 0
+        spawned = how if how in {"spawn", "start_processes", "Process", "run"} else ""
         self._site(target, Site(scope, call, listed, (), first, spawned))
 
 

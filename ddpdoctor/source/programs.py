@@ -21,6 +21,7 @@ SIGNS = frozenset(
 )
 _FRAMEWORK_SIGNS = {
     "Trainer": ("lightning.", "pytorch_lightning.", "transformers."),
+    "Seq2SeqTrainer": ("transformers.",),
     "initialize": ("deepspeed.",),
     "init_distributed": ("deepspeed.",),
     "Parallel": ("ignite.",),

@@ -10,10 +10,24 @@ class Block:
     """A part of a function that runs under one condition, in one loop or in one `with`; `parent` is the part around it.
 
     `branch` counts the alternatives of one statement, `branches` is how many there are (0 where none need be taken), and
-    `ends` is how control leaves at its end: `return`, `raise`, `break`, `continue`, `exit`, or empty.
+    `ends` is how control leaves at its end: `return`, `raise`, `break`, `continue`, `exit`, or empty. Of a handler, `since`
+    is the number before the first call of its `try`.
     """
 
-    __slots__ = ("branch", "branches", "depth", "ended", "ends", "fails", "form", "node", "order", "parent", "test")
+    __slots__ = (
+        "branch",
+        "branches",
+        "depth",
+        "ended",
+        "ends",
+        "fails",
+        "form",
+        "node",
+        "order",
+        "parent",
+        "since",
+        "test",
+    )
 
     def __init__(
         self, form: str, node: ast.AST | None = None, parent: Block | None = None, *, branch: int = 0, order: int = 0
@@ -26,6 +40,7 @@ class Block:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.ends = ""
         self.fails = False
+        self.since = 0
         self.order = order
         self.test: ast.expr | None = None
         self.ended: list[tuple[int, Block]] = []
@@ -138,10 +153,14 @@ class Scope:
     exits: list[RawExit] = field(default_factory=list)
     returns: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
     yields: list[tuple[ast.expr, int, Block]] = field(default_factory=list)
+    yielding: list[Block] = field(default_factory=list)
+    """The blocks in which a `yield` or `yield from` stands."""
     cuts: list[RawCut] = field(default_factory=list)
     tests: list[Block] = field(default_factory=list)
     """The blocks whose test, or a part of it between `and`, `or` and `not`, is a mere name."""
     globals: set[str] = field(default_factory=set)
+    fields: list[str] = field(default_factory=list)
+    """Of a class body, the names that are annotated there, in order: the arguments of a dataclass's constructor."""
     generator: bool = False
     last_order: int = 0
     defined_at: tuple[int, Block] | None = None

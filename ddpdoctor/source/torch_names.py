@@ -99,6 +99,8 @@ FUNCTIONS = {
     "mlflow.log_metrics": "log",
     "os.makedirs": "make-folder",
     "os.mkdir": "make-folder",
+    "shutil.unpack_archive": "download",
+    "ignite.distributed.auto_model": "wrap-ddp",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "sync-batch-norm",
     "torch.distributed.algorithms.join.Join": "join",
 }  # fmt: skip
@@ -112,11 +114,12 @@ ENDS = {
     "DistributedSamplerWrapper": "sampler",
     "DataLoader": "loader",
     "Accelerator": "accelerator",
-    "Fabric": "accelerator",
+    "Fabric": "fabric",
     "ReduceLROnPlateau": "plateau",
     "GradScaler": "scaler",
     "ZeroRedundancyOptimizer": "zero",
     "Trainer": "trainer",
+    "create_supervised_evaluator": "evaluator",
     **dict.fromkeys(
         ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "LBFGS", "NAdam", "RAdam", "Adamax", "Adadelta"), "optimizer"
     ),
@@ -152,6 +155,12 @@ METHODS = {
     "join": "join-process",
     "prepare": "prepare",
     "setup": "prepare",
+    "setup_module": "prepare",
+    "setup_dataloaders": "prepare",
+    "unwrap_model": "unwrap",
+    "mkdir": "make-folder",
+    "sample": "split",
+    "extractall": "download",
 }
 """What a call of a method is for where its object is not a module."""
 
@@ -159,9 +168,9 @@ OF_ACCELERATE = frozenset(
     {"gather", "gather_for_metrics", "reduce", "wait_for_everyone", "pad_across_processes", "save_state"}
 )
 OF_DEEPSPEED = frozenset({"save_checkpoint", "load_checkpoint", "save_16bit_model"})
-OF_LIGHTNING = frozenset({"all_gather", "strategy.barrier", "trainer.strategy.barrier"})
+OF_LIGHTNING = frozenset({"all_gather", "strategy.barrier", "trainer.strategy.barrier", "trainer.save_checkpoint"})
 """What a LightningModule calls on itself that all ranks must call."""
-OF_FABRIC = frozenset({"barrier", "all_reduce", "all_gather", "broadcast"})
+OF_FABRIC = frozenset({"barrier", "all_reduce", "all_gather", "broadcast", "save"})
 
 ENVIRONMENT = {
     "RANK": Kind.GLOBAL_RANK,
@@ -195,6 +204,10 @@ CALLED = {
     "datetime.now": Kind.LOCAL,
     "time.strftime": Kind.LOCAL,
     "os.getpid": Kind.LOCAL,
+    "uuid.uuid4": Kind.LOCAL,
+    "uuid.uuid1": Kind.LOCAL,
+    "secrets.token_hex": Kind.LOCAL,
+    "mpi4py.MPI.COMM_WORLD.Get_rank": Kind.GLOBAL_RANK,
     "os.listdir": Kind.UNORDERED,
     "glob.glob": Kind.UNORDERED,
     "glob.iglob": Kind.UNORDERED,
@@ -257,14 +270,14 @@ FRAMEWORKS = {
 """Packages that do a part of the work by themselves, by the name that is imported."""
 
 FRAMEWORK_PARTS = {
-    "transformers": ("Train", "trainer", "HfArgumentParser"),
+    "transformers": ("Train", "trainer"),
     "accelerate": ("Accelerator", "PartialState", "accelerate"),
     "mmengine": ("runner", "Runner", "dist", "hook", "Hook"),
     "ignite": ("distributed", "engine", "contrib"),
 }
 """Of frameworks that are libraries of models and tools as well, the parts that do the work: others are passed over."""
 
-FRAMEWORK_CALLS = ("accelerator",)
+FRAMEWORK_CALLS = ("accelerator", "fabric")
 """What programs of a framework call where others initialise a process group."""
 
 DATASETS = "torchvision.datasets."

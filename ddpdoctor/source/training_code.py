@@ -194,6 +194,11 @@ def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: 
         reads=tuple(sorted(set(_QUOTED.findall(source.text)))),
         words=tuple(sorted(_words(source))),
         frameworks=tuple(sorted(_frameworks(source))),
+        data_modules=tuple(
+            scope.name
+            for scope in source.scopes
+            if scope.is_class and maker.values.project.is_a(scope, "LightningDataModule")
+        ),
         main="__main__" in source.text,
         remarks=remarks,
         unused=tuple(unused.of(source)),

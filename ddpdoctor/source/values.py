@@ -62,6 +62,8 @@ class Values:
     """The files of all programs that a file belongs to: attributes of other programs' objects have the same names."""
     meanings: dict[int, object] = field(default_factory=dict)
     """What calls are for, once that is known."""
+    written_out: dict[tuple[int, int], ast.expr | None] = field(default_factory=dict)
+    """By comprehension and position, the expression of one element; kept, as known values go by the node's identity."""
     _known: dict[tuple[int, int], Origins] = field(default_factory=dict)
     _returned: dict[int, Origins] = field(default_factory=dict)
     _given: dict[tuple[int, str], Origins] = field(default_factory=dict)
@@ -117,6 +119,11 @@ class Values:
             return self._imported(key, at.scope)
         return joined(found)
 
+    def _function(self, function: Scope, name: str) -> Origin:
+        """A function that is not called; noted where it would answer with a test of the rank."""
+        tests = (one for one in self.returned(function) if one.kind is Kind.RANK and one.note in {"first", "others"})
+        return Origin(kind=Kind.FUNCTION, text=name, note="tests the rank" if next(tests, None) is not None else "")
+
     def _imported(self, key: str, scope: Scope) -> Origins:
         meant = self.project.resolve(scope, key)
         if isinstance(meant, tuple):
@@ -125,13 +132,13 @@ class Values:
                 return ()
             return self.name(name, At(module, END, module.root))
         if isinstance(meant, Scope) and not meant.is_class:
-            return (Origin(kind=Kind.FUNCTION, text=meant.name),)
+            return (self._function(meant, meant.name),)
         return ()
 
     def _defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
         if definition.form == "def":
             named = scope.functions.get(key)
-            return (Origin(kind=Kind.FUNCTION, text=key),) if named is not None else ()
+            return (self._function(named, key),) if named is not None else ()
         if definition.form == "shared":
             return (Origin(kind=Kind.SHARED, text=self.text(definition.value, scope)),)
         at = At(scope, definition.order, definition.block)
@@ -400,14 +407,32 @@ class Values:
         method = self.project.method(cls, name)
         if method is not None:
             is_property = any(dotted(decorator).endswith("property") for decorator in method.decorators)
-            return self.returned(method) if is_property else (Origin(kind=Kind.FUNCTION, text=name),)
-        found: list[Origin] = []
+            return self.returned(method) if is_property else (self._function(method, name),)
+        found: list[Origin] = [*self._constructed(cls, name)]
         for scope, definition, key in self.index.attributes.get((id(cls), name), ()):
             found += self._defined(key, definition, scope)
         for base in self.project.bases(cls) if hops else ():
             if isinstance(base, Scope) and base is not cls:
                 found += self.attribute(base, name, hops - 1)
         return joined(found)
+
+    def _constructed(self, cls: Scope, name: str) -> Iterable[Origin]:
+        """What a field of a class without a constructor of its own, such as a dataclass, is given where objects are made."""
+        if name not in cls.fields or "__init__" in cls.functions:
+            return
+        position = cls.fields.index(name)
+        for caller, call in self.index.constructions.get(id(cls), ())[:MOST_SITES]:
+            node = call.node
+            given = next((one.value for one in node.keywords if one.arg == name), None)
+            if given is None and position < len(node.args) and not any(isinstance(a, ast.Starred) for a in node.args):
+                given = node.args[position]
+            if given is None:
+                continue
+            file, line = self.project.sources[caller.file].place(node.lineno)
+            link = Link(text=f"{name} is given {self.text(given, caller)}", file=file, line=line)
+            for origin in self.of(given, At(caller, call.order, call.block)):
+                quiet = origin.kind in _QUIET or len(origin.why) > 5
+                yield origin if quiet else replace(origin, why=(link, *origin.why))
 
     def field(self, owner: str, name: str, file: str) -> Origins:
         """What `owner.name` can hold in a file: all that its programs assign to it, or an option of this name."""

@@ -119,6 +119,7 @@ class _Walker:
                     self._cut(at)  # type: ignore[arg-type]
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 self.scope.generator = True
+                self.scope.yielding.append(self.block)
                 if kind is ast.Yield and at.value is not None:  # type: ignore[attr-defined]
                     self.scope.yields.append((at.value, self.order, self.block))  # type: ignore[attr-defined]
                 pending.extend(ast.iter_child_nodes(at))
@@ -159,6 +160,10 @@ class _Walker:
                 if isinstance(key, ast.Constant):
                     set_to = Definition(self._tick(), self.block, value, "assign", line=key.lineno)
                     self.define(f"{owner}[{key.value!r}]", set_to)
+        if owner and method == "requires_grad_":
+            switched = call.args[0] if call.args else ast.copy_location(ast.Constant(value=True), call)
+            to = Definition(order, self.block, switched, "assign", line=call.lineno)
+            self.define(f"{owner}.requires_grad", to)
         if owner and method in _CHANGES_ITS_OBJECT:
             given = call.args[0] if call.args else None
             self.define(owner, Definition(order, self.block, given, "change", kills=False, line=call.lineno))
@@ -240,6 +245,8 @@ class _Walker:
 
     def annotated(self, node: ast.AnnAssign) -> None:
         self.value(node.value)
+        if isinstance(node.target, ast.Name):
+            self.scope.fields.append(node.target.id)
         if node.value is not None:
             self.target(node.target, node.value, "assign")
 
@@ -359,7 +366,7 @@ class _Walker:
         blocks = [body]
         for number, handler in enumerate(node.handlers):
             block = Block("except", node, outer, branch=number + 1)
-            block.test = handler.type
+            block.test, block.since = handler.type, since
             if handler.name:
                 self.scope.definitions.setdefault(handler.name, []).append(
                     Definition(self._tick(), block, None, "except", line=handler.lineno)
@@ -383,8 +390,16 @@ class _Walker:
             self.value(node.exc)
         form = {ast.Break: "break", ast.Continue: "continue", ast.Raise: "raise"}[type(node)]
         fails = form == "raise"
-        self.scope.exits.append(RawExit(node, form, self._tick(), self.block, fails))
+        self.scope.exits.append(RawExit(node, form, self._tick(), self.block, fails, self._tried(self.block)))
         self._end(form, fails=fails)
+
+    @staticmethod
+    def _tried(block: Block) -> int:
+        """In a handler, the number before the first call of its `try`; else 0."""
+        at: Block | None = block
+        while at is not None and at.form not in {"except", "for", "while"}:
+            at = at.parent
+        return at.since if at is not None and at.form == "except" else 0
 
     def global_(self, node: ast.Global) -> None:
         self.scope.globals.update(node.names)

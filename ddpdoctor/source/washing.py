@@ -45,6 +45,9 @@ class Washing:
         target = self.index.target(scope, name)
         if target is not None:
             return self._through(node, target, owner)
+        owners = self.index.owners.get(last, ()) if owner and not sharing else ()
+        if len(owners) == 1 and makes_collective(owners[0].functions[last]):
+            return [owner]  # `meter.sync()`: the object's own sums are reduced
         if not sharing:
             return []
         found = [dotted(argument) for argument in node.args]
@@ -75,3 +78,9 @@ class Washing:
             found.update(at.imports)
             at = at.parent
         return found | {"self", "torch", "dist"}
+
+
+def makes_collective(function: Scope) -> bool:
+    """Whether a function makes a collective itself, whose result it may give back or keep."""
+    lasts = (dotted(call.node.func).rpartition(".")[2] for call in function.calls)
+    return any(last in names.COLLECTIVES and "barrier" not in last for last in lasts)

@@ -27,7 +27,14 @@ DOES_THE_DATA = frozenset(
      "webdataset", "torchdata", "deepspeed", "ray", "fairseq", "speechbrain", "nemo", "megatron", "colossalai", "torchtitan"}
 )  # fmt: skip
 """Frameworks that give each rank its own data, or set the epoch of samplers, by themselves."""
-DOES_THE_DEVICE = DOES_THE_DATA | {"horovod", "xla", "sagemaker", "submitit", "jax", "tensorflow"}
+DOES_THE_DEVICE = DOES_THE_DATA - {"webdataset", "torchdata"} | {
+    "horovod",
+    "xla",
+    "sagemaker",
+    "submitit",
+    "jax",
+    "tensorflow",
+}
 """Frameworks that give each rank its device, or make the process group, by themselves."""
 DEEPEST = 6
 
@@ -216,6 +223,24 @@ class CallGraph:
             return False
         return True if _makes_the_job(function) else None
 
+    def guarded_with_caller(self, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
+        """The test of the rank around a call, or around the only call of the function that it stands in, and where."""
+        guard = rank_guard(call.guards)
+        if guard is not None:
+            return function, call, guard
+        callers = self.callers.get(function.id, ())
+        if len(callers) != 1 or (guard := rank_guard(callers[0][1].guards)) is None:
+            return None
+        return *callers[0], guard
+
+    def is_hook_of_lightning(self, function: Function) -> bool:
+        """Whether this is a method of a LightningDataModule that Lightning calls in every process."""
+        name = function.id.rpartition("::")[2]
+        owner = name.rpartition(".")[0]
+        module = self.modules.get(function.id.partition("::")[0])
+        hooks = {"setup", "train_dataloader", "val_dataloader", "test_dataloader"}
+        return function.place.function in hooks and module is not None and owner in module.data_modules
+
     def line_on_all_ranks(self, function: Function, call: Call) -> bool:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
         return not any(guard.by_rank for guard in call.guards) and self.on_all_ranks(function) is True
@@ -281,9 +306,17 @@ class CallGraph:
         return [(function, call) for function, call in found if call.does == "loader"]
 
     def is_sharded(self, loader: Call) -> bool:
-        """Whether a loader has a sampler that gives each rank its part."""
+        """Whether each rank gets its part: by a sampler, or by a data set that cuts its own."""
         given = loader.argument("sampler") or loader.argument("batch_sampler")
-        return given is not None and given.may(Kind.SAMPLER) is not None
+        return (given is not None and given.may(Kind.SAMPLER) is not None) or self.cut_inside(loader) is not None
+
+    def cut_inside(self, loader: Call) -> Cut | None:
+        """Where the class of a loader's data set takes the rank's part of a list; None where it does not."""
+        dataset = loader.argument("dataset", 0)
+        origin = dataset.only(Kind.DATASET, Kind.INSTANCE) if dataset is not None else None
+        methods = ("__init__", "__iter__") if origin is not None and origin.note else ()
+        made = (self.functions.get(f"{origin.note}.{name}") for name in methods if origin is not None)
+        return next((cut for each in made if each is not None for cut in each.cuts), None)
 
     def wraps(self, value: Value) -> list[tuple[Function, Call]]:
         """The calls that wrapped the model that a value can be."""
@@ -295,6 +328,13 @@ class CallGraph:
         """The forward calls that a loss comes from."""
         found = [self.made[made] for made in value.made if made in self.made]
         return [(function, call) for function, call in found if call.does == "forward"]
+
+    def loss_of(self, backward: Call) -> Value | None:
+        """What a backward begins with: `loss` of `loss.backward()` and of `accelerator.backward(loss)`."""
+        given = backward.argument("loss", 0)
+        if given is not None and self.forwards(given):
+            return given
+        return backward.receiver
 
     def trains(self, forward: Call) -> bool:
         """Whether a backward follows on what a forward gave, in its own function or in another."""

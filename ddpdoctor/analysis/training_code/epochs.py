@@ -96,3 +96,14 @@ def told_the_epoch(graph: CallGraph, function: Function, sampler: Call) -> Call 
 
 def _may_be_any(call: Call) -> bool:
     return call.receiver is None or call.receiver.may(Kind.SAMPLER, Kind.LOADER, Kind.DATASET) is None
+
+
+def told_in_place_of(graph: CallGraph, function: Function, loop: EpochLoop) -> Call | None:
+    """A call of set_epoch in the epoch loop on a sampler that no loader draws through."""
+    for _, call in graph.calls_near(function, "set-epoch"):
+        made = [graph.made[each][1] for each in (call.receiver.made if call.receiver else ()) if each in graph.made]
+        samplers = [each for each in made if each.does == "sampler"]
+        inside = call.place.file == loop.epochs.place.file and loop.epochs.order in call.loops
+        if inside and samplers and len(samplers) == len(made) and not any(loaders_of(graph, one) for one in samplers):
+            return call
+    return None

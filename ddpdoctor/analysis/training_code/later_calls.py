@@ -15,7 +15,7 @@ def after_exit(graph: CallGraph, function: Function, leave: Exit, guard: Guard) 
     """
     loop = next(inner_loops(function, leave.order), None)
     for call in function.calls:
-        if not _comes(call, leave, loop) or _same_branch(call, guard) or not _plain(call, leave):
+        if not _comes(call, leave, loop) or _same_branch(call, guard) or not _plain(function, call, leave):
             continue
         reached = graph.leads_to_collective(call)
         if reached is not None:
@@ -51,11 +51,11 @@ def collective_before(graph: CallGraph, function: Function, guard: Guard) -> boo
 
 def reduces_gradients(graph: CallGraph, call: Call) -> bool:
     """Whether a call is the backward of a loss that came through the wrapper."""
-    if call.does != "backward" or call.receiver is None or call.under(".no_sync"):
+    loss = graph.loss_of(call) if call.does == "backward" else None
+    if loss is None or call.under(".no_sync"):
         return False
     return any(
-        forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
-        for _, forward in graph.forwards(call.receiver)
+        forward.receiver is not None and forward.receiver.may(Kind.WRAPPED) for _, forward in graph.forwards(loss)
     )
 
 
@@ -99,9 +99,13 @@ def _same_branch(call: Call, guard: Guard) -> bool:
     return any(its.line == guard.line and its.form == guard.form and its.branch == guard.branch for its in call.guards)
 
 
-def _plain(call: Call, leave: Exit) -> bool:
-    """Whether those that stay make the call, whatever else is tested."""
+def _plain(function: Function, call: Call, leave: Exit) -> bool:
+    """Whether those that stay make the call, whatever else is tested: some turn of a loop passes a test of its counter."""
+    counters = {loop.head.split()[1] for loop in function.loops if loop.counts and loop.head.startswith("for ")}
     return all(
-        guard.form in {"main", "after"} or guard.state or guard in leave.guards or (guard.form == "while")
+        guard.form in {"main", "after", "while"}
+        or guard.state
+        or guard in leave.guards
+        or (bool(guard.names) and counters.issuperset(guard.names))
         for guard in call.guards
     )
