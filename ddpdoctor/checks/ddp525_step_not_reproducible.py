@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from typing_extensions import assert_never
 
-from ddpdoctor.analysis.replicas.divergence import Corrupted, Divergences, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergence import Corrupted, Divergences, Repeated, StepNotReproducible
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.messages.divergence import SHOWN, finding, suspects, when
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP525",
@@ -46,8 +46,14 @@ def check(divergences: Divergences, tracks: PerRank[Track] | None) -> Iterator[F
             if found.at in {Corrupted.MEMORY, Corrupted.UNSEEN}
             else "the optimizer step",
             remedy=NONDETERMINISTIC if found.at is Corrupted.NONDETERMINISTIC else None,
-            numbers={"bits": list(found.bits)},
+            numbers={"bits": list(found.bits), **_repetition(found)},
         )
+
+
+def _repetition(found: StepNotReproducible) -> dict[str, str]:
+    if found.repeated is None:
+        return {}
+    return {"repeated": found.repeated.value, **({"operation": found.operation} if found.operation else {})}
 
 
 def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRank[Track] | None) -> str:
@@ -57,9 +63,9 @@ def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRa
     at = when(found, divergences)
     match found.at:
         case Corrupted.STEP:
-            return f"{at}, {found.optimizer}.step gave other weights on {who}: {what}{bits}; {EQUAL}"
+            return f"{at}, {found.optimizer}.step gave other weights on {who}: {what}{bits}; {EQUAL}{_again(found)}"
         case Corrupted.NONDETERMINISTIC:
-            return f"{at}, {found.optimizer}.step gave other weights on every rank: {what}; {EQUAL}"
+            return f"{at}, {found.optimizer}.step gave other weights on every rank: {what}; {EQUAL}{_again(found)}"
         case Corrupted.STATE:
             since = f"since step {found.equal_at}, and no operation wrote it on these ranks only"
             return f"{at}, the optimizer state {what} differs on {who} {since}"
@@ -71,3 +77,21 @@ def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRa
             return f"{between}, one element of {what} changed on {who}, and no operation wrote it on these ranks only"
         case _:
             assert_never(found.at)
+
+
+def _again(found: StepNotReproducible) -> str:
+    """What came of the step when it was made again from the same inputs."""
+    first = f", first in the result of {found.operation}" if found.operation else ""
+    match found.repeated:
+        case None:
+            return ""
+        case Repeated.ONCE:
+            return f"; made again, the step gives {group_ranks(found.ranks)} the weights of the others"
+        case Repeated.AGAIN:
+            return "; made again twice, the step gives each rank its own weights again"
+        case Repeated.NEVER if found.at is Corrupted.NONDETERMINISTIC:
+            return f"; made again twice, the step gives no rank the same weights{first}"
+        case Repeated.NEVER:
+            return f"; made again twice, it gives {group_ranks(found.ranks)} other weights each time{first}, the others their own"
+        case _:
+            assert_never(found.repeated)

@@ -69,6 +69,12 @@ def verify_sync(
             help="Every K steps, run one batch, the same on all ranks, through the model and compare its outputs; 0: never.",
         ),
     ] = 0,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute", help="Make each checked optimizer step again, on copies: what is not reproducible is named."
+        ),
+    ] = False,
     replay: Annotated[bool, typer.Option("--replay", help="Rerun the script to find the exact step and line.")] = False,
     stall_after: Annotated[
         float,
@@ -119,6 +125,7 @@ def verify_sync(
                 _Way(nproc=nproc, own_ranks=own_ranks),
                 every=every,
                 probe_every=probe_every,
+                recompute=recompute,
                 stall_after=stall_after,
                 replay=replay,
             )
@@ -217,6 +224,7 @@ def _track(
     *,
     every: int,
     probe_every: int,
+    recompute: bool,
     stall_after: float,
     replay: bool,
 ) -> int:
@@ -235,6 +243,7 @@ def _track(
             own_ranks=way.own_ranks,
             every=every,
             probe_every=probe_every,
+            recompute=recompute,
             closely=closely,
             stall_after=stall_after,
             quiet_stdout=machine_readable,

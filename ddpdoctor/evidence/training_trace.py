@@ -87,6 +87,22 @@ class Integrity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """A step that its rank has made again, twice, from copies of its inputs."""
+
+    first: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprints of the weights after the first repetition, by name."""
+    second: Mapping[str, str] = field(default_factory=dict)
+    """Those after the second one."""
+    parity: Mapping[str, int] = field(default_factory=dict)
+    """The exclusive or of all 64-bit words of each parameter after the first repetition, by name."""
+    operation: str = ""
+    """The first operation that returned something else in the second repetition; empty for none."""
+    failed: str = ""
+    """Why the step could not be made again; empty where it could."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSeen:
     """A forward of the same batch on all ranks, beside the training."""
 
@@ -174,6 +190,8 @@ class StepSeen:
     """For each parameter on a device mesh, the lowest rank that holds the same part, and the part's fingerprint."""
     averaging: Averaged | None = None
     """The averagings of the weights before this step; None where there was none."""
+    recomputed: Recomputed | None = None
+    """What came of it when its rank made it again; None where it did not."""
     integrity: Integrity | None = None
     """What tells an error of the hardware from one of the code; None where no model is wrapped."""
     writes: Mapping[str, tuple[Frame, ...]] = field(default_factory=dict)

@@ -41,7 +41,7 @@ def finding(
     note: str = "",
     remedy: str | None = None,
     severity: Severity | None = None,
-    numbers: Mapping[str, float | list[int]] | None = None,
+    numbers: Mapping[str, float | str | list[int]] | None = None,
 ) -> Finding:
     """The finding of `rule` about `found`, with its ranks and lines; `numbers` are those of the message, for machines."""
     plain = rule.finding(

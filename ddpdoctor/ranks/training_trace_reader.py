@@ -30,6 +30,7 @@ from ddpdoctor.evidence.training_trace import (
     Left,
     OverflowSeen,
     ProbeSeen,
+    Recomputed,
     StepSeen,
     Table,
     TensorKind,
@@ -179,6 +180,7 @@ def _of(kind: type[T], records: Iterable[TraceRecord]) -> list[T]:
 def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
     tables = _tables(_of(trace.Table, records))
     integrity = {(one.forwards, one.since, one.beside): one for one in _of(trace.Integrity, records)}
+    recomputed = {(one.forwards, one.since, one.beside): one for one in _of(trace.Recomputed, records)}
     end = next(reversed(_of(trace.End, records)), None)
     return Track(
         method=joined.method,
@@ -194,7 +196,10 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
             Left(step=last.step, weights=last.key, local=last.local) for last in _of(trace.LastWeights, records)
         ),
         tables=tables,
-        steps=tuple(_with_integrity(_step(step), integrity, tables) for step in _of(trace.Step, records)),
+        steps=tuple(
+            _with_recomputed(_with_integrity(_step(step), integrity, tables), recomputed, tables)
+            for step in _of(trace.Step, records)
+        ),
         epochs=tuple(map(_epoch, _of(trace.Epoch, records))),
         evaluations=tuple(map(_evaluation, _of(trace.Evaluation, records))),
         overflows=tuple(
@@ -316,8 +321,28 @@ def _with_integrity(
             state=record.versions.state,
             end=record.versions.after,
             reduced=dict(zip(names, _fingerprints(record.reduced), strict=False)),
-            before={name: int(word, 16) for name, word in zip(names, _fingerprints(record.before), strict=False)},
-            after={name: int(word, 16) for name, word in zip(names, _fingerprints(record.after), strict=False)},
+            before=_parities(names, record.before),
+            after=_parities(names, record.after),
+        ),
+    )
+
+
+def _with_recomputed(
+    step: StepSeen, written: Mapping[tuple[int, int, int], trace.Recomputed], tables: Mapping[str, Table]
+) -> StepSeen:
+    record = written.get(step.key)
+    table = tables.get(step.after)
+    if record is None or table is None:
+        return step
+    names = list(table.digests)  # those of wrapped models come first
+    return replace(
+        step,
+        recomputed=Recomputed(
+            first=dict(zip(names, _fingerprints(record.first), strict=False)),
+            second=dict(zip(names, _fingerprints(record.second), strict=False)),
+            parity=_parities(names, record.parity),
+            operation=record.operation,
+            failed=record.failed,
         ),
     )
 
@@ -380,6 +405,10 @@ def _evaluation(evaluation: trace.Evaluation) -> EvaluationSeen:
 
 def _fingerprints(joined: str) -> list[str]:
     return [joined[start : start + FINGERPRINT_DIGITS] for start in range(0, len(joined), FINGERPRINT_DIGITS)]
+
+
+def _parities(names: Sequence[str], joined: str) -> dict[str, int]:
+    return {name: int(word, 16) for name, word in zip(names, _fingerprints(joined), strict=False)}
 
 
 def _named(names: Sequence[str] | None, digests: str) -> dict[str, str]:

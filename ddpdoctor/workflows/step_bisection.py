@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddpdoctor.analysis.replicas.divergence import Corrupted
 from ddpdoctor.analysis.replicas.training_divergence import aligned
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.training_trace import Track
@@ -31,15 +32,20 @@ class StepRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
-    """What a report leaves open: at which step of `window`, whether a line wrote, in which element `tensor` differs."""
+    """What a report leaves open: at which step of `window`, whether a line wrote, in which element `tensor` differs.
+
+    With `repetition`, whether the step gives the same weights when it is made again.
+    """
 
     window: StepRange
     line: bool = False
     tensor: str = ""
+    repetition: bool = False
 
     def __str__(self) -> str:
         element = f"the element in which {self.tensor} differs"
-        asked = ["the line that did it"] * self.line + [element] * bool(self.tensor)
+        again = "whether the step gives the same weights again"
+        asked = ["the line that did it"] * self.line + [element] * bool(self.tensor) + [again] * self.repetition
         return " and ".join(asked)
 
 
@@ -59,7 +65,17 @@ def left_open(report: Report, tracks: PerRank[Track]) -> OpenQuestion | None:
     writer = report.findings[0].rule.writer
     line = writer is Writer.ANY_TIME or (writer is Writer.BETWEEN_STEPS and step > 0)
     tensor = _not_located(report, step, tracks)
-    return OpenQuestion(window=window, line=line, tensor=tensor) if window.is_open or line or tensor else None
+    repetition = _not_repeated(report)
+    if not (window.is_open or line or tensor or repetition):
+        return None
+    return OpenQuestion(window=window, line=line, tensor=tensor, repetition=repetition)
+
+
+def _not_repeated(report: Report) -> bool:
+    """Whether a step is not reproducible, and no rank has made it again."""
+    first = report.findings[0]
+    in_step = first.measured.get("cause") in {Corrupted.STEP.value, Corrupted.NONDETERMINISTIC.value}
+    return first.code == "DDP525" and in_step and "repeated" not in first.measured
 
 
 def _not_located(report: Report, step: int, tracks: PerRank[Track]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.agent import DIRECTORY, given_up, job_environment
-from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY, PROBE
+from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY, PROBE, RECOMPUTE
 from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
 from ddpdoctor.engine import derived
 from ddpdoctor.errors import UsageError
@@ -52,16 +52,17 @@ def track_script(
     quiet_stdout: bool,
     own_ranks: bool = False,
     probe_every: int = 0,
+    recompute: bool = False,
     closely: OpenQuestion | None = None,
 ) -> Iterator[Tracked]:
     """Run `script` with the tracker in each rank, on `nproc` local ranks or as the one rank that a launcher made of us.
 
     With `own_ranks` it is run once, as one process that is no rank, and starts its ranks itself.
 
-    Audits every `every` steps (0: as time allows), runs the probe batch every `probe_every` steps (0: never), and looks
-    `closely` for what an earlier run left open. The script's output is its own; with `quiet_stdout` its stdout goes to our
-    stderr. A job whose ranks write nothing for `stall_after` seconds is ended. Under a launcher every rank's files come to
-    rank 0, and the other ranks stay until the context is left.
+    Audits every `every` steps (0: as time allows), runs the probe batch every `probe_every` steps (0: never), makes audited
+    optimizer steps again with `recompute`, and looks `closely` for what an earlier run left open. The script's output is its
+    own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for `stall_after` seconds is ended.
+    Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left.
 
     Raises:
         UsageError: there is no such script, or `nproc` is out of range.
@@ -80,7 +81,7 @@ def track_script(
         directory.mkdir()
         signals.mkdir()
         agent = job_environment(["verify_sync"], directory, os.environ)
-        agent |= {EVERY: str(every), PROBE: str(probe_every), CLOSE_UP: _asked(closely)}
+        agent |= {EVERY: str(every), PROBE: str(probe_every), CLOSE_UP: _asked(closely), RECOMPUTE: str(int(recompute))}
         code, stalled, apart = _run(command, {**environ, **agent}, directory, stall_after, quiet_stdout)
         if stalled:
             (directory / STALLED).touch()
@@ -197,6 +198,8 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
             "skipped"
         )
     notes += averages(tracks)
+    refused = {one.recomputed.failed for track in tracks for one in track.steps if one.recomputed is not None} - {""}
+    notes += [f"optimizer steps could not be made again: {why}" for why in sorted(refused)]
     silent = sum(track.steps_made is None for track in tracks)
     if silent:
         notes.append(f"{silent} of {len(tracks)} ranks ended without a final record (killed by a signal, or os._exit)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ddpdoctor.analysis.replicas.divergence import Corrupted, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergence import Corrupted, Repeated, StepNotReproducible
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
 from tests.checks import Sick
@@ -33,6 +33,21 @@ SICK = (
         "element); weights, gradients, state and settings before it were equal on all ranks",
         ranks=(2,),
         measured={"step": 5, "tensors": ["a"], "cause": "step", "bits": [20]},
+    ),
+    Sick(
+        evidence=found(replace(STEPPED, repeated=Repeated.ONCE)),
+        says="at step 5 of 40, AdamW.step gave other weights on rank 2 (NVIDIA H100 80GB HBM3, GPU-4f1c): a (bit 20 of one "
+        "element); weights, gradients, state and settings before it were equal on all ranks; made again, the step gives rank 2 "
+        "the weights of the others",
+        ranks=(2,),
+        measured={"step": 5, "tensors": ["a"], "cause": "step", "bits": [20], "repeated": "once"},
+    ),
+    Sick(
+        evidence=found(replace(STEPPED, repeated=Repeated.AGAIN, devices={})),
+        says="at step 5 of 40, AdamW.step gave other weights on rank 2: a (bit 20 of one element); weights, gradients, state and "
+        "settings before it were equal on all ranks; made again twice, the step gives each rank its own weights again",
+        ranks=(2,),
+        measured={"step": 5, "tensors": ["a"], "cause": "step", "bits": [20], "repeated": "again"},
     ),
     Sick(
         evidence=found(

@@ -50,7 +50,7 @@ class CloseUpWatch:
 
     def window_begins(self) -> None:
         """The forwards of another step begin."""
-        self._digests.whole_tensor = self._close_up.tensor if self._is_asked_for() else ""
+        self._digests.whole_tensor = self._close_up.tensor if self.is_asked_for() else ""
 
     def optimizer_steps(self, optimizer: Optimizer) -> None:
         """`optimizer` is one of those whose settings and state are watched from here on."""
@@ -58,17 +58,17 @@ class CloseUpWatch:
 
     def after_wrap(self) -> None:
         """A model was wrapped: watch its weights."""
-        if self._is_asked_for():
+        if self.is_asked_for():
             self._writes.watch({"weights": self._weights})
 
     def after_backward(self) -> None:
         """`loss.backward()` has returned: watch what is made of the gradients."""
-        if self._is_asked_for():
+        if self.is_asked_for():
             self._writes.watch({"gradients": self._gradients, **self._settings_and_state()})
 
     def after_step(self) -> None:
         """An optimizer has stepped: watch the weights until the next forward."""
-        if self._is_asked_for():
+        if self.is_asked_for():
             self._writes.watch({"weights": self._weights, **self._settings_and_state()})
 
     def settle(self) -> None:
@@ -79,7 +79,8 @@ class CloseUpWatch:
         """The lines found since this was last asked, by what they wrote."""
         return self._writes.take()
 
-    def _is_asked_for(self) -> bool:
+    def is_asked_for(self) -> bool:
+        """Whether the step that comes is one to look into."""
         return self._counts.steps in self._close_up.steps
 
     def _weights(self) -> str:

@@ -31,6 +31,7 @@ from .optimizer_state import OptimizerState
 from .overhead_budget import Budget
 from .parameter_origin import Origins
 from .probe import ProbeLog, device_name
+from .recompute import Recomputation
 from .rng_state import random_state
 from .schema.source_line import SourceLine
 from .schema.training_trace import (
@@ -65,6 +66,7 @@ class StepTracker:
         collectives: Callable[[], int],
         close_up: CloseUp,
         probe_every: int = 0,
+        recompute: bool = False,
     ) -> None:
         self._trace, self._batches, self._budget = trace, batches, budget
         self._counts = StepCounts()
@@ -85,6 +87,9 @@ class StepTracker:
         )
         self._integrity = IntegrityLog(trace, self._digests, self._models)
         self._probe = ProbeLog(trace, self._digests, probe_every)
+        self._recomputation = Recomputation(
+            trace, self._digests, self._models, lambda: recompute or self._close_up.is_asked_for(), collectives
+        )
         self._window = StepWindow()
         self._open = False
         self._audited, self._was_audited = False, True
@@ -213,6 +218,8 @@ class StepTracker:
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         """An optimizer is about to step: gradients are reduced, clipped and unscaled."""
+        if self._recomputation.is_running:
+            return
         if not self._depth:
             in_window = self._open and self._window.backward.wrapped > 0
             self._steps_wrapped = self._models.are_stepped_by(optimizer) or in_window
@@ -240,9 +247,12 @@ class StepTracker:
                 self._integrity.before_step(optimizer)
                 if not window.closure:
                     window.gradients = self._gradients.read(optimizer, self.origins)
+                self._recomputation.before_step(optimizer, closure=window.closure)
 
     def after_step(self, optimizer: Optimizer) -> None:
         """The optimizer has stepped: the window ends."""
+        if self._recomputation.is_running:
+            return
         self._depth = max(0, self._depth - 1)
         if self._depth:
             return
@@ -368,7 +378,9 @@ class StepTracker:
             )
         )
         if self._models.count:
-            self._integrity.write(counts, counts.beside(counted=self._steps_wrapped), window.after)
+            beside = counts.beside(counted=self._steps_wrapped)
+            self._integrity.write(counts, beside, window.after)
+            self._recomputation.after_step(optimizer, counts, beside)
 
 
 class _ForwardHook:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # they import torch
 
 EVERY = "DDPDOCTOR_SYNC_EVERY"
 CLOSE_UP = "DDPDOCTOR_SYNC_CLOSE_UP"  # `3-5 a.weight`: what to look for in these steps
+RECOMPUTE = "DDPDOCTOR_SYNC_RECOMPUTE"  # 1: make each audited step again, on copies
 PROBE = "DDPDOCTOR_SYNC_PROBE"  # every how many steps a probe batch runs; 0: never
 SHARE = "DDPDOCTOR_SYNC_SHARE"  # of the job's time that following may cost
 SEGMENT_BYTES = "DDPDOCTOR_SYNC_SEGMENT_BYTES"  # of the trace, which is one file without
@@ -89,6 +90,7 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
         collectives=lambda: _called,
         close_up=_close_up(),
         probe_every=int(os.environ.get(PROBE) or 0),
+        recompute=os.environ.get(RECOMPUTE) == "1",
     )
     observe = trace.observing
     observe(steps.begin)()

@@ -303,6 +303,17 @@ class Corrupted(Enum):
     """In the optimizer's step, which gives another result on every rank."""
 
 
+class Repeated(Enum):
+    """What came of a step when each rank made it again, twice, from its own copies of the inputs."""
+
+    ONCE = "once"
+    """Ranks at fault come to the weights of the others now."""
+    AGAIN = "again"
+    """Every rank comes to its own weights again."""
+    NEVER = "never"
+    """Ranks at fault come to other weights each time, and the others to their own again, if there are others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNotReproducible(Diverged):
     """From equal weights, gradients, state and settings some ranks came to other weights or state."""
@@ -319,6 +330,10 @@ class StepNotReproducible(Diverged):
     """The last audited step after which all ranks were equal."""
     optimizer: str = ""
     """The class of the optimizer, where its step is in question."""
+    repeated: Repeated | None = None
+    """What came of it when the step was made again; None where it was not on all ranks."""
+    operation: str = ""
+    """With `NEVER`, the first operation that returned something else."""
     devices: Mapping[int, str] = field(default_factory=dict)
     """The devices of the ranks at fault, where they are no CPUs."""
 

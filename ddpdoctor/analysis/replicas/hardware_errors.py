@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.replicas.divergence import Corrupted, LossComputedDifferently, StepNotReproducible
+from ddpdoctor.analysis.replicas.divergence import Corrupted, LossComputedDifferently, Repeated, StepNotReproducible
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
-from ddpdoctor.evidence.training_trace import Integrity, StepSeen, TensorKind, Track
+from ddpdoctor.evidence.training_trace import Integrity, Recomputed, StepSeen, TensorKind, Track
 
 BITS = {"float64": 64, "float32": 32, "bfloat16": 16, "float16": 16}
 WORD_BITS = 64
@@ -160,12 +161,72 @@ def _in_step(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepN
         mask = masks.pop() ^ masks.pop() if len(masks) == 2 else 0
         bits = _bits(mask, width) if mask and _in_one_element(mask, width) else ()
     everywhere = len(decided.sides) == len(seen) > 2
-    return StepNotReproducible(
+    found = StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=names,
         at=Corrupted.NONDETERMINISTIC if everywhere else Corrupted.STEP, bits=bits, lines=lines_at(seen),
         equal_at=max(one.step for one in before.values()), optimizer=next(iter(seen.values())).optimizer,
         devices=_devices(tracks, decided.minority) if not everywhere else {},
     )  # fmt: skip
+    return _with_repetitions(found, seen, tracks)
+
+
+def _with_repetitions(found: StepNotReproducible, seen: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible:
+    """`found` with what it says about the ranks that all of them have made the step again, where they have."""
+    made = {
+        rank: one.recomputed for rank, one in seen.items() if one.recomputed is not None and not one.recomputed.failed
+    }
+    if len(made) < len(seen):
+        return found
+    own = {rank: _those(tracks[rank].tables[one.after].digests, found.tensors) for rank, one in seen.items()}
+    first = {rank: _those(one.first, found.tensors) for rank, one in made.items()}
+    never = tuple(rank for rank in seen if first[rank] != _those(made[rank].second, found.tensors))
+    once = tuple(rank for rank in seen if rank not in never and first[rank] != own[rank])
+    steady = {rank: own[rank] for rank in seen if rank not in {*never, *once}}
+    if never:
+        operation = next((made[rank].operation for rank in never if made[rank].operation), "")
+        at = Corrupted.STEP if steady else Corrupted.NONDETERMINISTIC
+        return _blamed(found, never, tracks, at=at, repeated=Repeated.NEVER, operation=operation)
+    agree = len({*map(tuple, steady.values()), *(tuple(first[rank]) for rank in once)}) == 1
+    if once and steady and agree:
+        bits = _bits_of_repetition(found, seen, tracks, made, once)
+        return replace(_blamed(found, once, tracks, at=Corrupted.STEP, repeated=Repeated.ONCE), bits=bits)
+    return found if once else replace(found, repeated=Repeated.AGAIN)
+
+
+def _blamed(
+    found: StepNotReproducible,
+    ranks: tuple[int, ...],
+    tracks: Mapping[int, Track],
+    *,
+    at: Corrupted,
+    repeated: Repeated,
+    operation: str = "",
+) -> StepNotReproducible:
+    devices = _devices(tracks, ranks) if at is Corrupted.STEP else {}
+    return replace(
+        found, ranks=tuple(sorted(ranks)), tied=False, at=at, repeated=repeated, operation=operation, devices=devices
+    )
+
+
+def _bits_of_repetition(
+    found: StepNotReproducible,
+    seen: ByRank,
+    tracks: Mapping[int, Track],
+    made: Mapping[int, Recomputed],
+    ranks: Sequence[int],
+) -> tuple[int, ...]:
+    """The bits of one element in which the first of `ranks` came to something else than when it made the step again."""
+    integrity = seen[ranks[0]].integrity
+    if len(found.tensors) != 1 or integrity is None:
+        return found.bits
+    name = found.tensors[0]
+    mask = integrity.after.get(name, 0) ^ made[ranks[0]].parity.get(name, 0)
+    width = BITS.get(_dtype(tracks, name), WORD_BITS)
+    return _bits(mask, width) if mask and _in_one_element(mask, width) else ()
+
+
+def _those(digests: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    return [digests.get(name, "") for name in names]
 
 
 def _same_update(seen: ByRank) -> bool:

@@ -292,6 +292,30 @@ class Integrity(NamedTuple):
     """The parities of the weights after the step."""
 
 
+class Recomputed(NamedTuple):
+    """A step that its rank has made again, twice, from copies of its inputs; for the step with the same first three fields.
+
+    Strings hold 16 digits for each parameter of the wrapped models, in the order of the tables of weights.
+    """
+
+    forwards: int
+    """Those of the step."""
+    since: int
+    """That of the step."""
+    beside: int
+    """That of the step."""
+    first: str
+    """The fingerprints of the weights after the first repetition."""
+    second: str
+    """Those after the second one."""
+    parity: str
+    """The parities of the weights after the first repetition."""
+    operation: str
+    """The first operation that returned something else in the second repetition; empty for none."""
+    failed: str
+    """Why the step could not be made again; empty where it could."""
+
+
 class Device(NamedTuple):
     """The device that a rank trains on."""
 
@@ -414,6 +438,7 @@ TraceRecord: TypeAlias = (
     | Table
     | Step
     | Integrity
+    | Recomputed
     | Device
     | Probe
     | Overflow
