@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import time
+import weakref
 from typing import Any
 
 from .call_log import CallLog
@@ -62,7 +64,7 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks) -> None:
     from torch.utils.data.dataloader import _BaseDataLoaderIter
 
     draw = _BaseDataLoaderIter.__next__
-    data_sets: dict[int, int] = {}
+    data_sets = Numbers()
     drawn: dict[int, int] = {}
     lengths: dict[int, int | None] = {}
 
@@ -72,7 +74,7 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks) -> None:
         batch = draw(self)
         if log.rank.is_here():
             with log.rank.giving_up("recording batches"):
-                data_set = data_sets.setdefault(id(self._dataset), len(data_sets) + 1)
+                data_set = data_sets.of(self._dataset)
                 iteration = drawn[data_set] = drawn.get(data_set, 0) + 1
                 in_pass = getattr(self, "_num_yielded", None)
                 if in_pass in (None, 1) or data_set not in lengths:
@@ -82,6 +84,32 @@ def _count_batches(log: CallLog, hooks: CollectiveHooks) -> None:
         return batch
 
     _BaseDataLoaderIter.__next__ = counted  # type: ignore[method-assign]
+
+
+class Numbers:
+    """Numbers objects from 1 in the order in which they are first seen, as long as they live, and keeps none alive.
+
+    The next object may take a freed one's place in memory, on one rank and not on another, so an address is no number.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._numbers: dict[int, int] = {}
+        self._alive: dict[int, weakref.ref[Any]] = {}
+
+    def of(self, one: object) -> int:
+        """The number of `one`."""
+        address = id(one)
+        if address not in self._numbers:
+            self._count += 1
+            self._numbers[address] = self._count
+            with contextlib.suppress(TypeError):  # a list: its address has to do
+                self._alive[address] = weakref.ref(one, functools.partial(self._forget, address))
+        return self._numbers[address]
+
+    def _forget(self, address: int, _freed: object) -> None:
+        self._alive.pop(address, None)
+        self._numbers.pop(address, None)
 
 
 def _length(iterator: Any) -> int | None:  # noqa: ANN401 - of any kind of data loader

@@ -1,0 +1,34 @@
+"""Numbers of data sets: those of a job that makes one per fold must not depend on where memory was free."""
+
+from __future__ import annotations
+
+from ddpdoctor.agent.inside.progress_counters import Numbers
+
+
+class DataSet:
+    """Any."""
+
+
+def test_a_data_set_has_one_number_and_the_next_one_at_its_address_another() -> None:
+    numbers = Numbers()
+    kept = DataSet()
+    assert [numbers.of(kept), numbers.of(kept)] == [1, 1]
+    fold = DataSet()
+    address = id(fold)
+    seen = [numbers.of(fold)]
+    addresses = {address}
+    for _ in range(20):
+        del fold
+        fold = DataSet()
+        addresses.add(id(fold))
+        seen.append(numbers.of(fold))
+    assert seen == list(range(2, 23))
+    assert len(addresses) < 21, "no address was used twice, so nothing was tested"
+    assert numbers.of(kept) == 1
+    assert len(numbers._numbers) == len(numbers._alive) == 2
+
+
+def test_what_nobody_can_refer_to_weakly_has_a_number_too() -> None:
+    numbers = Numbers()
+    data_set = [1, 2]
+    assert [numbers.of(data_set), numbers.of(data_set), numbers.of([3])] == [1, 1, 2]
