@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
+from functools import cache
 from operator import is_
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 
@@ -29,6 +31,8 @@ SCHEMA = "ddpdoctor.case/1"
 _HARMLESS = (int, float, type(None))
 CASE_FILE = "case.json"
 CASES_OF_NODES = "node-with-rank-*.json"  # beside it, where several nodes share a directory
+LARGE_BYTES = 4096  # of a fact whose fields are worth a digest each
+DIGEST_BYTES = 16
 MAX_CASE_BYTES = 2 << 30  # a 4,096-rank case without raw dumps is about 400 MB; beyond this it is not one of ours
 
 
@@ -58,18 +62,18 @@ def load(path: Path) -> Evidence:
         size = file.stat().st_size
         if size > MAX_CASE_BYTES:
             raise UsageError(f"{file} has {size} bytes; a case has at most {MAX_CASE_BYTES}")
-        document = msgspec.json.decode(file.read_bytes())
+        data = file.read_bytes()
+        schema = _schema(data)
     except FileNotFoundError:
         raise UsageError(f"{file} does not exist", hint="save a case with `--case PATH`") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{file} is not a ddpdoctor case: {error}", hint="save a case with `--case PATH`") from None
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
         said = f'its "schema" is {schema!r}' if schema is not None else 'it has no "schema" key'
         raise UsageError(f"{file} is not a case that this version reads: {said}, expected {SCHEMA!r}")
-    return _from_builtins(document, source=str(file))
+    return _decoded(data, source=str(file))
 
 
 def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
@@ -137,15 +141,16 @@ def _by_kind(facts: tuple[Any, ...]) -> dict[str, Any]:
     return {type(fact).__name__: msgspec.to_builtins(fact, str_keys=True) for fact in facts}
 
 
-def _from_builtins(document: Mapping[str, Any], *, source: str) -> Evidence:
+def _decoded(data: bytes, *, source: str) -> Evidence:
     unknown: set[str] = set()
+    reader = _FactReader()
     try:
-        shell = msgspec.convert(document, _Document)
+        shell = msgspec.json.decode(data, type=_Document)
         ranks = tuple(
-            RankFacts(rank=rank.rank, host=rank.host, facts=_facts(rank.facts, unknown)) for rank in shell.ranks
+            RankFacts(rank=rank.rank, host=rank.host, facts=reader.facts(rank.facts, unknown)) for rank in shell.ranks
         )
-        job = _facts(shell.job, unknown)
-    except ValueError as error:  # of msgspec, or of evidence that does not fit together
+        job = reader.facts(shell.job, unknown)
+    except (ValueError, RecursionError) as error:  # of msgspec, or of evidence that does not fit together
         raise UsageError(f"{source} is not a valid case: {error}") from None
     notes = list(shell.notes)
     if unknown:
@@ -162,23 +167,79 @@ def _from_builtins(document: Mapping[str, Any], *, source: str) -> Evidence:
     )
 
 
-def _facts(by_kind: Mapping[str, Any], unknown: set[str]) -> tuple[Any, ...]:
-    known = kinds()
-    unknown.update(by_kind.keys() - known.keys())
-    return tuple(msgspec.convert(value, known[name], str_keys=True) for name, value in by_kind.items() if name in known)
+@dataclass(slots=True)
+class _FactReader:
+    """Reads facts. A field that large facts of several ranks have in common is read, kept and looked at once."""
+
+    _shared: dict[tuple[type, str, bytes], Any] = field(default_factory=dict)
+
+    def facts(self, by_kind: Mapping[str, msgspec.Raw], unknown: set[str]) -> tuple[Any, ...]:
+        """The facts of kinds that this version knows; the names of others are added to `unknown`."""
+        known = kinds()
+        unknown.update(by_kind.keys() - known.keys())
+        return tuple(self._fact(known[name], written) for name, written in by_kind.items() if name in known)
+
+    def _fact(self, kind: type, written: msgspec.Raw) -> Any:  # noqa: ANN401 - evidence of any kind
+        if len(memoryview(written)) >= LARGE_BYTES:
+            with contextlib.suppress(msgspec.ValidationError):  # read as a whole, it says where the error is
+                return self._large_fact(kind, written)
+        return msgspec.json.decode(written, type=kind)
+
+    def _large_fact(self, kind: type, written: msgspec.Raw) -> Any:  # noqa: ANN401
+        types = _field_types(kind)
+        fields_written = msgspec.json.decode(written, type=dict[str, msgspec.Raw])
+        if not _required(kind) <= fields_written.keys():
+            raise msgspec.ValidationError(f"a field of {kind.__name__} is missing")
+        return kind(
+            **{
+                name: self._field(kind, name, types[name], value)
+                for name, value in fields_written.items()
+                if name in types
+            }
+        )
+
+    def _field(self, kind: type, name: str, type_: Any, written: msgspec.Raw) -> Any:  # noqa: ANN401
+        key = kind, name, hashlib.blake2b(written, digest_size=DIGEST_BYTES).digest()
+        if key not in self._shared:
+            self._shared[key] = msgspec.json.decode(written, type=type_)
+        return self._shared[key]
+
+
+@cache
+def _field_types(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+@cache
+def _required(kind: type) -> frozenset[str]:
+    """The fields without a default."""
+    return frozenset(one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING)
+
+
+class _Shell(msgspec.Struct):
+    schema: Any = None
+
+
+def _schema(data: bytes) -> Any:  # noqa: ANN401 - whatever a foreign file says
+    """What a JSON document says under "schema"; None where it is no object."""
+    try:
+        return msgspec.json.decode(data, type=_Shell).schema
+    except msgspec.ValidationError:
+        msgspec.json.decode(data)  # raises where it is no JSON either
+        return None
 
 
 class _Rank(msgspec.Struct):
     rank: int
     host: str
-    facts: dict[str, Any]
+    facts: dict[str, msgspec.Raw]
 
 
 class _Document(msgspec.Struct):
     launched: bool = True
     about_job: bool = False
     meta: dict[str, str] = {}
-    job: dict[str, Any] = {}
+    job: dict[str, msgspec.Raw] = {}
     ranks: list[_Rank] = []
     missing: list[Missing] = []
     notes: list[str] = []

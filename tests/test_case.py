@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ddpdoctor import case
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.launch import Launch
+from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
 
 LAUNCH = Launch.from_environ(
     {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "node-a", "MASTER_PORT": "29500"}
@@ -158,3 +160,45 @@ def test_cases_and_reports_are_for_their_owner_alone_unless_somebody_chose_other
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o640)
     assert case.save(EVIDENCE, file).stat().st_mode & 0o777 == 0o640
+
+
+def test_what_ranks_have_in_common_is_kept_once_and_what_is_wrong_in_it_is_named(tmp_path: Path) -> None:
+    """A case of thousands of ranks is read in memory that their differences take."""
+    number = 400
+    records = [
+        FlightRecord(
+            version="2.10",
+            groups=(ProcessGroup(backend="nccl", name="0", description="default_pg", ranks=(0, 1)),),
+            calls=(Call(group=0, op="all_reduce"),),
+            call=(0,) * number,
+            seq=tuple(range(number)),
+            stack=(0,) * number,
+            state=(State.DONE,) * number,
+            created_ns=tuple(range(rank, rank + number)),
+        )
+        for rank in range(2)
+    ]
+    evidence = Evidence(
+        ranks=tuple(RankFacts(rank=rank, host="a", facts=(record,)) for rank, record in enumerate(records))
+    )
+    file = case.save(evidence, tmp_path)
+
+    loaded = case.load(file)
+
+    assert loaded == evidence
+    first, second = (entry.value for entry in loaded.per_rank(FlightRecord) or ())
+    assert first.seq is second.seq
+    assert first.groups is second.groups
+    assert first.created_ns is not second.created_ns
+
+    document = json.loads(file.read_text())
+    written = document["ranks"][1]["facts"]["FlightRecord"]
+    for damaged, said in (
+        (written | {"seq": "x"}, "Expected `array`, got `str` - at `$.seq`"),
+        ({name: value for name, value in written.items() if name != "version"}, "missing required field `version`"),
+        ({name: value for name, value in written.items() if name != "seq"}, "are not equally long"),
+    ):
+        document["ranks"][1]["facts"]["FlightRecord"] = damaged
+        file.write_text(json.dumps(document))
+        with pytest.raises(UsageError, match=re.escape(said)):
+            case.load(file)
