@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-_CALLS = re.compile(r"(?:^|\.)get_(?:local_|global_|node_local_)?rank$")
-_VARIABLES = re.compile(
-    r"^(?:LOCAL_|GROUP_)?RANK$|^SLURM_(?:PROC|LOCAL)ID$|^(?:OMPI_COMM_WORLD|PMI|MV2_COMM_WORLD)_(?:LOCAL_)?RANK$"
-)
+from ddpdoctor.evidence.training_code import RANK_KINDS
+from ddpdoctor.source.torch_names import ENVIRONMENT, RANK_CALLS
+
+_VARIABLES = frozenset(name for name, kind in ENVIRONMENT.items() if kind in RANK_KINDS)
 _LOOK_UPS = re.compile(r"(?:^|\.)(?:environ\.get|getenv)$")
 
 
@@ -82,11 +82,11 @@ def _is_rank(value: ast.expr, known: set[str]) -> bool:
         case ast.Call(func=ast.Name(id="int"), args=[inner]):
             return _is_rank(inner, known)
         case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]):
-            return bool(_LOOK_UPS.search(ast.unparse(function)) and _VARIABLES.search(name))
+            return bool(_LOOK_UPS.search(ast.unparse(function))) and name in _VARIABLES
         case ast.Call(func=function):
-            return bool(_CALLS.search(ast.unparse(function)))
+            return ast.unparse(function).rpartition(".")[2] in RANK_CALLS
         case ast.Subscript(value=mapping, slice=ast.Constant(value=str(name))):
-            return ast.unparse(mapping).endswith("environ") and bool(_VARIABLES.search(name))
+            return ast.unparse(mapping).endswith("environ") and name in _VARIABLES
         case ast.Name() | ast.Attribute():
             return ast.unparse(value) in known
         case ast.IfExp(body=body, orelse=orelse):

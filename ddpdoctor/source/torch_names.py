@@ -181,6 +181,8 @@ ENVIRONMENT = {
     "SLURM_LOCALID": Kind.LOCAL_RANK,
     "OMPI_COMM_WORLD_LOCAL_RANK": Kind.LOCAL_RANK,
     "MPI_LOCALRANKID": Kind.LOCAL_RANK,
+    "MV2_COMM_WORLD_RANK": Kind.GLOBAL_RANK,
+    "MV2_COMM_WORLD_LOCAL_RANK": Kind.LOCAL_RANK,
     "GROUP_RANK": Kind.RANK,
     "NODE_RANK": Kind.RANK,
     "SLURM_NODEID": Kind.RANK,
@@ -242,6 +244,7 @@ RANK_CALLS = {
     "get_rank": Kind.RANK,
     "get_global_rank": Kind.RANK,
     "get_local_rank": Kind.LOCAL_RANK,
+    "get_node_local_rank": Kind.LOCAL_RANK,
     "local_rank": Kind.LOCAL_RANK,
     **{name: Kind.RANK for name in RANK_NAMES if name.startswith(("is_", "main_", "master_"))},
 }
