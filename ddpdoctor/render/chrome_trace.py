@@ -7,6 +7,7 @@ made the call. Times are whole microseconds on the clock of the first rank.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -54,8 +55,9 @@ def chunks(evidence: Evidence) -> Iterator[str]:
     yield json.dumps(_about(clocks))
     yield ',"traceEvents":[\n'
     yield ",\n".join(_names(timeline, hosts))
+    shared = _Shared(timeline, offsets, base)
     for number, group in enumerate(timeline.groups, start=1):
-        picture = _Group(timeline, group, offsets, base)
+        picture = _Group(shared, group)
         for row in range(len(picture.ranks)):
             yield from _joined(picture.events(row, tid=number))
     for rank in timeline.call_index.records:
@@ -86,30 +88,67 @@ def _about(clocks: ClockOffsets) -> Mapping[str, object]:
 
 
 def _names(timeline: Timeline, hosts: Mapping[int, str]) -> Iterator[str]:
+    clean = functools.cache(redact_text)
     for rank, record in timeline.call_index.records.items():
-        host = f" ({hosts[rank]})" if hosts.get(rank) else ""
+        host = f" ({clean(hosts[rank])})" if hosts.get(rank) else ""
         yield _meta("process_name", rank, 0, name=f"rank {rank}{host}")
         yield _meta("process_sort_index", rank, 0, sort_index=rank)
         yield _meta("thread_name", rank, STEPS, name="iterations")
         if any(call.point_to_point for call in record.calls):
             yield _meta("thread_name", rank, len(timeline.groups) + 1, name="sends and receives")
     for number, group in enumerate(timeline.groups, start=1):
+        name = clean(f"{group.name or 'default group'} ({group.backend})")
         for rank in group.recorded:
-            yield _meta("thread_name", rank, number, name=f"{group.name or 'default group'} ({group.backend})")
+            yield _meta("thread_name", rank, number, name=name)
 
 
 def _meta(kind: str, pid: int, tid: int, **args: object) -> str:
-    return redact_text(json.dumps({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args}))
+    return json.dumps({"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": args})
+
+
+class _Shared:
+    """What the groups of a job have in common: the times of each rank's entries as arrays, and texts that many slices share."""
+
+    def __init__(self, timeline: Timeline, offsets: Mapping[int, int], base: int) -> None:
+        import numpy as np
+
+        self.timeline, self.offsets, self.base = timeline, offsets, base
+        self.meets = np.array([needs_all(calls) for calls in timeline.call_index.calls])
+        self._entries: dict[int, tuple[Times, NDArray[np.bool_], Times | None]] = {}
+        self._tails: dict[tuple[int, int], str] = {}
+
+    def entries(self, rank: int) -> tuple[Times, NDArray[np.bool_], Times | None]:
+        """Of each entry of a rank's recorder: when it was created, whether it is complete, and when it was (None: not known)."""
+        import numpy as np
+
+        if rank not in self._entries:
+            record, shift = self.timeline.call_index.records[rank], self.offsets.get(rank, 0) - self.base
+            done = np.fromiter((state is State.DONE for state in record.state), dtype=bool, count=len(record.state))
+            ended = None
+            if record.completed_ns:
+                completed = np.asarray(record.completed_ns, dtype=np.int64)
+                ended = np.where(completed > 0, completed + shift, np.iinfo(np.int64).min)
+            self._entries[rank] = np.asarray(record.created_ns, dtype=np.int64) + shift, done, ended
+        return self._entries[rank]
+
+    def tail(self, call: int, site: int) -> str:
+        """The name and the first arguments of the slices of one call at one line, which thousands of them share."""
+        if (call, site) not in self._tails:
+            calls, stack = self.timeline.call_index.calls[call], self.timeline.call_index.sites[site]
+            self._tails[call, site] = _named(
+                operation(calls) if calls else "unknown", calls, stack[-1] if stack else None
+            )
+        return self._tails[call, site]
 
 
 class _Group:
-    """The calls of one process group as a table: a row per rank, a column per sequence number, times from `base` on."""
+    """The calls of one process group as a table: a row per rank, a column per sequence number."""
 
-    def __init__(self, timeline: Timeline, group: GroupTimeline, offsets: Mapping[int, int], base: int) -> None:
+    def __init__(self, shared: _Shared, group: GroupTimeline) -> None:
         import numpy as np
 
         sequences = group.group_sequences.sequences
-        self._timeline, self._group, self._sequences = timeline, group, sequences
+        self._shared, self._group, self._sequences = shared, group, sequences
         self.ranks = [each.rank for each in sequences]
         self._first = min(each.first for each in sequences)
         shape = (len(sequences), max(each.last for each in sequences) + 1 - self._first)
@@ -117,23 +156,21 @@ class _Group:
         created, ended = np.full(shape, absent), np.full(shape, absent)
         self._there = np.zeros(shape, dtype=bool)
         self._done = np.ones(shape, dtype=bool)
-        meets = np.array([needs_all(calls) for calls in timeline.call_index.calls])
         meet = np.zeros(shape, dtype=bool)
         for row, each in enumerate(sequences):
-            record, offset = timeline.call_index.records[each.rank], offsets.get(each.rank, 0) - base
+            begun, done, completed = shared.entries(each.rank)
             entries = np.asarray(each.entries)
             known = np.flatnonzero(entries >= 0)
             at, entries = known + (each.first - self._first), entries[known]
             self._there[row, at] = True
-            meet[row, at] = meets[np.asarray(each.calls)[known]]
-            created[row, at] = np.asarray(record.created_ns, dtype=np.int64)[entries] + offset
-            self._done[row, at] = np.asarray(record.state)[entries] == State.DONE
-            if record.completed_ns:
-                completed = np.asarray(record.completed_ns, dtype=np.int64)[entries]
-                ended[row, at] = np.where(completed > 0, completed + offset, absent)
+            meet[row, at] = shared.meets[np.asarray(each.calls)[known]]
+            created[row, at] = begun[entries]
+            self._done[row, at] = done[entries]
+            if completed is not None:
+                ended[row, at] = completed[entries]
         arrived = created.max(axis=0)  # when the last member made the call
         self._last = created.argmax(axis=0)
-        horizon = _horizon(timeline, offsets, base, int(arrived.max()))
+        horizon = _horizon(shared.timeline, shared.offsets, shared.base, int(arrived.max()))
         ended = np.where(ended > absent, ended, np.where(meet, np.maximum(arrived, created), created))
         ended = np.where(self._done, ended, horizon)
         self._start, self._end = _one_after_the_other(created, ended, self._there)
@@ -149,7 +186,6 @@ class _Group:
         self._is_last[order[members - 1, np.arange(shape[1])], np.arange(shape[1])] = True
         self._members = members
         self._late = [*map(int, missing)]
-        self._tails: dict[tuple[int, int], str] = {}
         self._inner_texts: dict[tuple[int, int, int], dict[int, str]] = {}
 
     def events(self, row: int, *, tid: int) -> Iterator[str]:
@@ -202,18 +238,7 @@ class _Group:
             flow = f',"bind_id":"{(tid << 40) + seq:#x}"{into}{out}'
         open_ = "" if row is None or self._done[row, column] else ',"complete":false'
         place = seq - each.first
-        return f'{flow},{self._tail(each.calls[place], each.sites[place])},"seq":{seq}{open_}}}}}'
-
-    def _tail(self, call: int, site: int) -> str:
-        """The name and the first arguments of the slices of one call at one line, which thousands of them share."""
-        if (call, site) not in self._tails:
-            calls = self._timeline.call_index.calls[call]
-            self._tails[call, site] = _named(operation(calls) if calls else "unknown", calls, self._site(site))
-        return self._tails[call, site]
-
-    def _site(self, site: int) -> Frame | None:
-        stack = self._timeline.call_index.sites[site]
-        return stack[-1] if stack else None
+        return f'{flow},{self._shared.tail(each.calls[place], each.sites[place])},"seq":{seq}{open_}}}}}'
 
 
 def _never(ranks: int) -> str:

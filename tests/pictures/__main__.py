@@ -1,7 +1,6 @@
 """Makes the pictures of terminals in docs/pictures, and lists their sizes: `python -m tests.pictures [NAME...]`.
 
-Needs tmux and torch, and for `top` and `hang` a host on which no other job runs. Every picture shows what the program printed in
-that run, in a terminal of 80 or 100 columns.
+Needs tmux and torch. Every picture shows what the program printed in that run, in a terminal of 80 or 100 columns.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def beside_hang(folder: Path, command: str, columns: int, rows: int) -> str:
         until = time.monotonic() + 120
         while time.monotonic() < until and not (folder / "case").exists():  # written with the first verdict
             time.sleep(1)
-        with screen(command, folder, columns=columns, rows=rows) as terminal:
+        with screen(f"{command} {job.pid}", folder, columns=columns, rows=rows) as terminal:
             terminal.wait(12 if command.startswith("ddpdoctor top") else 60)
             return terminal.shown()
     finally:
