@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ddpdoctor.case import CASE_FILE
 from tests.pictures.jobs import FILES
 from tests.pictures.screen import picture, screen
 
@@ -65,13 +66,13 @@ def beside_hang(folder: Path, command: str, columns: int, rows: int) -> str:
         "torchrun",
         "--nproc-per-node",
         "4",
-        "train.py",
+        "hangs.py",
     ]
     program = str(Path(sys.executable).parent / watched[0])
     job = subprocess.Popen([program, *watched[1:]], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 120
-        while time.monotonic() < until and not (folder / "case").exists():  # written with the first verdict
+        while time.monotonic() < until and not (folder / "case" / CASE_FILE).exists():  # written with the first verdict
             time.sleep(1)
         with screen(f"{command} {job.pid}", folder, columns=columns, rows=rows) as terminal:
             terminal.wait(12 if command.startswith("ddpdoctor top") else 60)

@@ -44,6 +44,26 @@ for step in range(20):
     optimizer.step()
     optimizer.zero_grad()
 """
+HANGS = """\
+import time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def fetch(step):
+    time.sleep(1000 if step == 60 and dist.get_rank() == 2 else 0.03)
+
+
+dist.init_process_group("gloo")
+model = DDP(torch.nn.Linear(64, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(2000):
+    fetch(step)
+    model(torch.randn(16, 64)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
 SCRIPT = """\
 #!/bin/bash
 #SBATCH --nodes 2
@@ -57,4 +77,11 @@ LOG = """\
 [rank0]: RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error \
 indicates that your module has parameters that were not used in producing loss.
 """
-FILES = {"train.py": TRAIN, "healthy.py": HEALTHY, "ema.py": EMA, "job.sbatch": SCRIPT, "slurm-4711.out": LOG}
+FILES = {
+    "train.py": TRAIN,
+    "healthy.py": HEALTHY,
+    "hangs.py": HANGS,
+    "ema.py": EMA,
+    "job.sbatch": SCRIPT,
+    "slurm-4711.out": LOG,
+}
