@@ -90,8 +90,10 @@ class Integrity:
 class Recomputed:
     """A step that its rank has made again, twice, from copies of its inputs."""
 
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprints of the weights right before the step, by name."""
     first: Mapping[str, str] = field(default_factory=dict)
-    """The fingerprints of the weights after the first repetition, by name."""
+    """Those after the first repetition."""
     second: Mapping[str, str] = field(default_factory=dict)
     """Those after the second one."""
     parity: Mapping[str, int] = field(default_factory=dict)

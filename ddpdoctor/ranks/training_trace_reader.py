@@ -338,6 +338,7 @@ def _with_recomputed(
     return replace(
         step,
         recomputed=Recomputed(
+            given=dict(zip(names, _fingerprints(record.given), strict=False)),
             first=dict(zip(names, _fingerprints(record.first), strict=False)),
             second=dict(zip(names, _fingerprints(record.second), strict=False)),
             parity=_parities(names, record.parity),

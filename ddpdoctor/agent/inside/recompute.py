@@ -55,7 +55,8 @@ class Recomputation:
         self._failed = _why_not(optimizer, closure=closure)
         if not self._failed:
             try:
-                self._kept = _Inputs(optimizer)
+                given = self._digests.joined([*self._models.parameters().values()], "recomputed")
+                self._kept = _Inputs(optimizer, given)
             except Exception as error:  # a user's optimizer may refuse to be copied
                 self._failed = f"it cannot be copied ({type(error).__name__}: {error})"
 
@@ -81,6 +82,7 @@ class Recomputation:
                 forwards=counts.forwards,
                 since=counts.since,
                 beside=beside,
+                given=kept.weights if kept is not None else "",
                 first=first.weights,
                 second=second.weights,
                 parity=first.parity,
@@ -110,7 +112,8 @@ class _Run:
 class _Inputs:
     """Copies of all that a step depends on."""
 
-    def __init__(self, optimizer: Optimizer) -> None:
+    def __init__(self, optimizer: Optimizer, weights: str) -> None:
+        self.weights = weights  # their fingerprints
         self._optimizer = copy.deepcopy(optimizer)
         self._gradients = [_copied(parameter.grad) for parameter in _parameters_of(optimizer)]
         self._random = random.getstate(), torch.get_rng_state()

@@ -175,8 +175,8 @@ def _with_repetitions(found: StepNotReproducible, seen: ByRank, tracks: Mapping[
     made = {
         rank: one.recomputed for rank, one in seen.items() if one.recomputed is not None and not one.recomputed.failed
     }
-    if len(made) < len(seen):
-        return found
+    if len(made) < len(seen) or len({tuple(_those(one.given, found.tensors)) for one in made.values()}) > 1:
+        return found  # weights that changed between forward and step are no fault of the step
     own = {rank: _those(tracks[rank].tables[one.after].digests, found.tensors) for rank, one in seen.items()}
     first = {rank: _those(one.first, found.tensors) for rank, one in made.items()}
     never = tuple(rank for rank in seen if first[rank] != _those(made[rank].second, found.tensors))

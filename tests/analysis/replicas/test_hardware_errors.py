@@ -140,6 +140,13 @@ def test_a_step_that_not_all_ranks_have_made_again_is_judged_as_before(
     assert "repeated" not in found.measured
 
 
+def test_weights_that_changed_between_forward_and_step_are_no_fault_of_the_step() -> None:
+    changed = replace(repeated("bad"), given={"w": "changed"})
+    found = diagnose(with_repetitions(changed, replace(repeated("a1"), given={"w": "a0"}), nproc=3)).findings[0]
+    assert (found.code, found.ranks) == ("DDP525", (1,))
+    assert "repeated" not in found.measured
+
+
 def test_ranks_that_agree_neither_with_themselves_nor_with_each_other_are_not_told_apart() -> None:
     found = diagnose(with_repetitions(repeated("a2"), repeated("a1"), nproc=2)).findings[0]
     assert found.ranks == (0, 1)

@@ -304,8 +304,10 @@ class Recomputed(NamedTuple):
     """That of the step."""
     beside: int
     """That of the step."""
+    given: str
+    """The fingerprints of the weights right before the step."""
     first: str
-    """The fingerprints of the weights after the first repetition."""
+    """Those after the first repetition."""
     second: str
     """Those after the second one."""
     parity: str
