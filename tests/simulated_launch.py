@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import importlib.util
 import json
 import os
@@ -23,6 +24,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,6 +52,9 @@ PATIENCE_SECONDS = 600.0
 POLL_SECONDS = 0.1
 FOUND_SECONDS = 0.5  # until the other ranks of a host have found its leader
 
+TRACE_STEPS = 60
+_PLAYED = threading.local()  # the host that a thread is on
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedLaunch:
@@ -73,6 +78,10 @@ class SimulatedLaunch:
     """Hosts whose leader sends rank 0 something that is no message, and nothing of the others."""
     as_threads: bool = False
     """Whether the ranks of a host are threads of one process, which lets thousands fit."""
+    hosts_per_process: int = 1
+    """With `as_threads`: hosts that one process plays."""
+    traces: bool = False
+    """Whether they hand in the files of `verify-sync` (`probes/file_gather.py`) and not what `env` found."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """Variables that every rank has beside its launcher's."""
 
@@ -85,7 +94,8 @@ class SimulatedLaunch:
         ranks = sorted({*range(1, self.world_size)} - {*self.absent})
         if not self.as_threads:
             return [[rank] for rank in ranks]
-        return [list(together) for _, together in groupby(ranks, key=lambda rank: rank // self.per_host)]
+        together = self.per_host * self.hosts_per_process
+        return [list(ranks) for _, ranks in groupby(ranks, key=lambda rank: rank // together)]
 
     def environ_of(self, rank: int) -> dict[str, str]:
         """What a launcher would set for the rank."""
@@ -123,7 +133,7 @@ def simulated(launch: SimulatedLaunch) -> Iterator[subprocess.Popen[str]]:
 def main(spec: str) -> None:
     """Fork the ranks, let them go, and end what is left of them when stdin is closed."""
     launch = SimulatedLaunch(**json.loads(spec))
-    gather = _gather()
+    gather = _gather("file_gather" if launch.traces else "env_gather")
     importlib.import_module("ddpdoctor.transport.rank_0")  # what each host's leader needs
     facts = _shared_facts(launch)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -168,9 +178,9 @@ def _left(children: list[int]) -> int:
     return len(children)
 
 
-def _gather() -> ModuleType:
+def _gather(name: str) -> ModuleType:
     sys.path.insert(0, str(PROBES))
-    spec = importlib.util.spec_from_file_location("env_gather", PROBES / "env_gather.py")
+    spec = importlib.util.spec_from_file_location(name, PROBES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -212,14 +222,27 @@ def facts_of(launch: SimulatedLaunch, shared: Sequence[Any], rank: int) -> bytes
     return encoded_parts(parts_of([*facts.values()], (), ()))
 
 
+def trace_of(rank: int) -> bytes:
+    """215 KB that look to the transport like a trace of 60 steps: the tables are those of every rank, the steps its own."""
+    lines = []
+    for step in range(TRACE_STEPS):
+        tables = hashlib.blake2b(b"%d" % step).hexdigest() * 12
+        own = hashlib.blake2b(b"%d of %d" % (step, rank)).hexdigest() * 16
+        lines += [b'["Table", "%b"]\n' % tables.encode(), b'["Step", "%b"]\n' % own.encode()]
+    return b"".join(lines)
+
+
 def _rank(gather: ModuleType, launch: SimulatedLaunch, facts: Sequence[Any], folder: Path, rank: int) -> int:
     """One rank, in its own process, from its first message to the last; returns its exit code."""
-    host = launch.host_of(rank)
-    socket.gethostname = lambda: host
-    gather.clock_identity = lambda: f"boot-{host}"
+    host = _PLAYED.host = launch.host_of(rank)
+    socket.gethostname = lambda: _PLAYED.host
+    gather.clock_identity = lambda: f"boot-{_PLAYED.host}"
     own = folder / str(rank)
     own.mkdir()
-    (own / "facts").write_bytes(facts_of(launch, facts, rank))
+    if launch.traces:
+        (own / "1.sync.jsonl").write_bytes(trace_of(rank))
+    else:
+        (own / "facts").write_bytes(facts_of(launch, facts, rank))
     if rank // launch.per_host in launch.dying_leaders:
         gather.leader = partial(_dies_once, gather.leader, folder / f"{host}-died")
     if rank // launch.per_host in launch.lying_leaders:
@@ -227,7 +250,11 @@ def _rank(gather: ModuleType, launch: SimulatedLaunch, facts: Sequence[Any], fol
     arguments = [
         "--rank", str(rank), "--world-size", str(launch.world_size), "--host", "127.0.0.1",
         "--port", str(launch.port), "--deadline", str(launch.deadline_seconds),
-        "--facts", str(own / "facts"), "--out", str(own / "gathered"),
+        *(
+            ("--folder", str(own), "--gathered", str(own / "gathered"), "--reported", str(own / "reported"))
+            if launch.traces
+            else ("--facts", str(own / "facts"), "--out", str(own / "gathered"))
+        ),
     ]  # fmt: skip
     return int(gather.main(arguments))
 

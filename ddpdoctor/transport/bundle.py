@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
 
@@ -101,6 +101,23 @@ class Bundle:
         """Whether all that a process found is here."""
         parts = self.accounts[who].parts
         return parts is not None and all(digest in self.bodies for pieces in parts.values() for digest in pieces)
+
+    def portions(self, most_bytes: int) -> Iterator[Bundle]:
+        """The same in bundles of at most so many bytes each; the account of one process is not divided."""
+        portion, size, sent = Bundle(), 0, set[bytes]()
+        for who, account in self.accounts.items():
+            digests = {digest for pieces in (account.parts or {}).values() for digest in pieces}
+            fresh = {digest: self.bodies[digest] for digest in digests - sent if digest in self.bodies}
+            needed = sum(map(len, fresh.values()))
+            if portion.accounts and size + needed > most_bytes:
+                yield portion
+                portion, size = Bundle(), 0
+            portion.accounts[who] = account
+            portion.bodies.update(fresh)
+            sent |= fresh.keys()
+            size += needed
+        if portion.accounts:
+            yield portion
 
     def encode(self) -> bytes:
         """As bytes for `decode`."""

@@ -25,6 +25,7 @@ READ_SECONDS = 10.0  # for a message that is in the store, on a busy host
 POLL_SECONDS = 0.05  # rank 0 asks again and again, and never waits in the store for one message
 MOST_DUE = 4096  # announced messages that are not there yet
 LEADER_DIGITS = 9
+MOST_SENT_BYTES = 64 << 20  # in one message: the traces of a host's ranks together can be larger than a store takes
 MOST_UNREAD = 8  # messages that cannot be used are named; a sender of thousands is not named thousands of times
 
 
@@ -162,8 +163,8 @@ def _forwarding(relay: Relay, store: Store, number: int) -> Iterator[None]:
         with contextlib.suppress(DistError):  # the leader's own turn shows it, too
             while not stop.wait(FORWARD_SECONDS):
                 fresh = relay.take(wait_seconds=LEAVE_SECONDS)
-                if fresh is not None:
-                    put(store, f"bundle/{store.add('bundles', 1)}", b"%d\n%b" % (number, fresh.encode()))
+                for portion in fresh.portions(MOST_SENT_BYTES) if fresh is not None else ():
+                    put(store, f"bundle/{store.add('bundles', 1)}", b"%d\n%b" % (number, portion.encode()))
 
     thread = threading.Thread(target=forward, daemon=True)
     thread.start()

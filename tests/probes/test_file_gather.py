@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from torch.distributed import TCPStore
 
+from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.files import parts_of, write_files
 from ddpdoctor.transport.store import PIECE_BYTES, own_part, put
 from tests.free_port import free_port
 
@@ -112,7 +114,7 @@ def test_a_rank_waits_for_rank_0_as_long_as_its_job_runs_and_no_longer_than_the_
     raised = threading.Event()
 
     def deliver() -> None:
-        with pytest.raises(journals.DistError):
+        with pytest.raises(TimeoutError):
             journals.deliver(second, time.monotonic() + 1)
         raised.set()
 
@@ -122,24 +124,59 @@ def test_a_rank_waits_for_rank_0_as_long_as_its_job_runs_and_no_longer_than_the_
     assert raised.wait(30)
 
 
-@pytest.mark.parametrize("lie", ["bytes", "pieces", "a name", "no text"])
-def test_a_rank_that_sends_garbage_costs_only_itself(lie: str, journals, tmp_path: Path) -> None:
+def account(rank: int, files: dict[str, list[bytes]]) -> bytes:
+    bundle = Bundle()
+    bundle.add(Who(rank=rank, world_size=3, host="liar", pid=9, clock="liar"), files)
+    return b"9\n" + bundle.encode()
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        [b"9\nno bundle", account(2, {})],
+        [account(2, {"a\0b": [b"x"], "..": [b"x"], "": [b"x"]})],
+        [account(2, {}), account(0, {"trace": [b"x"]}), account(-1, {"t": [b"x"]}), account(3, {"t": [b"x"]})],
+    ],
+    ids=["no bundle", "names", "ranks"],
+)
+def test_a_host_that_sends_garbage_costs_only_itself(lies: list[bytes], journals, tmp_path: Path) -> None:
     agent = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
-    port = agent.port
-    first, second = (options(tmp_path, port, rank, world_size=3, hosted=True) for rank in (0, 2))
+    first, second = (options(tmp_path, agent.port, rank, world_size=3, hosted=True) for rank in (0, 1))
     (second.folder / "trace").write_bytes(b"whole")
+    (first.folder / "trace").write_bytes(b"own")
     liar = own_part(agent, "sync")
-    put(liar, "1/0", b"x")
-    liar.set("1", {"a name": "n" * 300 + "\0", "no text": b"\xff\xfe"}.get(lie, "file"))
-    if lie in {"bytes", "pieces"}:
-        liar.set(*{"bytes": ("1/0/0", "no zlib"), "pieces": ("1/0", "many")}[lie])
+    for lie in lies:
+        put(liar, f"bundle/{liar.add('bundles', 1)}", lie)
     threads = [
-        started(journals.receive, first, time.monotonic() + 60),
-        started(journals.deliver, second, time.monotonic() + 60),
+        started(f, each, time.monotonic() + 60) for f, each in ((journals.receive, first), (journals.deliver, second))
     ]
     wait_for(first.gathered)
     first.reported.touch()
     for thread in threads:
         thread.join(60)
-    assert (first.folder / "2-trace").read_bytes() == b"whole"
-    assert [path.name for path in first.folder.iterdir()] == ["2-trace"]
+    assert (first.folder / "1-trace").read_bytes() == b"whole"
+    assert {path.name for path in first.folder.iterdir()} <= {"trace", "1-trace", "2-", "2-.."}
+    assert (first.folder / "trace").read_bytes() == b"own"
+
+
+def test_of_files_that_are_alike_each_long_line_travels_once_and_in_messages_of_some_size(tmp_path: Path) -> None:
+    """Replicas that agree wrote the same fingerprints: what they have in common is a part of one message."""
+    same = b"".join(b"%d %b\n" % (number, bytes([65 + number]) * 1000) for number in range(20))
+    bundle, folders = Bundle(), [tmp_path / str(rank) for rank in range(1, 5)]
+    for rank, folder in enumerate(folders, 1):
+        folder.mkdir()
+        (folder / "7.sync.jsonl").write_bytes(b"rank %d\n" % rank + same + b"no end of line")
+        (folder / "empty").write_bytes(b"")
+        bundle.add(Who(rank=rank, world_size=5, host="a", pid=rank, clock="a"), parts_of(folder))
+    portions = [*bundle.portions(10_000)]
+    assert len(bundle.encode()) < 1.3 * len(same)
+    assert len(portions) == 2
+    assert sum(len(portion.encode()) for portion in portions) < 1.4 * len(same)
+    whole, out = Bundle(), tmp_path / "out"
+    for portion in portions:
+        whole.merge(Bundle.decode(portion.encode()))
+    out.mkdir()
+    write_files(whole, out, 5)
+    for rank, folder in enumerate(folders, 1):
+        for file in folder.iterdir():
+            assert (out / f"{rank}-{file.name}").read_bytes() == file.read_bytes()
