@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from torch.distributed import TCPStore
 
+from ddpdoctor.transport import rank_0
 from ddpdoctor.transport.bundle import Bundle, Who
 from ddpdoctor.transport.files import parts_of, write_files
 from ddpdoctor.transport.store import PIECE_BYTES, own_part, put
@@ -139,7 +140,10 @@ def account(rank: int, files: dict[str, list[bytes]]) -> bytes:
     ],
     ids=["no bundle", "names", "ranks"],
 )
-def test_a_host_that_sends_garbage_costs_only_itself(lies: list[bytes], journals, tmp_path: Path) -> None:
+def test_a_host_that_sends_garbage_costs_only_itself(
+    lies: list[bytes], journals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rank_0, "LEAVE_SECONDS", 0.2)  # who lies never says that it has left
     agent = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     first, second = (options(tmp_path, agent.port, rank, world_size=3, hosted=True) for rank in (0, 1))
     (second.folder / "trace").write_bytes(b"whole")
