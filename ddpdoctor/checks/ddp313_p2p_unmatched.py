@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.messages.collectives import duration, witnesses
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.messages.collectives import duration, unplaced, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
@@ -22,6 +23,8 @@ RULE = Rule(
 
 def check(handshakes: Handshakes, timeline: Timeline | None) -> Iterator[Finding]:
     """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first."""
+    if handshakes.by_programs is not None:
+        yield _by_programs(handshakes.by_programs)
     for circle in handshakes.unmatched:
         tags = any(one.tag for one in circle)
         first, *others = circle
@@ -35,6 +38,27 @@ def check(handshakes: Handshakes, timeline: Timeline | None) -> Iterator[Finding
             waiting=[one.rank for one in circle],
             kind=first.kind,
         )
+
+
+def _by_programs(graph: WaitForGraph) -> Finding:
+    """By how many sends and receives ranks with the same part in the job have made at the same point of their programs."""
+    ranks, (operation, *_) = graph.ranks, graph.operations
+    said = "left out" if graph.reason is Reason.LEFT_OUT else "made besides"
+    others = [rank for rank in operation.members if rank not in ranks]
+    shown = {**graph.meanwhile, **operation.waiting}
+    return RULE.finding(
+        f"{group_ranks(ranks)} {said} a send or receive between ranks {operation.members[0]} and {operation.members[-1]}: "
+        f"what they wait in there are not halves of one transfer",
+        ranks=ranks,
+        where=[*witnesses(shown, ranks), *witnesses(shown, others)],
+        details=[
+            "other ranks with the same part in the job have made another number of sends and receives at this point",
+            *graph.details(),
+            *unplaced(shown, shown),
+        ],
+        remedy=f"look at what {group_ranks(ranks)} {verb(ranks, 'does', 'do')} before this call: a condition around a send",
+        waiting=[*graph.waiting],
+    )
 
 
 def _of_one_batch(circle: Sequence[Unmatched]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from marshal import dumps, loads
 from operator import itemgetter
@@ -67,7 +67,7 @@ def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord: 
 
 def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at: float | None) -> FlightRecord:
     if entries and not entries[0].keys() >= {*_CONTENT, *_TENSORS, *_COURSE, "frames"}:
-        entries = [*map(_completed_entry, entries)]
+        entries = [*_completed(entries)]
     rows, (collective, between, states, retired, created, completed) = _columns(entries)
     kinds, firsts = _kinds(rows)
     calls, call_of = _distinct(entries[first] for first in firsts)
@@ -95,10 +95,26 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
     )
 
 
-def _completed_entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry of an older dump with what dumps hold since: one number counted all calls of a group then."""
-    seq = entry.get("collective_seq_id", entry.get("seq_id"))
-    return {**_ADDED_LATER, "collective_seq_id": seq, "p2p_seq_id": seq, **entry}
+def _completed(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Entries of an older dump with what dumps hold since.
+
+    One number counted all calls of a group then, sends included, which ranks make different numbers of. While the ring still
+    holds all of them, collectives are counted anew.
+    """
+    transfers: dict[object, set[object]] = {}
+    counted_anew = False
+    for place, entry in enumerate(entries):
+        if "collective_seq_id" in entry:
+            yield {**_ADDED_LATER, "p2p_seq_id": entry["collective_seq_id"], **entry}
+            continue
+        counted_anew = counted_anew or (place == 0 and entry["record_id"] == 0)
+        group, seq, operation = entry.get("pg_id", 0), entry["seq_id"], _named(entry["profiling_name"])[1]
+        known = transfers.setdefault(group, set())
+        between = bool(_PEERS.fullmatch(operation)) or (operation == END_OF_BATCH and seq in known)
+        if between:
+            known.add(seq)
+        collective = seq - len(known) if counted_anew else seq
+        yield {**_ADDED_LATER, "collective_seq_id": collective, "p2p_seq_id": seq, "is_p2p": between, **entry}
 
 
 def _refuse_nested(fields: Iterable[Any]) -> None:

@@ -9,7 +9,9 @@ from itertools import islice
 from typing import Literal
 
 from ddpdoctor.analysis.collectives.call_sequences import users_stack
+from ddpdoctor.analysis.collectives.closed_batches import label_of
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
 from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
@@ -44,6 +46,8 @@ class Handshakes:
     """
 
     unmatched: tuple[tuple[Unmatched, ...], ...]
+    by_programs: WaitForGraph | None = None
+    """What waits end in where every half has a partner, and is not the one that it was meant for: some left one out before."""
 
 
 def derive(
@@ -55,15 +59,21 @@ def derive(
     """What waits for a partner, by the recorders (NCCL) and by what the agent saw (gloo records none of these)."""
     if timeline is None and calls is None:
         raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
-    found = [*_by_recorder(timeline)] if timeline is not None else []
+    found = _not_dropped([*_by_recorder(timeline)], timeline) if timeline is not None else []
     ages = [one.seconds for one in found if one.seconds is not None]
     if ages and max(ages) < MOVING_SECONDS:
         found = []
     if found and graph is not None:
-        return Handshakes(tuple(_at_the_end(found, graph, deadlocks)))
+        unmatched = tuple(_at_the_end(found, graph, deadlocks))
+        return Handshakes(unmatched, None if unmatched else _by_programs(graph))
     if not found and calls is not None:
         found = [*_by_agent(calls)]
-    return Handshakes(tuple(_roots(found)))
+    return Handshakes(tuple(_roots(found)), _by_programs(graph))
+
+
+def _by_programs(graph: WaitForGraph | None) -> WaitForGraph | None:
+    deviates = graph is not None and graph.reason in (Reason.LEFT_OUT, Reason.EXTRA)
+    return graph if deviates and graph is not None and graph.only_point_to_point else None
 
 
 def _at_the_end(
@@ -74,7 +84,9 @@ def _at_the_end(
         awaited = {one.partner: one for one in reversed(found) if one.partner in graph.ranks}
         yield from ((awaited[partner],) for partner in sorted(awaited))
     elif graph.reason in (Reason.LEFT_OUT, Reason.EXTRA) and graph.only_point_to_point:
-        yield from islice(((one,) for one in found if one.partner in graph.ranks or one.rank in graph.ranks), 1)
+        pairs = [{*operation.members} for operation in graph.operations]
+        within = [one for one in found if {one.rank, one.partner} in pairs]
+        yield from islice(((one,) for one in within if one.partner in graph.ranks), 1)
     elif graph.reason is Reason.CYCLE and (deadlocks is None or not deadlocks.found):
         within = [one for one in found if {one.rank, one.partner} <= {*graph.ranks}]
         yield from (_in_one_batch(root, within) for root in islice(_roots(within), 1))
@@ -135,6 +147,28 @@ def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
         counted = under_way if incomplete else issued
         if counted[name, opposite, source, target] < counted[name, op, source, target]:
             yield _unmatched(mine, rank, partner, op, entry, batch=(name, mine.seq[entry]) if incomplete else None)
+
+
+def _not_dropped(found: list[Unmatched], timeline: Timeline) -> list[Unmatched]:
+    """Without those of which the partner has completed and dropped its half.
+
+    It has made as many sends and receives as ranks with its part in other groups, where nobody waits in this way.
+    """
+    unsure = [one for one in found if one.batch is not None]
+    if not unsure:
+        return found
+    programs = ProgramComparison(timeline.call_index.records)
+    groups = {group.name: label_of(group) for record in programs.records.values() for group in record.groups}
+    waited_in = {one.batch[0] for one in unsure if one.batch is not None}
+    elsewhere = {label for name, label in groups.items() if name not in waited_in}
+
+    def made(one: Unmatched) -> bool:
+        if one.batch is None or groups[one.batch[0]] not in elsewhere:
+            return False
+        kind = programs.kind(one.partner, one.batch[0], point_to_point=True)
+        return kind is not None and programs.surplus(one.partner, kind) == 0
+
+    return [one for one in found if not made(one)]
 
 
 def _global(members: tuple[int, ...] | None, place: int) -> int:

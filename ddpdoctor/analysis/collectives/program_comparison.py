@@ -14,6 +14,7 @@ from heapq import merge
 from itertools import islice, repeat
 from typing import NamedTuple, TypeVar
 
+from ddpdoctor.analysis.collectives.closed_batches import label_of
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
@@ -49,6 +50,8 @@ class _Program:
     last: Mapping[Kind, int]
     end: int
     part: Part
+    whole: bool
+    """Whether a kind without a number is one that the rank never called: the dump holds all calls."""
 
     def made_before(self, kind: Kind, place: int) -> int | None:
         """The number of the last call of this kind before this place in the record, None where the dump does not tell.
@@ -99,6 +102,7 @@ class ProgramComparison:
     _programs: dict[int, _Program] = field(default_factory=dict)
     _calls: dict[tuple[int, int, int, tuple[Kind, ...]], _Calls] = field(default_factory=dict)
     _pipelines: set[str] = field(default_factory=set)
+    _with_collectives: set[str] = field(default_factory=set)
     _ranks: list[int] = field(default_factory=list)
     _parts: dict[Part, list[int]] = field(default_factory=dict)
 
@@ -106,7 +110,14 @@ class ProgramComparison:
         """Find the groups in which ranks send and receive: the place in such a group is a rank's part in the job."""
         self._ranks.extend(sorted(self.records))
         for record in self.records.values():
-            self._pipelines.update(_label(record.groups[call.group]) for call in record.calls if call.point_to_point)
+            for call in record.calls:
+                found = self._pipelines if call.point_to_point else self._with_collectives
+                found.add(label_of(record.groups[call.group]))
+            self._pipelines.update(label_of(group) for group in record.groups if _counts_both(group))
+
+    def with_transfers(self, group: ProcessGroup) -> bool:
+        """Whether ranks send and receive in this group, or in others with its part in the job."""
+        return label_of(group) in self._pipelines
 
     def surplus(self, rank: int, kind: Kind, *, behind: int = 0) -> int | None:
         """By how many calls of this kind the rank is ahead of ranks with its part, at the last point that they share.
@@ -166,7 +177,7 @@ class ProgramComparison:
     def kind(self, rank: int, group: str, *, point_to_point: bool) -> Kind | None:
         """The kind of a rank's calls in the group with this name, None where its dump does not know the group."""
         found = (one for one in self.records[rank].groups if one.name == group)
-        return next((Kind(_label(one), point_to_point) for one in found), None)
+        return next((Kind(label_of(one), point_to_point) for one in found), None)
 
     def decide(
         self, group: str, number: int, called: Mapping[int, V], value_of: Callable[[Call], V]
@@ -268,12 +279,43 @@ class ProgramComparison:
     def _program(self, rank: int) -> _Program:
         if rank not in self._programs:
             record = self.records[rank]
-            self._programs[rank] = _read(rank, record, self._calls_in(record), self._pipelines)
+            self._programs[rank] = self._read(rank, record)
         return self._programs[rank]
+
+    def _read(self, rank: int, record: FlightRecord) -> _Program:
+        part = set()
+        last = {}
+        calls = self._calls_in(record)
+        for group in record.groups:
+            name = label_of(group)
+            members = group.ranks or ()
+            place_in_group = members.index(rank) if name in self._pipelines and rank in members else None
+            part.add((name if group.description or group.number is not None else "", len(members), place_in_group))
+            kind = self._counted(name, group.last_enqueued, calls)
+            if group.last_enqueued is not None and kind is not None:
+                last[kind] = group.last_enqueued
+        return _Program(
+            places=calls.places,
+            numbers=calls.numbers,
+            last=last,
+            end=calls.end,
+            part=frozenset(part),
+            whole=not record.lost and not record.statuses,
+        )
+
+    def _counted(self, label: str, last_enqueued: int | None, calls: _Calls) -> Kind | None:
+        """What the table of groups counts: the calls of the kind of the last one. None where no entry tells the kind."""
+        both = [Kind(label, point_to_point=between) for between in (False, True)]
+        if label not in self._pipelines:
+            return both[0]
+        if label not in self._with_collectives:
+            return both[1]
+        ends = [kind for kind in both if calls.numbers.get(kind, [None])[-1] == last_enqueued]
+        return ends[0] if len(ends) == 1 else None
 
     def _calls_in(self, record: FlightRecord) -> _Calls:
         """Ranks that made the same calls share the columns of their records, and the answer."""
-        kinds = tuple(Kind(_label(record.groups[call.group]), call.point_to_point) for call in record.calls)
+        kinds = tuple(Kind(label_of(record.groups[call.group]), call.point_to_point) for call in record.calls)
         key = (id(record.call), id(record.seq), id(record.state), kinds)
         if key not in self._calls:
             self._calls[key] = _calls_of(record, kinds)
@@ -281,11 +323,13 @@ class ProgramComparison:
 
 
 def _ahead(mine: _Program, other: _Program) -> dict[Kind, int]:
-    return {one: mine.called(one) - other.called(one) for one in mine.kinds() | other.kinds()}
+    kinds = mine.kinds() | other.kinds() if mine.whole and other.whole else mine.kinds() & other.kinds()
+    return {one: mine.called(one) - other.called(one) for one in kinds}
 
 
-def _label(group: ProcessGroup) -> str:
-    return group.description or (group.name if group.number is None else f"number {group.number}")
+def _counts_both(group: ProcessGroup) -> bool:
+    """Whether the group's status has the number of a collective beside that of a send: it completed more than it enqueued."""
+    return group.last_enqueued is not None and (group.last_completed or 0) > group.last_enqueued
 
 
 def by_programs(
@@ -324,19 +368,6 @@ def _calls_of(record: FlightRecord, kinds: Sequence[Kind]) -> _Calls:
             places[kind].append(place)
             numbers[kind].append(number)
     return _Calls(places=places, numbers=numbers, end=end)
-
-
-def _read(rank: int, record: FlightRecord, calls: _Calls, pipelines: Collection[str]) -> _Program:
-    part = set()
-    last = {}
-    for group in record.groups:
-        name = _label(group)
-        members = group.ranks or ()
-        place_in_group = members.index(rank) if name in pipelines and rank in members else None
-        part.add((name if group.description or group.number is not None else "", len(members), place_in_group))
-        if group.last_enqueued is not None:
-            last[Kind(name, point_to_point=name in pipelines)] = group.last_enqueued
-    return _Program(places=calls.places, numbers=calls.numbers, last=last, end=calls.end, part=frozenset(part))
 
 
 def _placing_entries(record: FlightRecord) -> Iterable[int]:

@@ -14,6 +14,7 @@ from ddpdoctor.analysis.collectives.call_sequences import (
     group_sequences_of,
     program_stack,
 )
+from ddpdoctor.analysis.collectives.closed_batches import with_closed_batches
 from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_lines
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
@@ -170,7 +171,7 @@ def derive(
     """
     if not any(entry.value.call for entry in records):
         raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")
-    records = with_statuses(records)
+    records = with_closed_batches(with_statuses(records))
     issued = [group for entry in calls or () for group in entry.value.new_groups]
     lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
     told = {rank for ranks in lists.values() for rank in ranks}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import compress, count
 
 from ddpdoctor.analysis.collectives.call_sequences import END_OF_COALESCED, CallSequence, program_stack
+from ddpdoctor.analysis.collectives.closed_batches import only_active
 from ddpdoctor.analysis.collectives.matching import operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
 from ddpdoctor.evidence.recorder import FlightRecord, State
@@ -89,21 +90,32 @@ def outstanding_of(timeline: Timeline) -> Outstanding:
         operations=tuple(operations),
         of_rank=busy,
         idle=tuple(sorted(rank for rank in timeline.call_index.records if rank not in busy)),
-        not_kept=tuple(
-            sorted(rank for rank, record in timeline.call_index.records.items() if _lost_outstanding(record))
-        ),
+        not_kept=tuple(sorted(_not_kept(timeline.call_index.records))),
     )
 
 
-def _lost_outstanding(record: FlightRecord) -> bool:
+def _not_kept(records: Mapping[int, FlightRecord]) -> Iterator[int]:
+    # dumps of one job are of one kind; those of active entries alone have a table of groups, and differ in length
+    tables = any(group.last_enqueued is not None for record in records.values() for group in record.groups)
+    lengths = {len(record) for record in records.values()}
+    whole = not all(map(only_active, records.values())) or (not tables and len(lengths) == 1)
+    return (
+        rank
+        for rank, record in records.items()
+        if _lost_outstanding(record, whole=whole, full=len(record) == max(lengths))
+    )
+
+
+def _lost_outstanding(record: FlightRecord, *, whole: bool, full: bool) -> bool:
     """Whether the ring buffer held fewer calls than were outstanding: its oldest one is, and those before it are lost.
 
     Or its oldest outstanding call of a group is not the one after the last that was completed, by the dump's table of groups.
-    A dump of active entries alone begins with an outstanding one, and has lost nothing by that.
+    A dump of active entries alone, not `whole`, begins with an outstanding one, and has lost nothing by that. `full` says that no
+    other rank's ring holds more.
     """
     if not record.lost or not record.state:
         return False
-    if record.state[0] is not State.DONE and State.DONE in record.state:
+    if whole and record.state[0] is not State.DONE:
         return True
     kinds = {(call.group, call.point_to_point) for call in record.calls}
     oldest: dict[int, int] = {}
@@ -115,19 +127,24 @@ def _lost_outstanding(record: FlightRecord) -> bool:
         and oldest.get(number, group.last_enqueued + 1) > (group.last_completed or 0) + 1
         for number, group in enumerate(record.groups)
         if not {(number, False), (number, True)} <= kinds  # of both, the table counts the last one
+        and (full or (number, True) not in kinds)  # sends and receives end in any order
     )
 
 
-def completed_by(timeline: Timeline, group: GroupTimeline) -> dict[int, int]:
-    """The number of the last collective of the group that each rank has completed, where its dump tells it."""
+def completed_by(timeline: Timeline, group: GroupTimeline, *, transfers: bool) -> dict[int, int]:
+    """The number of the last collective of the group that each rank has completed, where its dump tells it.
+
+    With `transfers`, ranks also send and receive in the group, and the dumps' tables of groups may count these.
+    """
     found = {}
+    told = _by_status(timeline, group) if not transfers else {}
     for sequence in group.group_sequences.sequences:
         record = timeline.call_index.records[sequence.rank]
         last = _last_done(sequence, record.state)
-        found[sequence.rank] = last if last is not None else _by_status(record, group)
+        found[sequence.rank] = last if last is not None else told.get(sequence.rank)
     for rank in group.recorded:  # an `onlyActive` dump has no entries of a completed group
         if rank not in found:
-            found[rank] = _by_status(timeline.call_index.records[rank], group)
+            found[rank] = told.get(rank)
     return {rank: seq for rank, seq in found.items() if seq is not None}
 
 
@@ -139,14 +156,19 @@ def _last_done(sequence: CallSequence, states: Sequence[State]) -> int | None:
     return None
 
 
-def _by_status(record: FlightRecord, group: GroupTimeline) -> int | None:
-    """What the dump's table of groups says; of a group with sends and receives it may count these instead."""
+def _by_status(timeline: Timeline, group: GroupTimeline) -> dict[int, int]:
+    """What the dumps' tables of groups say; nothing where one has completed a collective that the rank still waits in.
+
+    Then it counts the sends and receives in the group.
+    """
     wanted = group.group_sequences.group.name
-    for number, one in enumerate(record.groups):
-        if one.name == wanted and one.last_completed is not None:
-            between = any(call.group == number and call.point_to_point for call in record.calls)
-            return None if between else one.last_completed
-    return None
+    found = {
+        rank: one.last_completed
+        for rank in group.recorded
+        for one in timeline.call_index.records[rank].groups
+        if one.name == wanted and one.last_completed is not None
+    }
+    return {} if any(seq >= group.open[rank].seq for rank, seq in found.items() if rank in group.open) else found
 
 
 def _collectives(timeline: Timeline) -> Iterator[Operation]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import takewhile
 
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation, Outstanding, completed_by, outstanding_of
 from ddpdoctor.model import SkipCheck
@@ -139,9 +139,15 @@ class _Graph:
     def __init__(self, timeline: Timeline, outstanding: Outstanding) -> None:
         self._timeline = timeline
         self._outstanding = outstanding
-        self._completed = {id(group): completed_by(timeline, group) for group in timeline.groups if group.open}
-        self._stale = {*self._older_dumps()}
         self._programs = ProgramComparison(timeline.call_index.records)
+        self._completed = {
+            id(group): completed_by(
+                timeline, group, transfers=self._programs.with_transfers(group.group_sequences.group)
+            )
+            for group in timeline.groups
+            if group.open
+        }
+        self._stale = {*self._older_dumps()}
         self._edges = {-1 - number: [*self._waits_of(one)] for number, one in enumerate(outstanding.operations)}
         nodes = {id(one): -1 - number for number, one in enumerate(outstanding.operations)}
         for rank, operations in outstanding.of_rank.items():
@@ -163,13 +169,43 @@ class _Graph:
         return self._final()
 
     def _older_dumps(self) -> Iterator[int]:
-        """The ranks that went on after their dumps were made: peers have completed with them what they had not enqueued."""
+        """The ranks that went on after their dumps were made.
+
+        Peers have completed with them what they had not enqueued, all that they had enqueued was young by their own clock, or
+        peers began to wait for them after their dumps, and long before the last dump.
+        """
+        records = self._timeline.call_index.records
+        lacking = self._first_waits()
+        last = max((record.taken_at for record in records.values() if record.taken_at is not None), default=0.0)
+        for rank, record in records.items():
+            taken = record.taken_at
+            before = taken is not None and last > taken + MOVING_SECONDS and lacking.get(rank, 0) > taken * 1e9
+            if before or self._moved(rank):
+                yield rank
         for group in self._timeline.groups:
             completed = self._completed.get(id(group), {})
             furthest = max(completed.values(), default=0)
             for rank in group.last:
                 if furthest >= max(group.reached(rank), completed.get(rank, 0)) + WENT_ON_BY:
                     yield rank
+
+    def _first_waits(self) -> dict[int, int]:
+        """When the first peer began to wait for each rank that has not enqueued something, in nanoseconds since the epoch."""
+        found: dict[int, int] = {}
+        for operation in self._outstanding.operations:
+            for rank in operation.absent:
+                found[rank] = min(found.get(rank, operation.created_ns), operation.created_ns)
+        return found
+
+    def _moved(self, rank: int) -> bool:
+        """Whether the rank was on its way when its dump was made: its oldest outstanding call, else its last one, is young."""
+        record = self._timeline.call_index.records[rank]
+        mine = self._outstanding.of_rank.get(rank, ())
+        if not mine and not len(record):
+            return False
+        last = age(record, record.created_ns[-1], record.calls[record.call[-1]].timeout_ms) if not mine else None
+        ages = [one.waiting[rank].seconds for one in mine] or [last]
+        return all(seconds is not None and seconds < MOVING_SECONDS for seconds in ages)
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
         """The ranks that keep this operation from ending, as far as dumps tell, and those of which there is none."""
@@ -236,7 +272,11 @@ class _Graph:
             raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
         first = min(known, key=lambda one: (_at_different_turns(one.operations[0]), one.operations[0].created_ns))
         found = self._towards(first.reason, first.ranks, operations=first.operations)
-        return self._deviating(found) if found.reason is Reason.CYCLE else found
+        judged = self._deviating(found) if found.reason is Reason.CYCLE else found
+        mismatch = next((one for one in found.operations if _is_mismatch(one)), None)
+        if judged.reason is Reason.CYCLE and not judged.deviating and mismatch is not None:
+            return self._towards(Reason.MISMATCH, mismatch.members, operations=(mismatch,))
+        return judged
 
     def _deviating(self, found: WaitForGraph) -> WaitForGraph:
         """The same, or the ranks of these whose programs differ from those of their like in a call that others wait in."""
@@ -273,7 +313,7 @@ class _Graph:
             later = [{id(one) for one in self._after(operation, rank)} for rank in operation.waiting]
             common = set.intersection(*later)
             oldest = [self._outstanding.oldest(rank) for rank in operation.absent]
-            if all(one is not None and id(one) in common for one in oldest):
+            if all(one is not None and id(one) in common and not _is_mismatch(one) for one in oldest):
                 made, lacking = len(operation.members) - len(operation.absent), len(operation.absent)
                 reason = Reason.LEFT_OUT if lacking < made else Reason.EXTRA
                 ranks = operation.absent if lacking < made else operation.waiting
@@ -316,8 +356,7 @@ class _Graph:
                     _at_different_turns(one),
                 ),
             )
-            differs = innermost.group is not None and _differs(innermost.group, innermost.seq)
-            reason = Reason.MISMATCH if differs else Reason.STANDING
+            reason = Reason.MISMATCH if _is_mismatch(innermost) else Reason.STANDING
             return _Final(reason, innermost.members, (innermost,))
         ranks = [node for node in component if node >= 0]
         return _Final(Reason.CYCLE, tuple(ranks), tuple(operations)) if ranks and operations else None
@@ -398,6 +437,11 @@ class _Graph:
 def _differs(group: GroupTimeline, seq: int) -> bool:
     """Whether the ranks of this group had come to call different things by this number: then one may end without the other."""
     return any(mismatch.seq <= seq for mismatch in group.mismatches.values())
+
+
+def _is_mismatch(operation: Operation) -> bool:
+    """Whether its ranks called different things by its number: then it is not one operation."""
+    return operation.group is not None and _differs(operation.group, operation.seq)
 
 
 def _at_different_turns(operation: Operation) -> bool:
