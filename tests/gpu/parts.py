@@ -44,7 +44,7 @@ def parts() -> list[Part]:
         *(_hang(code, ranks=2) for code in HANGS),
         _command("smoke", "the main job on this card", 150, ("smoke", "--nproc", "{two}")),
         _part("fingerprint", "fingerprints against copies", 120, ("-m", "tests.gpu.fingerprint", FOLDER)),
-        _part("overhead", "what watch and verify-sync cost", 400, ("-m", "tests.gpu.overhead", FOLDER, "{two}")),
+        _part("overhead", "what watch and verify-sync cost", 600, ("-m", "tests.gpu.overhead", FOLDER, "{two}")),
         _command("verify-sync", "`verify-sync` of the reference job", 150, ("verify-sync", "--nproc", "{two}")),
         _command(
             "allreduce-bench",
@@ -80,4 +80,4 @@ def _command(name: str, told: str, seconds: float, arguments: Sequence[str]) -> 
 def _hang(code: str, *, ranks: int) -> Part:
     name = f"{code.lower()}-{ranks}"
     told = f"{code} on {ranks} ranks by watch, hang and diagnose"
-    return _part(name, told, 200, ("-m", "tests.gpu.hangs", code, str(ranks), FOLDER))
+    return _part(name, told, 300, ("-m", "tests.gpu.hangs", code, str(ranks), FOLDER))
