@@ -13,6 +13,7 @@ from ddpdoctor.analysis.hangs.outstanding import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.messages import framework_requests
 from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -45,6 +46,8 @@ def check(
     if desyncs is None:
         yield from _by_stacks(stack_desync)
         return
+    if desyncs.found and iterations is not None and iterations.accumulation is not None:
+        return  # the gradients of some ranks were not reduced: DDP316
     told = False
     parted = iterations.out_of_step if iterations is not None else None
     forked = iterations.forked if iterations is not None else None
@@ -64,6 +67,7 @@ def check(
             _describe(desync, tied=desync.tied and not decided),
             ranks=desync.minority if decided else desync.culprits,
             where=[
+                *framework_requests.where(desync.request, desync.minority),
                 *witnesses(
                     desync.issued, everyone, minority=desync.minority, minority_note=condition_note(desync.comparison)
                 ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
+from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
@@ -16,7 +17,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import loop_departures
+from ddpdoctor.messages import framework_requests, loop_departures
 from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
@@ -63,12 +64,12 @@ def check(
     departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
     if departure is not None:
         if departure.how in (How.LEFT, How.SHORT):
-            yield _by_departure(departure)
+            yield _by_departure(departure, code)
         return
     if desyncs is None and failures is None and stack_desync is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
-    if iterations is not None and iterations.forked is not None:
-        return  # the ranks parted there: DDP305
+    if iterations is not None and (iterations.forked is not None or iterations.accumulation is not None):
+        return  # the ranks parted there: DDP305, DDP316
     last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     for desync in left:
@@ -81,6 +82,7 @@ def check(
             ranks=desync.culprits,
             where=[
                 *_left_by(exits, desync.ended),
+                *(_asked(code, desync.minority) if not errors else ()),
                 *_by_rank(desync, code),
                 *(loop_departures.where(gone) if gone is not None else ()),
                 *witnesses(desync.issued, everyone),
@@ -107,21 +109,30 @@ def check(
         )
     told = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:
-        yield from _by_exits(failures, made_steps, exits)
+        yield from _by_exits(failures, made_steps, exits, code)
         if desyncs is None and activities is not None:
             yield from _by_stacks(failures.finished, activities)
 
 
-def _by_departure(departure: LoopDeparture) -> Finding:
+def _by_departure(departure: LoopDeparture, code: SourceCode | None) -> Finding:
     """Ranks that began their next pass while the others still were in this one: wrong pairs that no rank notices."""
     return RULE.finding(
         f"{loop_departures.sentence(departure)}; {loop_departures.MIXED}{tie_note(tied=departure.tied)}",
         ranks=departure.culprits,
-        where=loop_departures.where(departure),
+        where=[
+            *(_asked(code, departure.ranks) if departure.how is How.LEFT else ()),
+            *loop_departures.where(departure),
+        ],
         remedy=OF_A_JUMP if departure.how is How.LEFT else loop_departures.LENGTHS,
         batch=departure.batches,
         lengths={str(rank): length for rank, length in sorted(departure.lengths.items())},
     )
+
+
+def _asked(code: SourceCode | None, ranks: Sequence[int]) -> Iterator[Where]:
+    """The statements under a test of the rank by which these ranks asked for the end of a loop or of the program."""
+    for asked in rank_requests(code, "stop"):
+        yield from framework_requests.where(asked, ranks)
 
 
 def _by_rank(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
@@ -139,16 +150,18 @@ def _by_rank(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
 
 
 def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> Iterator[Where]:
-    """The lines at which these ranks called `sys.exit`, as far as they did; every process of mp.spawn ends by such a call."""
+    """The lines at which these ranks called for their exit, as far as they did; every process of mp.spawn ends by such a call."""
     for entry in exits or ():
         left_by = entry.value.left_by
         spawned = bool(left_by) and left_by[0].file.endswith("/multiprocessing/spawn.py")
         place = users_frame(left_by) if entry.rank in ranks and not spawned else None
         if place is not None:
-            yield Where.at(place, rank=entry.rank, note="left here, by sys.exit without a failure")
+            yield Where.at(place, rank=entry.rank, note="left here with exit code 0")
 
 
-def _by_exits(failures: Failures, steps: Mapping[int, int], exits: PerRank[RankExit] | None) -> Iterator[Finding]:
+def _by_exits(
+    failures: Failures, steps: Mapping[int, int], exits: PerRank[RankExit] | None, code: SourceCode | None
+) -> Iterator[Finding]:
     """Ranks that ended with 0 where all that failed says only that a peer was gone."""
     lost = failures.lost
     theirs = [
@@ -164,6 +177,7 @@ def _by_exits(failures: Failures, steps: Mapping[int, int], exits: PerRank[RankE
             ranks=failures.finished,
             where=[
                 *_left_by(exits, failures.finished),
+                *_asked(code, failures.finished),
                 *(where for failure in lost for where in failure.where("lost its peer here")),
             ],
             remedy=ALL_COME if still == after else None,

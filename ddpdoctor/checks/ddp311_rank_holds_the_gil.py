@@ -21,6 +21,12 @@ RULE = Rule(
 )
 
 
+OF_A_GROUP = (
+    "call `torch.distributed.destroy_process_group()` as the last statement on every rank: PyTorch joins the threads of the "
+    "process group when its last reference goes, and holds the GIL that one of them waits for"
+)
+
+
 def check(hang: Hang | None, last_ranks: LastRanks | None) -> Iterator[Finding]:
     """One finding per rank, with the C function on top where py-spy could tell it."""
     seen = hang or last_ranks
@@ -32,6 +38,7 @@ def check(hang: Hang | None, last_ranks: LastRanks | None) -> Iterator[Finding]:
             f"{seen.who([activity])} holds the GIL{function}; {seen.wait_for([activity])}",
             ranks=(activity.rank,),
             where=seen.where([activity]),
+            remedy=OF_A_GROUP if any("~ProcessGroup" in frame for frame in activity.native_stack) else None,
             native=activity.native or None,
             seconds=seen.seconds,
         )

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import condition_over, rank_test, spoken
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
-from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward
+from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
@@ -17,7 +17,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import loop_departures
-from ddpdoctor.messages.collectives import names, witnesses
+from ddpdoctor.messages.collectives import names, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
@@ -36,6 +36,10 @@ OF_A_CALL = (
     "make this call on every rank or on none (all_reduce what decides it), and give every rank equally many batches before it; "
     "what was trained since is not to be trusted"
 )
+OF_AN_ACCUMULATION = (
+    "accumulate over equally many batches on every rank: leave `no_sync` with the same forward everywhere, "
+    "and with the last forward before each optimizer step"
+)
 OF_A_FORWARD = (
     "call each model equally often and in the same order on every rank: all_reduce what decides whether a step is made"
 )
@@ -51,6 +55,7 @@ def check(
 ) -> Iterator[Finding]:
     """The first iteration that did not begin after the same number of collectives on every rank.
 
+    Before all, where the ranks came apart: the first forward whose gradients some ranks reduced, and others did not.
     Where gloo's words tell that calls were mixed up and neither this nor a recorder tells which: the first iteration that
     a rank began without a call that its peers made before, or the first forward from another line. Where a rank left its
     loop early: the first forward that it made in a later turn of the loop than its peers. Where the batches tell which rank
@@ -62,7 +67,11 @@ def check(
     unexplained = mixed_up and not (desyncs is not None and desyncs.found)
     parted = iterations.out_of_step
     departure = departures.before(parted.iteration) if departures is not None and parted is not None else None
-    if departure is not None and parted is not None and not (departure.how is How.IRREGULAR and parted.own):
+    if iterations.accumulation is not None and (
+        parted is not None or mixed_up or (desyncs is not None and desyncs.found)
+    ):
+        yield _by_accumulation(iterations.accumulation)
+    elif departure is not None and parted is not None and not (departure.how is How.IRREGULAR and parted.own):
         if departure.how in (How.SKIPPED, How.IRREGULAR):
             yield _by_departure(departure)
     elif parted is not None and iterations.forked is None:
@@ -86,6 +95,33 @@ def _by_departure(departure: LoopDeparture) -> Finding:
         where=loop_departures.where(departure),
         batch=departure.batches,
         forward=departure.forwards + (departure.how is How.SKIPPED) if departure.forwards is not None else None,
+    )
+
+
+def _by_accumulation(uneven: UnevenAccumulation) -> Finding:
+    sides = uneven.sides
+    reduced = [rank for rank, one in uneven.reduced.items() if one]
+    without = [rank for rank in uneven.reduced if rank not in reduced]
+    stepped = (
+        f"; {group_ranks(uneven.stepped)} then stepped with {verb(uneven.stepped, 'its', 'their')} own gradients"
+        if uneven.stepped
+        else ""
+    )
+    return RULE.finding(
+        f"{group_ranks(without)} made forward {uneven.number} under `no_sync`, and {group_ranks(reduced)} reduced "
+        f"{verb(reduced, 'its', 'their')} gradients{stepped}{tie_note(tied=sides.tied)}",
+        ranks=sides.minority,
+        where=[
+            Where.at(
+                uneven.places[rank],
+                rank=rank,
+                note=f"forward {uneven.number}, {'with' if uneven.reduced[rank] else 'without'} a reduction of gradients",
+            )
+            for rank in dict.fromkeys((*sides.minority, *uneven.reduced))
+        ],
+        remedy=OF_AN_ACCUMULATION,
+        forward=uneven.number,
+        reduced={str(rank): one for rank, one in sorted(uneven.reduced.items())},
     )
 
 

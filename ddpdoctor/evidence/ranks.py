@@ -57,7 +57,7 @@ class RankExit:
     tail: tuple[str, ...] = ()
     """The last lines of what it printed."""
     left_by: tuple[Frame, ...] = ()
-    """Where it called `sys.exit` without a failure, innermost first; empty where it did not."""
+    """Where it called `sys.exit`, `exit` or `os._exit` without a failure, innermost first; empty where it did not."""
     oom_kills: int | None = None
     """How many processes the kernel killed in its cgroup for memory."""
     memory_limit_bytes: int | None = None
@@ -145,6 +145,10 @@ class Forward:
     """The value of the variable that counts the turns of the loop around that line, where it has one."""
     stack: tuple[Frame, ...] = ()
     """The lines of the user's code and of frameworks that led to it, innermost first; empty in cases of older versions."""
+    steps: int | None = None
+    """How many optimizer steps the rank had made when it began; None in cases of older versions."""
+    reduces: bool | None = None
+    """Whether its backward reduces gradients, which it does not under `no_sync`; None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

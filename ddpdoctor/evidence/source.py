@@ -58,6 +58,24 @@ class RankValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A statement by which the user's code has a framework do something later, such as `control.should_training_stop = True`."""
+
+    file: str
+    """As the interpreter knows it."""
+    line: int
+    """Its line."""
+    function: str
+    """The name of its function."""
+    text: str
+    """The statement as written."""
+    wants: str
+    """`stop`: that the loop or the program ends; `call`: that the framework makes calls of its own (evaluate, save, reduce)."""
+    conditions: tuple[Condition, ...] = ()
+    """The conditions of the function around it, outermost first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CodePlace:
     """One line of one function."""
 
@@ -87,6 +105,8 @@ class SourceCode:
 
     places: tuple[CodePlace, ...] = ()
     """Each line once."""
+    requests: tuple[Request, ...] = ()
+    """What the user's own files, as far as they were read, ask of frameworks under a condition; empty in older versions."""
 
     def at(self, file: str, line: int) -> CodePlace | None:
         """The place of this line, or None where its file could not be read."""

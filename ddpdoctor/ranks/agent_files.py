@@ -88,7 +88,7 @@ class RankProcess:
         return left.at if left is not None else None
 
     def left_by(self) -> tuple[Frame, ...]:
-        """Where the main thread called `sys.exit` without a failure, innermost first; empty where it did not."""
+        """Where the main thread called `sys.exit`, `exit` or `os._exit` without a failure, innermost first; or empty."""
         left = read_json(Left, self._bytes("left"))
         return tuple(map(frame_of, left.called)) if left is not None else ()
 

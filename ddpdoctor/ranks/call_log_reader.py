@@ -153,7 +153,14 @@ def _forwards(iterations: Sequence[Batch | call_ring.Forward], texts: Texts) -> 
     for forward in iterations:
         if isinstance(forward, call_ring.Forward) and (place := texts.line(forward.place)) is not None:
             stack = texts.stack(forward.place)
-            yield Forward(number=forward.number, place=place, turn=_count(forward.turn), stack=stack)
+            yield Forward(
+                number=forward.number,
+                place=place,
+                turn=_count(forward.turn),
+                stack=stack,
+                steps=forward.steps,
+                reduces=None if forward.reduces == NO_COUNT else forward.reduces == 1,
+            )
 
 
 def _count(number: int) -> int | None:

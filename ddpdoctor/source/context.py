@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ddpdoctor.evidence.frames import Frame, is_programs
-from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, RankValue, SourceCode
+from ddpdoctor.evidence.frames import Frame, is_programs, is_users
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
 
@@ -24,6 +24,10 @@ _ONE_RANK_ONLY = re.compile(
 """Decorators of Lightning, Accelerate, mmcv and others."""
 _ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first$")
 """Context managers in which one rank comes first and the others wait: of Transformers, Accelerate and others."""
+_STOPS = re.compile(r"^should_(?:\w+_)?stop$|^stop_training$")
+_CALLS = re.compile(r"^should_(?:evaluate|save)$")
+_ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w*\.terminate(?:_epoch)?$", re.IGNORECASE)
+"""What Lightning, Transformers and Ignite act on in their loops."""
 
 
 def source_of(frames: Iterable[Frame], owner: int | None = None) -> SourceCode | None:
@@ -33,18 +37,20 @@ def source_of(frames: Iterable[Frame], owner: int | None = None) -> SourceCode |
     left out: the file has changed since.
     """
     wanted = sorted({(frame.file, frame.line, frame.function) for frame in frames if is_programs(frame.file)})
-    places = []
+    places: list[CodePlace] = []
+    requests: list[Request] = []
     for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
         text = _read(Path(file), owner)
         tree = _parse(text) if text is not None else None
         if text is not None and tree is not None:
             found = _places(file, tree, text)
+            requests += found.requests() if is_users(file) else ()
             places += [
                 place
                 for _, line, function in lines
                 if (place := found.at(line)) is not None and place.function == function
             ]
-    return SourceCode(places=tuple(places)) if places else None
+    return SourceCode(places=tuple(places), requests=tuple(requests)) if places else None
 
 
 def excerpts_at(places: Iterable[tuple[str, int]]) -> SourceCode:
@@ -121,6 +127,20 @@ class _Index:
                 for value in values_by_rank(statement, scope.ranks):
                     yield RankValue(line=value.lineno, text=_short(value))
 
+    def requests(self) -> Iterator[Request]:
+        """Those of the whole file that stand under a condition."""
+        for statement, _, scope in self.spans:
+            wants = _wants(statement) if scope.conditions else None
+            if wants is not None:
+                yield Request(
+                    file=self.file,
+                    line=statement.lineno,
+                    function=scope.function,
+                    text=_short(statement),
+                    wants=wants,
+                    conditions=scope.conditions,
+                )
+
     def at(self, line: int) -> CodePlace | None:
         around = [
             (last - statement.lineno, -scope.depth, statement, scope)
@@ -143,6 +163,28 @@ class _Index:
             excerpt=excerpt,
             excerpt_from=first,
         )
+
+
+def _wants(statement: ast.stmt) -> str | None:
+    """What a statement asks for later, as `Request.wants`; None of every other one."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if not _is_false(value):
+            return "stop" if _STOPS.search(name) else "call" if _CALLS.search(name) else None
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="log" | "log_dict"), keywords=keywords)):
+            synced = [one.value for one in keywords if one.arg == "sync_dist"]
+            return "call" if synced and not _is_false(synced[0]) else None
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="add_event_handler" | "add_callback"))):
+            return "call"
+        case ast.Expr(value=ast.Call(func=ast.Attribute() as called)) if _ENDS_A_LOOP.search(ast.unparse(called)):
+            return "stop"
+        case ast.Raise(exc=ast.Call(func=ast.Name(id="SystemExit")) | ast.Name(id="SystemExit")):
+            return "stop"
+        case _:
+            return None
+
+
+def _is_false(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _places(file: str, tree: ast.Module, text: bytes) -> _Index:
@@ -285,6 +327,6 @@ def _head(node: ast.For | ast.AsyncFor | ast.While) -> str:
     return f"for {_short(node.target)} in {_short(node.iter)}"
 
 
-def _short(node: ast.expr) -> str:
+def _short(node: ast.expr | ast.stmt) -> str:
     text = ast.unparse(node)
     return text if len(text) <= MAX_TEST else f"{text[: MAX_TEST - 3]}..."

@@ -82,3 +82,15 @@ def test_a_rank_that_ends_well_or_by_another_error_leaves_no_such_thing(tmp_path
     code, _, error = told(tmp_path / "later", caught)
     assert error is not None
     assert (code, error.type) == (1, "ValueError")
+
+
+def test_a_rank_that_leaves_by_another_call_than_sys_exit_says_at_which_line(tmp_path: Path) -> None:
+    for name, call in (("at-once", "import os; os._exit({})"), ("by-name", "exit({})"), ("by-other-name", "quit({})")):
+        assert told(tmp_path / name, f"def stop():\n    {call.format(0)}\nstop()") == (0, "", None)
+        (file,) = (tmp_path / name).glob("*.left")
+        left = read_json(Left, file.read_bytes())
+        assert left is not None
+        assert [line.function for line in left.called] == ["stop", "<module>"], name
+        code, _, error = told(tmp_path / f"{name}-failing", f"def stop():\n    {call.format(4)}\nstop()")
+        assert error is not None
+        assert (code, error.message, [line.function for line in error.stack]) == (4, "4", ["stop", "<module>"]), name

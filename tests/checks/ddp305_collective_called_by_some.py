@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepMark
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop, Request, SourceCode
 from tests.checks import Sick
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
@@ -220,6 +220,25 @@ SICK = (
     ),
 )
 
+ASKED = Request(
+    file=TRAIN, line=40, function="on_step_end", text="control.should_evaluate = True", wants="call",
+    conditions=(Condition(line=39, test="state.global_step == 5 and args.process_index == 1", branch=0),),
+)  # fmt: skip
+IN_EVALUATE = waits(Did("all_gather", line=210, function="evaluate"))
+SICK = (
+    *SICK,
+    Sick(  # a callback of one rank asked the framework for an evaluation: no line of it is above the call
+        evidence=flights([STEP, waits(STEP)], [STEP, IN_EVALUATE], job=(SourceCode(places=CODE, requests=(ASKED,)),)),
+        says="rank 1 called all_gather #2 that rank 0 never calls",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:40 on_step_end",
+            "rank 1 /home/me/job/train.py:210 evaluate",
+            "rank 0 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2}},
+    ),
+)
 HEALTHY = (
     flights([STEP, Did("broadcast", line=88), STEP], [STEP, Did("broadcast", line=61), STEP], code=CODE),
     flights([STEP, STEP], [STEP, STEP], facts={0: (RankExit(exit_code=0),)}),

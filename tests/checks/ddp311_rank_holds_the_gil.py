@@ -39,5 +39,18 @@ SICK = (
         measured={"native": "sleep (libc.so.6)", "seconds": 6.1},
     ),
 )
+JOINS = ("std::thread::join (libstdc++.so.6)", "c10d::ProcessGroupGloo::~ProcessGroupGloo (libtorch_cpu.so)")
+SICK = (
+    *SICK,
+    Sick(  # the last reference to the process group went: it is to be destroyed before
+        evidence=hang(
+            rank(stack(user=(9, "main")), holds_gil=True, gil_never_free=True, native=JOINS), (RankExit(exit_code=0),)
+        ),
+        says="rank 0 in main (train.py:9) holds the GIL in std::thread::join (libstdc++.so.6); rank 1 has ended",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:9 main",),
+        measured={"native": "std::thread::join (libstdc++.so.6)", "seconds": 6.1},
+    ),
+)
 ENDS = rank((), holds_gil=True, gil_never_free=True, native=("gc_collect_main (libpython3.11.so.1.0)",))
 HEALTHY = (hang(rank(), rank()), hang(rank(), ENDS))

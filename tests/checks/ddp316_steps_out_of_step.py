@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import CodePlace, Jump, Loop, SourceCode
 from tests.checks import Sick, ranks
@@ -41,6 +41,17 @@ def own_sums(*seqs: int) -> tuple[CollectiveCall, ...]:
     """The user's own calls of these numbers, all from one line."""
     place = Frame(file=TRAIN, line=72, function="log")
     return tuple(CollectiveCall(op="all_reduce", group="0", seq=seq, place=place) for seq in seqs)
+
+
+def accumulates(*reduces: bool) -> CollectiveCalls:
+    """A rank whose forwards reduced gradients or not and were followed by a step where they did."""
+    place = Frame(file=TRAIN, line=61, function="train_step")
+    made = [sum(reduces[:number]) for number in range(len(reduces))]
+    each = [
+        Forward(number=number, place=place, steps=done, reduces=one)
+        for number, (one, done) in enumerate(zip(reduces, made, strict=True), 1)
+    ]
+    return CollectiveCalls(forwards=tuple(each))
 
 
 IF_BAD = Jump(line=58, word="continue", test="n == 20 and gpu == 1", by_rank=True)
@@ -168,7 +179,49 @@ WITH_JOIN = FlightRecord(
     ),
 )
 
+SICK = (
+    *SICK,
+    Sick(  # it accumulates over three batches where its peers do over two
+        evidence=flights(
+            [STEP, STEP, waits(Did("all_gather", line=95))],
+            [STEP, STEP, waits(Did("all_gather", line=95))],
+            [STEP, STEP, waits(STEP)],
+            facts={
+                0: (accumulates(False, True, False),),
+                1: (accumulates(False, True, False),),
+                2: (accumulates(False, False, True),),
+            },
+        ),
+        says="rank 2 made forward 2 under `no_sync`, and ranks 0-1 reduced their gradients",
+        ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"forward": 2, "reduced": {"0": True, "1": True, "2": False}},
+        also=("DDP301",),
+    ),
+    Sick(  # of two ranks, the one at fault stepped without a reduction
+        evidence=flights(
+            [STEP, waits(STEP)],
+            [STEP, waits(Did("all_gather", line=95))],
+            facts={
+                0: (accumulates(False, True), StepCount(steps=0)),
+                1: (accumulates(False, False), StepCount(steps=1)),
+            },
+        ),
+        says="rank 1 made forward 2 under `no_sync`, and rank 0 reduced its gradients; rank 1 then stepped with its own "
+        "gradients",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:61 train_step", "rank 0 /home/me/job/train.py:61 train_step"),
+        measured={"forward": 2, "reduced": {"0": True, "1": False}},
+        also=("DDP301",),
+    ),
+)
 HEALTHY = (
+    # two models of different process groups: their ranks may accumulate differently
+    ranks(accumulates(False, True, False, True), accumulates(True, True, True, True)),
     ranks((marks(0, 2, 4), WITH_JOIN), (marks(0, 2, 6), WITH_JOIN)),  # a rank without data answers the others' calls
     ranks(forwards(25, 31), forwards(25, 25)),
     ranks(turns(0, 1, 2, 3), turns(0, 2, 3, 4)),  # each looks for its next good batch alone, and all make as many steps

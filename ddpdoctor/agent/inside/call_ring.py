@@ -98,12 +98,12 @@ class CallRing:
         )
         self._count(now)
 
-    def forward(self, place: int, *, seq: int, number: int, turn: int | None) -> None:
+    def forward(self, place: int, *, seq: int, number: int, turn: int | None, reduces: bool | None = None) -> None:
         """Record that a training forward of a wrapped model begins."""
         index, now = self._next(), time.time_ns()
-        counted = layout.NO_COUNT if turn is None else turn
+        counted, reduced = (layout.NO_COUNT if value is None else int(value) for value in (turn, reduces))
         layout.FORWARD_LAYOUT.pack_into(
-            self._map, _offset(index), index, layout.FORWARD, now, seq, number, counted, place
+            self._map, _offset(index), index, layout.FORWARD, now, seq, number, counted, place, self.steps, reduced
         )
         self._count(now)
 

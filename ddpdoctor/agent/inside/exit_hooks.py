@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import builtins
 import functools
 import os
 import sys
@@ -117,7 +118,7 @@ class ShownErrors:
 
 
 class ExitReason:
-    """Notes why the main thread last called `sys.exit` with a failure, and at which line it did with none.
+    """Notes why the main thread last called `sys.exit`, `exit` or `os._exit` with a failure, and at which line it did with none.
 
     With a failure that is the error that it was handling, or had logged just before, or else the call itself.
     """
@@ -126,20 +127,36 @@ class ExitReason:
         self.error: Error | None = None
         self.called: tuple[SourceLine, ...] = ()
         self._shown = ShownErrors(rank)
-        original = sys.exit
+        self._rank = rank
+        sys_exit = sys.exit
 
-        @functools.wraps(original)
+        @functools.wraps(sys_exit)
         def leave(status: Any = None, /) -> NoReturn:  # noqa: ANN401
             with rank.giving_up("noting a call of sys.exit"):
-                if rank.is_here() and threading.current_thread() is threading.main_thread():
-                    fails = status is not None and status != 0
-                    self.error = self._describe(status) if fails else None
-                    self.called = () if fails else _stack_of_the_caller()
-            original(status)
+                self.note(status)
+            sys_exit(status)
 
         sys.exit = leave
+        quitter = type(getattr(builtins, "exit", None))  # of `exit` and `quit`, which Python has without -S
+        if quitter.__name__ == "Quitter":
+            quit_ = quitter.__call__
 
-    def _describe(self, status: object) -> Error:
+            @functools.wraps(quit_)
+            def leave_by_name(this: Any, code: Any = None) -> Any:  # noqa: ANN401
+                with rank.giving_up("noting a call of exit"):
+                    self.note(code)
+                return quit_(this, code)
+
+            setattr(quitter, "__call__", leave_by_name)  # noqa: B010 - mypy knows it as a method
+
+    def note(self, status: object, above: int = 1) -> None:
+        """Note that who called our caller is about to leave with `status`; `above` is how many frames more are ours."""
+        if self._rank.is_here() and threading.current_thread() is threading.main_thread():
+            fails = status is not None and status != 0
+            self.error = self._describe(status, above + 1) if fails else None
+            self.called = () if fails else _stack_of_the_caller(above)
+
+    def _describe(self, status: object, above: int) -> Error:
         from .schema.error import Error
 
         handled = sys.exc_info()[1]
@@ -148,7 +165,7 @@ class ExitReason:
         shown = self._shown.latest()
         if shown is not None:
             return shown
-        return Error("SystemExit", str(status)[:MOST_CHARACTERS], _stack_of_the_caller(1))
+        return Error("SystemExit", str(status)[:MOST_CHARACTERS], _stack_of_the_caller(above))
 
 
 def _stack_of_the_caller(above: int = 0) -> tuple[SourceLine, ...]:
@@ -176,22 +193,44 @@ def record_uncaught(rank: Rank) -> None:
             record_error(rank, error)
         original(kind, error, trace)
 
+    def left() -> None:
+        if reason.error is not None:
+            with rank.giving_up("recording why the rank left"):
+                _write_error(rank, reason.error)
+        keep_recorder(rank)
+        with rank.giving_up("noting that it left"), open(rank.path("left"), "w", encoding="utf-8") as file:
+            json.dump(Left(time.time(), reason.called), file)
+
+    def left_at_once(status: object) -> None:
+        with rank.giving_up("noting a call of os._exit"):
+            reason.note(status, above=2)
+        left()
+
     def at_exit() -> None:
         error = getattr(sys, "last_value", None)
         if rank.is_here():
             if error is not None:
                 record_error(rank, error)
-            elif reason.error is not None:
-                with rank.giving_up("recording why the rank left"):
-                    _write_error(rank, reason.error)
-            keep_recorder(rank)
-            with rank.giving_up("noting that it left"), open(rank.path("left"), "w", encoding="utf-8") as file:
-                json.dump(Left(time.time(), reason.called), file)
+            left()
 
     with rank.giving_up("keeping the stack of a crash in native code"):
         _keep_native_crash(rank)
     sys.excepthook = excepthook
     atexit.register(at_exit)
+    _record_os_exit(rank, left_at_once)
+
+
+def _record_os_exit(rank: Rank, left: Callable[[object], None]) -> None:
+    """Have `left` called before `os._exit`, after which nothing of Python runs any more."""
+    original = os._exit
+
+    @functools.wraps(original)
+    def leave(status: int) -> NoReturn:
+        if rank.is_here() and threading.current_thread() is threading.main_thread():
+            left(status)
+        original(status)
+
+    os._exit = leave
 
 
 def _keep_native_crash(rank: Rank) -> None:

@@ -52,7 +52,8 @@ def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:
             with log.rank.giving_up("recording forwards"):
                 turn = turns.now(sys._getframe(1))  # noqa: SLF001
                 seq = _collectives_so_far(hooks)
-                log.ring.forward(log.place(1), seq=seq, number=log.ring.forwards, turn=turn)
+                reduces = getattr(self, "require_backward_grad_sync", None)
+                log.ring.forward(log.place(1), seq=seq, number=log.ring.forwards, turn=turn, reduces=reduces)
         return forward(self, *args, **kwargs)  # type: ignore[no-untyped-call]
 
     show_as(counted, forward)

@@ -9,6 +9,7 @@ from typing import Any
 
 from .exit_hooks import record_children, record_uncaught
 from .rank_process import Rank
+from .recorders_before_end import keep_recorders
 
 DEBUG_LEVEL = "DDPDOCTOR_DEBUG_LEVEL"
 """The debug level for ranks that have set none."""
@@ -18,6 +19,7 @@ _hooks: list[Any] = []  # of CollectiveHooks: that module is only loaded where t
 def started(rank: Rank) -> None:
     """In every Python process of the job: whoever starts ranks also sees how they end."""
     record_children(rank)
+    keep_recorders(rank)
 
 
 def imported(c10d: ModuleType, rank: Rank) -> None:

@@ -86,7 +86,16 @@ def _by_frameworks(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
     if (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
         return None
     found = _in_one_function(one, other, depth, code, ends=(one[-1:], other[-1:]))
+    if found.loop is None and found.relation in (Relation.PAST, Relation.WITHIN):
+        inside = other if found.relation is Relation.PAST else one
+        found = replace(found, loop=_loop_in(inside[depth + 1 :], code), again=True)
     return found if found.loop is not None else None
+
+
+def _loop_in(frames: tuple[Frame, ...], code: SourceCode | None) -> Loop | None:
+    """The outermost loop that one of these frames stands in: of a call that the other stack is past."""
+    places = [code.at(frame.file, frame.line) for frame in frames] if code is not None else []
+    return next((place.loops[0] for place in places if place is not None and place.loops), None)
 
 
 def _first_difference(one: tuple[Frame, ...], other: tuple[Frame, ...]) -> int:

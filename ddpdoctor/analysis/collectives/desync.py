@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -18,6 +19,7 @@ from ddpdoctor.analysis.collectives.callsites import (
     rank_test,
     seen_from_minority,
 )
+from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests
 from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
 from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, MismatchKind, dtypes, operation, shape
@@ -55,7 +57,8 @@ class Desync:
     `minority` are on the side that is reported and `majority` on the other; `tied` where no majority tells which is at fault.
     `issued` is what each rank called when they came apart; a rank that ended before has none. `comparison` is the place
     of the first odd rank seen from the others. `offset` is set where wrong pairs went unnoticed for a while, and `met`
-    is what they ended in. `ended` are the ranks that exited with code 0.
+    is what they ended in. `ended` are the ranks that exited with code 0. `request` is the statement by which the odd ranks
+    alone had a framework make the call.
     """
 
     cause: Cause
@@ -69,6 +72,7 @@ class Desync:
     offset: SequenceOffset | None = None
     met: Mapping[int, IssuedCall] | None = None
     ended: tuple[int, ...] = ()
+    request: RankRequest | None = None
 
     @property
     def culprits(self) -> tuple[int, ...]:
@@ -101,7 +105,7 @@ def derive(
     judged = [_by_passes(desync, calls, code) for desync in found]
     last = departures.first if departures is not None else None
     if last is not None and not last.went_on:
-        judged = [_by_batches(desync, last) for desync in judged]
+        judged = [_by_batches(desync, last, code) for desync in judged]
     return Desyncs(tuple(sorted(judged, key=_began)))
 
 
@@ -140,8 +144,10 @@ def _of_group(
             return  # of two shapes: two calls that share a name, and not one call with two shapes
     gone = finished & {*group.members}
     waiting = {rank: issued for rank, issued in group.open.items() if rank not in gone}
-    if not waiting and 2 * len(gone) >= len(group.members):  # a few called once more, and their peers had gone
-        waiting = {rank: group.last[rank] for rank in lost if rank in group.last}
+    if not waiting:  # a few called once more, or a call that not all ranks make, and their peers had gone
+        last = {rank: group.last[rank] for rank in sorted(lost) if rank in group.last}
+        tested = bool(last) and all(rank_test(issued.program, code) is not None for issued in last.values())
+        waiting = last if tested or 2 * len(gone) >= len(group.members) else {}
     short = {rank for rank in gone if group.reached(rank) < max((issued.seq for issued in waiting.values()), default=0)}
     if short and waiting:
         yield _ended(group, short, waiting, code)
@@ -233,7 +239,7 @@ def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline,
         or (tied and _as_always(group, minority[0], mismatch.seq))
     ):
         cause = Cause.EXTRA
-    return Desync(
+    found = Desync(
         cause=cause,
         group=group,
         seq=mismatch.seq,
@@ -243,6 +249,35 @@ def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline,
         issued=mismatch.issued,
         comparison=comparison,
     )
+    return _by_requests(found, code) if by_calls and cause is Cause.MISMATCH else found
+
+
+def _by_requests(desync: Desync, code: SourceCode | None) -> Desync:
+    """Of two calls below one line of the user's: whether a statement under a test of the rank asked the framework for one.
+
+    A function that the statement hands over must be above that call.
+    """
+    ranks = (*desync.minority, *desync.majority)
+    programs = {rank: desync.issued[rank].program for rank in ranks}
+    if programs[desync.minority[0]] == programs[desync.majority[0]]:
+        return desync
+    for asked in rank_requests(code, "call"):
+        by = asked.made_by(sorted(ranks)) if desync.tied else desync.minority
+        handed = re.findall(r"[\w.]+", asked.request.text)
+        others = {frame.function for rank in ranks if rank not in by for frame in programs[rank]}
+        ours = {frame.function for rank in by for frame in programs[rank]} - others
+        takes_a_function = asked.request.text.partition("(")[0].endswith(("add_event_handler", "add_callback"))
+        if by and (not takes_a_function or ours.intersection(name.rpartition(".")[2] for name in handed)):
+            return replace(
+                desync,
+                cause=Cause.EXTRA,
+                minority=tuple(by),
+                majority=tuple(rank for rank in sorted(ranks) if rank not in by),
+                tied=False,
+                comparison=Comparison(Relation.CONDITIONAL, condition=asked.condition, frame=asked.frame),
+                request=asked,
+            )
+    return desync
 
 
 def _by_programs(
@@ -415,15 +450,23 @@ def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: Sou
     )
 
 
-def _by_batches(desync: Desync, last: LoopDeparture) -> Desync:
+def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) -> Desync:
     """Whether the ranks past a loop left it: they drew fewer batches than a pass has, or than the others."""
     past = {Relation.PAST: desync.minority, Relation.WITHIN: desync.majority}.get(desync.comparison.relation)
     if past != last.ranks or desync.group.name or desync.offset is not None or not desync.issued:
         return desync
+    if any(_is_in(last.loop, desync.issued[rank].program, code) for rank in past if rank in desync.issued):
+        return desync  # a call further down in the same turn of the loop
     comparison = replace(desync.comparison, relation=Relation.PAST)
     return replace(
         desync, cause=Cause.LEFT, minority=last.ranks, majority=last.others, tied=last.tied, comparison=comparison
     )
+
+
+def _is_in(loop: Loop | None, program: Sequence[Frame], code: SourceCode | None) -> bool:
+    """Whether one of these frames stands in `loop`."""
+    places = [code.at(frame.file, frame.line) for frame in program] if code is not None and loop is not None else []
+    return any(place is not None and loop in place.loops for place in places)
 
 
 def _guard(program: Sequence[Frame], code: SourceCode | None) -> tuple[Condition, Frame] | None:

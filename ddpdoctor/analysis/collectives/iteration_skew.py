@@ -15,7 +15,7 @@ from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, StepCount
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import Condition, SourceCode
 
@@ -70,6 +70,33 @@ class ForkedForward:
     frame: Frame
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnevenAccumulation:
+    """The first forward whose gradients some ranks reduced, and others did not, as under `no_sync`.
+
+    `reduced` says of each rank whether it did, `places` where it called the forward. `stepped` are ranks that did not, and made
+    an optimizer step before their next forward: their step used gradients of this rank alone.
+    """
+
+    number: int
+    reduced: Mapping[int, bool]
+    places: Mapping[int, Frame]
+    stepped: tuple[int, ...] = ()
+
+    @property
+    def sides(self) -> Vote:
+        """The ranks by whether they reduced; of two equal sides, those are at fault that stepped without."""
+        voted = vote(self.reduced)
+        without = tuple(rank for rank, reduced in sorted(self.reduced.items()) if not reduced)
+        if not voted.tied or self.stepped != without:
+            return voted
+        return Vote(
+            sides=(tuple(rank for rank in sorted(self.reduced) if rank not in without), without),
+            tied=False,
+            minority=without,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Iterations:
     """The first iteration out of step and the first forward that was another one; None where there was none.
@@ -77,7 +104,8 @@ class Iterations:
     `left_out` is an iteration that some ranks began although others had made one more collective before it. That proves
     nothing by itself: these may have left their loop, and have made the call behind it. Nor does `passed_over`: each rank
     may look for its next good batch alone, and make as many steps as the others. `began` is after how many collectives
-    each iteration began on each rank.
+    each iteration began on each rank. `accumulation` is the first forward whose gradients not all ranks reduced; alone it is no
+    fault either, where models of different process groups are trained.
     """
 
     out_of_step: IterationSkew | None
@@ -85,6 +113,7 @@ class Iterations:
     other_forward: OtherForward | None = None
     forked: ForkedForward | None = None
     passed_over: SkippedBatch | None = None
+    accumulation: UnevenAccumulation | None = None
     began: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
 
     def at(self, rank: int, seq: int) -> int | None:
@@ -93,7 +122,10 @@ class Iterations:
 
 
 def derive(
-    calls: PerRank[CollectiveCalls], records: PerRank[FlightRecord] | None, code: SourceCode | None = None
+    calls: PerRank[CollectiveCalls],
+    records: PerRank[FlightRecord] | None,
+    code: SourceCode | None = None,
+    steps: PerRank[StepCount] | None = None,
 ) -> Iterations:
     """Where the ranks' iterations parted, by the marks that their agents made.
 
@@ -114,6 +146,7 @@ def derive(
         other_forward=_other_forward(calls),
         forked=_forked(calls, code),
         passed_over=passed_over(calls),
+        accumulation=_uneven_accumulation(calls, steps),
         began=began,
     )
 
@@ -178,6 +211,38 @@ def _other_forward(calls: PerRank[CollectiveCalls]) -> OtherForward | None:
         if len(places) == len(calls.ranks) and len(set(places.values())) > 1:
             return OtherForward(number=number, places=places)
     return None
+
+
+def _uneven_accumulation(
+    calls: PerRank[CollectiveCalls], steps: PerRank[StepCount] | None
+) -> UnevenAccumulation | None:
+    made = {entry.rank: entry.value.steps for entry in steps or ()}
+    by_rank = {entry.rank: {forward.number: forward for forward in entry.value.forwards} for entry in calls}
+    common = sorted(set.intersection(*map(set, by_rank.values()))) if by_rank else []
+    for number in common:
+        reduced = {rank: forwards[number].reduces for rank, forwards in sorted(by_rank.items())}
+        if None in reduced.values():
+            return None
+        if len({*reduced.values()}) > 1:
+            stepped = tuple(
+                rank
+                for rank, forwards in sorted(by_rank.items())
+                if not reduced[rank]
+                and _steps_after(forwards, number, made.get(rank)) not in (None, forwards[number].steps)
+            )
+            return UnevenAccumulation(
+                number=number,
+                reduced={rank: bool(one) for rank, one in reduced.items()},
+                places={rank: forwards[number].place for rank, forwards in by_rank.items()},
+                stepped=stepped,
+            )
+    return None
+
+
+def _steps_after(forwards: Mapping[int, Forward], number: int, at_the_end: int | None) -> int | None:
+    """How many steps the rank had made when it began its next forward, or in all where there was none."""
+    following = forwards.get(number + 1)
+    return following.steps if following is not None else at_the_end
 
 
 def _forked(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> ForkedForward | None:

@@ -47,11 +47,11 @@ WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.DEVICE, Activity.REND
 class RankActivity:
     """One rank's activity. `operation` is the call that it sits in, `place` the innermost line of the user's own code.
 
-    `native` is the C function on top, where it was asked for. `moves` is True where it was elsewhere at a later look, used a
-    CPU, or did IO; None where nobody looked twice. A rank that waits for its peers may use a CPU for that: of such a rank only
-    the line counts. `moved` is whether it was elsewhere, whatever it does; `advanced` whether it has left a line to which no
-    loop leads back. `spins` is whether its thread is on a CPU. `joined` is False for a process of the launch that has not
-    called `init_process_group`.
+    `native` is the C function on top, where it was asked for, `native_stack` those below it, too.
+    `moves` is True where it was elsewhere at a later look, used a CPU, or did IO; None where nobody looked twice. A rank that
+    waits for its peers may use a CPU for that: of such a rank only the line counts. `moved` is whether it was elsewhere,
+    whatever it does; `advanced` whether it has left a line to which no loop leads back. `spins` is whether its thread is on a
+    CPU. `joined` is False for a process of the launch that has not called `init_process_group`.
     """
 
     rank: int
@@ -62,6 +62,7 @@ class RankActivity:
     moved: bool
     process: ProcessState | None
     native: str = ""
+    native_stack: tuple[str, ...] = ()
     spins: bool = False
     joined: bool = True
     advanced: bool = False
@@ -199,6 +200,7 @@ def _rank_activity(
         moved=stays is False if kind in WAITS_FOR_PEERS else stacks is not None and stacks.moved is True,
         process=process,
         native=thread.native[0] if thread and thread.native else "",
+        native_stack=thread.native if thread else (),
         spins=thread is not None and thread.active,
         joined=joined,
         advanced=_advanced(stacks, code),

@@ -195,11 +195,30 @@ def _skipped(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
         last = max((one.step for one in before.values()), default=-1) if before else -1
         if cause is SkipCause.STEPS and (left_out := _left_out(seen, before, tracks)):
             return _by_scaler(left_out, last + 1, sides, step)
+        fewer = _without_a_step(seen, before) if decided.tied and cause is SkipCause.STEPS else ()
         return StepSkipped(
-            step=last + 1 if cause is SkipCause.STEPS else step, ranks=decided.minority, tied=decided.tied, sides=sides,
+            step=last + 1 if cause is SkipCause.STEPS else step, ranks=fewer or decided.minority,
+            tied=decided.tied and not fewer, sides=sides,
             cause=cause, lines=lines_at(seen), seen=step,
         )  # fmt: skip
     return None
+
+
+def _without_a_step(seen: ByRank, before: ByRank | None) -> tuple[int, ...]:
+    """The ranks that made fewer steps than forwards since the last audit, where all others made one with each forward.
+
+    Empty where no rank did: one that accumulates steps less often, and so tells nothing.
+    """
+    fewer = []
+    for rank, one in seen.items():
+        if before is None or rank not in before:
+            return ()
+        steps, forwards = one.step - before[rank].step, one.forwards - before[rank].forwards
+        if steps > forwards:
+            return ()
+        if steps < forwards:
+            fewer.append(rank)
+    return tuple(sorted(fewer)) if len(fewer) < len(seen) else ()
 
 
 def _left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> dict[int, OverflowSeen]:

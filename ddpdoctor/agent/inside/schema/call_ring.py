@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 MAGIC = b"ddpdring"
-VERSION = 4
+VERSION = 5
 RING = 4096  # records; 256 KiB a rank
 RECORD_BYTES = 64
 HEADER_BYTES = 256
@@ -140,6 +140,10 @@ class Forward(NamedTuple):
     """The value of the variable that counts the turns of the loop around the call, or `NO_COUNT`."""
     place: int
     """Text number: the user's lines that led to the call."""
+    steps: int
+    """The number of optimizer steps so far."""
+    reduces: int
+    """1 where the backward of this forward reduces gradients, 0 where it does not, as under `no_sync`; else `NO_COUNT`."""
 
 
 COLLECTIVE, POINT_TO_POINT, NEW_GROUP, BATCH, FORWARD = 1, 2, 3, 4, 5
@@ -148,6 +152,6 @@ COLLECTIVE_LAYOUT = Struct("<QQqqqiIIIII")
 POINT_TO_POINT_LAYOUT = Struct("<QQqqqiIII")
 NEW_GROUP_LAYOUT = Struct("<QQqqII")
 BATCH_LAYOUT = Struct("<QQqqqqiii")
-FORWARD_LAYOUT = Struct("<QQqqqqI")
+FORWARD_LAYOUT = Struct("<QQqqqqIIi")
 
 Record: TypeAlias = Collective | PointToPoint | NewGroup | Batch | Forward

@@ -46,12 +46,12 @@ class ExitCode(NamedTuple):
 
 
 class Left(NamedTuple):
-    """The interpreter came to its end in order, whatever the exit code."""
+    """The interpreter came to its end in order, or by `os._exit`, whatever the exit code."""
 
     at: float
     """When, in seconds since the epoch."""
     called: tuple[SourceLine, ...] = ()
-    """The stack of the call of `sys.exit` that ended it without a failure, the innermost line first; empty where none did."""
+    """The stack of the call of `sys.exit`, `exit` or `os._exit` that ended it without a failure, innermost first; or empty."""
 
 
 class GaveUp(NamedTuple):

@@ -1,0 +1,91 @@
+"""A launcher keeps the flight recorders of its other ranks before it ends them because one of them has failed.
+
+A rank that SIGTERM ends in the middle of a collective can keep nothing itself, and with it goes what says which call it was in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .post_import_hook import after_import
+from .rank_process import Rank
+from .recorder_socket import PICKLE
+
+ANSWER_SECONDS = 1.0  # for all ranks together: a thread that can run answers within milliseconds
+MOST_BYTES = 256 << 20
+
+
+def keep_recorders(rank: Rank) -> None:
+    """Do so in this process, where it ends ranks: as torchrun does, and as `torch.multiprocessing.spawn` does."""
+    after_import(
+        "torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler",
+        lambda module: keeps_before(rank, module.SubprocessHandler, "close", lambda handler: handler.proc.pid),
+        rank,
+    )
+    after_import(
+        "multiprocessing.popen_fork",
+        lambda module: keeps_before(rank, module.Popen, "_send_signal", lambda process: process.pid),
+        rank,
+    )
+
+
+def keeps_before(rank: Rank, owner: Any, name: str, pid_of: Callable[[Any], int]) -> None:  # noqa: ANN401 - a class that ends processes
+    """Have the method `name` of `owner`, which ends the process `pid_of(self)`, keep the recorders first where that is a rank."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def ends(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        with rank.giving_up("keeping the flight recorders of ranks that are about to be ended"):
+            if os.path.exists(os.path.join(rank.directory, f"{pid_of(self)}.ask")):
+                keep_all(rank.directory)
+        return original(self, *args, **kwargs)
+
+    setattr(owner, name, ends)
+
+
+def keep_all(directory: str) -> None:
+    """Of every rank that has not kept its own yet: once the first is ended, the others lose a peer."""
+    sockets = [name for name in os.listdir(directory) if name.endswith(".ask")]
+    pids = [name[: -len(".ask")] for name in sockets]
+    asked = [pid for pid in pids if not os.path.exists(os.path.join(directory, f"{pid}.recorder"))]
+    threads = [threading.Thread(target=_keep, args=(directory, pid), daemon=True) for pid in asked]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + ANSWER_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _keep(directory: str, pid: str) -> None:
+    path = os.path.join(directory, f"{pid}.recorder")
+    with contextlib.suppress(OSError):
+        answer = _answer_of(os.path.join(directory, f"{pid}.ask"))
+        if answer:
+            with open(f"{path}.asked", "wb") as file:
+                file.write(answer)
+            with contextlib.suppress(FileExistsError):  # the rank has kept it itself in the meantime
+                os.link(f"{path}.asked", path)
+            os.unlink(f"{path}.asked")
+
+
+def _answer_of(path: str) -> bytes:
+    """What the rank hands out; empty where it is no whole answer."""
+    parts: list[bytes] = []
+    size = 0
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(ANSWER_SECONDS)
+        connection.connect(path)
+        connection.sendall(PICKLE)
+        while part := connection.recv(1 << 20):
+            parts.append(part)
+            size += len(part)
+            if size > MOST_BYTES:
+                return b""
+    return b"".join(parts)

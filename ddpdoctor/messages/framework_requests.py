@@ -1,0 +1,17 @@
+"""The lines at which some ranks alone asked a framework for a call, or for the end of its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ddpdoctor.analysis.collectives.callsites import spoken
+from ddpdoctor.analysis.collectives.framework_requests import RankRequest
+from ddpdoctor.model import Where
+
+
+def where(asked: RankRequest | None, ranks: Sequence[int]) -> Iterator[Where]:
+    """The line of the request, once per rank; nothing without a request."""
+    for rank in ranks if asked is not None else ():
+        assert asked is not None
+        note = f"`{asked.request.text}` {spoken(asked.condition, asked.request.file)}"
+        yield Where.at(asked.frame, rank=rank, note=note)

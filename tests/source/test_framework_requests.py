@@ -1,0 +1,74 @@
+"""Statements that have a framework do something later, and which ranks make them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.analysis.collectives.framework_requests import rank_requests, ranks_under
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.source.context import source_of
+
+CALLBACKS = """\
+class Stop(TrainerCallback):
+    def on_step_end(self, args, state, control):
+        if args.process_index == 1:
+            control.should_training_stop = True
+        if args.process_index != 0:
+            control.should_evaluate = True
+        if state.loss.isnan():
+            control.should_training_stop = True
+        if rank == 0:
+            control.should_log = True
+            control.should_training_stop = False
+            process.terminate()
+
+def training_step(self, batch):
+    if self.global_rank == 0:
+        self.log("loss", loss, sync_dist=True)
+        self.log("loss", loss)
+    if not self.trainer.is_global_zero: self.trainer.should_stop = True
+    if idist.get_rank() == 2: engine.terminate()
+    if rank == 3: raise SystemExit
+    return loss
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> SourceCode:
+    """The callbacks as a file of which one line was seen on a stack."""
+    path = tmp_path / "train.py"
+    path.write_text(CALLBACKS)
+    found = source_of([Frame(file=str(path), line=21, function="training_step")])
+    assert found is not None
+    return found
+
+
+def test_what_stops_a_loop_under_a_test_of_the_rank(code: SourceCode) -> None:
+    found = {asked.request.line: asked.made_by(range(4)) for asked in rank_requests(code, "stop")}
+    assert found == {4: (1,), 18: (1, 2, 3), 19: (2,), 20: (3,)}
+
+
+def test_what_makes_a_framework_call_under_a_test_of_the_rank(code: SourceCode) -> None:
+    found = {asked.request.line: asked.made_by(range(3)) for asked in rank_requests(code, "call")}
+    assert found == {6: (1, 2), 16: (0,)}
+
+
+@pytest.mark.parametrize(
+    ("test", "ranks"),
+    [
+        ("rank == 1", (1,)),
+        ("dist.get_rank() != 1", (0, 2)),
+        ("accelerator.is_main_process", (0,)),
+        ("not master_process", (1, 2)),
+        ("utils.is_primary(args) and step == 3", (0,)),
+        ("rank % 2", ()),
+        ("rank == 7", ()),
+    ],
+)
+def test_the_ranks_that_a_test_lets_through(test: str, ranks: tuple[int, ...]) -> None:
+    assert ranks_under(Condition(line=1, test=test, branch=0), range(3)) == ranks
+    rest = tuple(rank for rank in range(3) if rank not in ranks)
+    assert ranks_under(Condition(line=1, test=test, branch=1), range(3)) == (rest if ranks or "== 7" in test else ())
