@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SettingsAt, SettingsDiffer
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages.divergence import SHOWN, finding, when
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import sides_sentence
-from ddpdoctor.model import Finding, Rule, Severity, Writer
+from ddpdoctor.model import Finding, Rule, Severity, Where, Writer
 
 RULE = Rule(
     code="DDP506",
@@ -31,12 +35,26 @@ NOTES = {
 }
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
-    """The first step taken with different settings."""
+def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding]:
+    """The first step taken with different settings, and where only the step is known, values there that depend on the rank."""
     for found in divergences.of(SettingsDiffer):
         doubt = tie_note(tied=found.tied)
         others = found.names[1:]
         more = f"; also different: {', '.join(others[:SHOWN])}{', ...' * (len(others) > SHOWN)}" if others else ""
         message = f"{when(found, divergences)}, {found.names[0]} is {sides_sentence(found.sides)}{more}{doubt}"
         cause = "given" if found.shown is SettingsAt.GIVEN else ""
-        yield finding(RULE, found, message, tensors=found.names, cause=cause, note=NOTES[found.shown])
+        shown = finding(RULE, found, message, tensors=found.names, cause=cause, note=NOTES[found.shown])
+        by_rank = [*_by_rank(found, code)] if found.shown is SettingsAt.THE_STEP else []
+        yield replace(shown, where=(*by_rank, *shown.where))
+
+
+def _by_rank(found: SettingsDiffer, code: SourceCode | None) -> Iterator[Where]:
+    """Values with the name of the setting that depend on the rank, in the function that makes the step."""
+    name = re.compile(rf"\b{re.escape(found.names[0].partition('[')[0])}\b")
+    for rank in found.ranks:
+        frame = found.lines.get(rank)
+        place = code.at(frame.file, frame.line) if code is not None and frame is not None else None
+        for value in place.rank_values if place is not None else ():
+            if frame is not None and name.search(value.text):
+                at = Frame(file=frame.file, line=value.line, function=frame.function)
+                yield Where.at(at, rank=rank, note=f"`{value.text}` depends on the rank")

@@ -8,10 +8,14 @@ from ddpdoctor.analysis.collectives.callsites import spoken
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest
 from ddpdoctor.model import Where
 
+SHOWN_CHARACTERS = 80
+
 
 def where(asked: RankRequest | None, ranks: Sequence[int]) -> Iterator[Where]:
     """The line of the request, once per rank; nothing without a request."""
     for rank in ranks if asked is not None else ():
         assert asked is not None
-        note = f"`{asked.request.text}` {spoken(asked.condition, asked.request.file)}"
+        text = asked.request.text
+        shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
+        note = f"`{shown}` {spoken(asked.condition, asked.request.file)}"
         yield Where.at(asked.frame, rank=rank, note=note)

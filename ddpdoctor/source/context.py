@@ -16,6 +16,7 @@ from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, va
 
 MAX_SOURCE_BYTES = 4 << 20
 MAX_TEST = 80  # characters of a condition that are worth showing
+MAX_STATEMENT = 400  # characters of a statement that is looked through for the names in it
 LINES_AROUND = 3  # before and after a line, for a report
 MAX_LINE = 200  # characters of a line in a report
 _ONE_RANK_ONLY = re.compile(
@@ -136,7 +137,7 @@ class _Index:
                     file=self.file,
                     line=statement.lineno,
                     function=scope.function,
-                    text=_short(statement),
+                    text=ast.unparse(statement)[:MAX_STATEMENT],
                     wants=wants,
                     conditions=scope.conditions,
                 )
@@ -327,6 +328,6 @@ def _head(node: ast.For | ast.AsyncFor | ast.While) -> str:
     return f"for {_short(node.target)} in {_short(node.iter)}"
 
 
-def _short(node: ast.expr | ast.stmt) -> str:
+def _short(node: ast.expr) -> str:
     text = ast.unparse(node)
     return text if len(text) <= MAX_TEST else f"{text[: MAX_TEST - 3]}..."

@@ -24,6 +24,7 @@ from ddpdoctor.launch.guarded_process import end, start_guarded
 from ddpdoctor.launch.observed_job import private_directory
 from ddpdoctor.launch.ranks import current_launch, ranks_command
 from ddpdoctor.ranks.training_trace_reader import read_tracks
+from ddpdoctor.source.context import source_of
 from ddpdoctor.transport.store_files import gathered, hand_in
 from ddpdoctor.workflows.hang import look
 from ddpdoctor.workflows.step_bisection import OpenQuestion
@@ -127,7 +128,9 @@ def _evidence(
     elif ranks and not any(track.steps or track.start for track in tracks):
         undecided.append(f"{script.name} wrapped no model in DistributedDataParallel and stepped no optimizer")
     ended = () if stalled else how_it_ended(script, code)
+    source = source_of({seen.line for track in tracks for seen in track.steps if seen.line is not None})
     return Evidence(
+        job=(source,) if source is not None else (),
         ranks=ranks,
         notes=(*given_up(directory), *wrapped_twice(directory), *_windows(tracks), *ended),
         undecided=tuple(undecided),

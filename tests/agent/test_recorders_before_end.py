@@ -77,9 +77,12 @@ def test_who_ends_a_rank_asks_first_and_ends_it_in_any_case(short_dir: Path) -> 
 
 HOOKED = """
 import sys
+from ddpdoctor.agent.inside.exit_hooks import record_children
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.recorders_before_end import keep_recorders
-keep_recorders(Rank(sys.argv[1]))
+rank = Rank(sys.argv[1])
+record_children(rank)  # both follow `multiprocessing.popen_fork`
+keep_recorders(rank)
 from multiprocessing.popen_fork import Popen
 from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 print(Popen._send_signal.__wrapped__.__name__, SubprocessHandler.close.__wrapped__.__name__)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ddpdoctor.analysis.replicas.divergence import SettingsDiffer
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.replicas import Side
+from ddpdoctor.evidence.source import CodePlace, RankValue, SourceCode
 from tests.checks import Sick
 from tests.checks.divergent import found
 
@@ -20,6 +24,34 @@ SICK = (
         says="at step 5 of 40, lr is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
         ranks=(2,),
         measured={"step": 5, "tensors": ["lr"], "cause": ""},
+    ),
+)
+STEP = Frame(file="/job/train.py", line=61, function="train")
+RATES = (RankValue(line=40, text="lr * (rank == 2)"), RankValue(line=50, text="epochs - (rank == 1)"))
+CODE = SourceCode(places=(CodePlace(file=STEP.file, line=STEP.line, function="train", rank_values=RATES),))
+ITS_OWN = found(
+    SettingsDiffer(
+        step=5,
+        ranks=(2,),
+        lines=dict.fromkeys(range(4), STEP),
+        sides=(Side(ranks=(0, 1, 3), says="0.1"), Side(ranks=(2,), says="0.01")),
+        names=("lr[0]",),
+    )
+)
+SICK = (
+    *SICK,
+    Sick(  # the source shows which learning rate depends on the rank
+        evidence=replace(ITS_OWN, job=(*ITS_OWN.job, CODE)),
+        says="at step 5 of 40, lr[0] is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
+        ranks=(2,),
+        where=(
+            "rank 2 /job/train.py:40 train",
+            "rank 2 /job/train.py:61 train",
+            "rank 0 /job/train.py:61 train",
+            "rank 1 /job/train.py:61 train",
+            "rank 3 /job/train.py:61 train",
+        ),
+        measured={"step": 5, "tensors": ["lr[0]"], "cause": ""},
     ),
 )
 HEALTHY = (found(),)

@@ -58,7 +58,7 @@ class _Waiting:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
+            loader.__dict__.pop("exec_module", None)  # another that follows the same module may have taken it off
             execute(module)
             self._callback(module)
 

@@ -102,7 +102,7 @@ def derive(
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
     lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
     found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished, lost)]
-    judged = [_by_passes(desync, calls, code) for desync in found]
+    judged = [_by_stop(_by_passes(desync, calls, code), calls, code) for desync in found]
     last = departures.first if departures is not None else None
     if last is not None and not last.went_on:
         judged = [_by_batches(desync, last, code) for desync in judged]
@@ -448,6 +448,32 @@ def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: Sou
             frame=condition and condition[1],
         ),
     )
+
+
+def _by_stop(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Desync:
+    """Of two equal sides: whether one asked its framework, under a test of the rank, to stop, and only the other still trains."""
+    if not desync.tied or desync.offset is not None or not desync.issued:
+        return desync
+    trains = {(one.place.file, one.place.function) for entry in calls or () for one in entry.value.forwards[-1:]}
+    training = tuple(
+        rank
+        for rank, issued in sorted(desync.issued.items())
+        if any((frame.file, frame.function) in trains for frame in issued.program)
+    )
+    ranks = tuple(sorted(desync.issued))
+    for asked in rank_requests(code, "stop"):
+        stopped = asked.made_by(ranks)
+        if stopped and training == tuple(rank for rank in ranks if rank not in stopped):
+            return replace(
+                desync,
+                cause=Cause.LEFT,
+                minority=stopped,
+                majority=training,
+                tied=False,
+                comparison=Comparison(Relation.PAST),
+                request=asked,
+            )
+    return desync
 
 
 def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) -> Desync:

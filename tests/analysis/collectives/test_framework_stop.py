@@ -1,0 +1,43 @@
+"""Of two ranks, the one that asked its framework to stop has left the loop in which the other still trains."""
+
+from __future__ import annotations
+
+from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
+from ddpdoctor.engine import derived
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward
+from ddpdoctor.evidence.source import CodePlace, Condition, Request, SourceCode
+from tests.flight_records import STEP, TRAIN, Did, flights, waits
+
+FORWARD = Forward(number=1, place=Frame(file=TRAIN, line=60, function="train_step"))
+EVALUATES = waits(Did("all_gather", line=86, function="run_validation"))
+
+
+def asked(test: str) -> SourceCode:
+    """The job's source, in which `engine.terminate()` stands under `test`."""
+    condition = Condition(line=12, test=test, branch=0)
+    request = Request(
+        file=TRAIN, line=13, function="train_step", text="engine.terminate()", wants="stop", conditions=(condition,)
+    )
+    places = (CodePlace(file=TRAIN, line=61, function="train_step"),)
+    return SourceCode(places=places, requests=(request,))
+
+
+def judged(*calls: list[Did], test: str) -> tuple[Cause, tuple[int, ...], bool]:
+    """The cause, the ranks named, and whether it is tied."""
+    facts = {rank: (CollectiveCalls(forwards=(FORWARD,)),) for rank in range(len(calls))}
+    found = derived(flights(*calls, facts=facts, job=(asked(test),)), Desyncs)
+    assert found is not None
+    (desync,) = found.found
+    return desync.cause, desync.minority, desync.tied
+
+
+def test_the_test_of_the_rank_and_the_places_of_both_name_it() -> None:
+    rank_1_evaluates = [STEP, waits(STEP)], [STEP, EVALUATES]
+    assert judged(*rank_1_evaluates, test="idist.get_rank() == 1") == (Cause.LEFT, (1,), False)
+
+
+def test_a_rank_that_still_trains_has_not_stopped_whatever_the_source_asks_for() -> None:
+    rank_1_evaluates = [STEP, waits(STEP)], [STEP, EVALUATES]
+    assert judged(*rank_1_evaluates, test="idist.get_rank() == 0")[2], "rank 0 still trains"
+    assert judged(*rank_1_evaluates, test="rank % 2")[2], "the test names no rank"
