@@ -30,7 +30,7 @@ from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, M
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_error
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.recorder import Call
 from ddpdoctor.evidence.source import Condition, Loop, SourceCode
@@ -249,7 +249,9 @@ def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline,
         issued=mismatch.issued,
         comparison=comparison,
     )
-    return _by_requests(found, code) if by_calls and cause is Cause.MISMATCH else found
+    below_one_line = only_users(stacks[minority[0]]) == only_users(stacks[majority[0]])
+    unclear = (by_calls and cause is Cause.MISMATCH) or (found.tied and below_one_line)
+    return _by_requests(found, code) if unclear else found
 
 
 def _by_requests(desync: Desync, code: SourceCode | None) -> Desync:
@@ -262,7 +264,8 @@ def _by_requests(desync: Desync, code: SourceCode | None) -> Desync:
     if programs[desync.minority[0]] == programs[desync.majority[0]]:
         return desync
     for asked in rank_requests(code, "call"):
-        by = asked.made_by(sorted(ranks)) if desync.tied else desync.minority
+        made_by = asked.made_by(sorted(ranks))
+        by = (made_by if made_by in (desync.minority, desync.majority) else ()) if desync.tied else desync.minority
         handed = re.findall(r"[\w.]+", asked.request.text)
         others = {frame.function for rank in ranks if rank not in by for frame in programs[rank]}
         ours = {frame.function for rank in by for frame in programs[rank]} - others
