@@ -36,6 +36,7 @@ OF_A_CALL = (
     "make this call on every rank or on none (all_reduce what decides it), and give every rank equally many batches before it; "
     "what was trained since is not to be trusted"
 )
+SHOWN_DECISIONS = 3
 OF_AN_ACCUMULATION = (
     "accumulate over equally many batches on every rank: leave `no_sync` with the same forward everywhere, "
     "and with the last forward before each optimizer step"
@@ -70,7 +71,7 @@ def check(
     if iterations.accumulation is not None and (
         parted is not None or mixed_up or (desyncs is not None and desyncs.found)
     ):
-        yield _by_accumulation(iterations.accumulation)
+        yield _by_accumulation(iterations.accumulation, code)
     elif departure is not None and parted is not None and not (departure.how is How.IRREGULAR and parted.own):
         if departure.how in (How.SKIPPED, How.IRREGULAR):
             yield _by_departure(departure)
@@ -98,8 +99,9 @@ def _by_departure(departure: LoopDeparture) -> Finding:
     )
 
 
-def _by_accumulation(uneven: UnevenAccumulation) -> Finding:
+def _by_accumulation(uneven: UnevenAccumulation, code: SourceCode | None) -> Finding:
     sides = uneven.sides
+    decides = [one for one in (code.requests if code is not None else ()) if one.wants == "accumulate"]
     reduced = [rank for rank, one in uneven.reduced.items() if one]
     without = [rank for rank in uneven.reduced if rank not in reduced]
     stepped = (
@@ -118,6 +120,14 @@ def _by_accumulation(uneven: UnevenAccumulation) -> Finding:
                 note=f"forward {uneven.number}, {'with' if uneven.reduced[rank] else 'without'} a reduction of gradients",
             )
             for rank in dict.fromkeys((*sides.minority, *uneven.reduced))
+        ]
+        + [
+            Where.at(
+                Frame(file=one.file, line=one.line, function=one.function),
+                rank=None,
+                note="decides which gradients are reduced",
+            )
+            for one in decides[:SHOWN_DECISIONS]
         ],
         remedy=OF_AN_ACCUMULATION,
         forward=uneven.number,

@@ -70,7 +70,8 @@ class Request:
     text: str
     """The statement as written."""
     wants: str
-    """`stop`: that the loop or the program ends; `call`: that the framework makes calls of its own (evaluate, save, reduce)."""
+    """`stop`: that the loop or the program ends; `call`: that the framework makes calls of its own (evaluate, save, reduce);
+    `accumulate`: that gradients of some forwards are not reduced (`no_sync`, `accumulate`)."""
     conditions: tuple[Condition, ...] = ()
     """The conditions of the function around it, outermost first."""
 
@@ -106,7 +107,7 @@ class SourceCode:
     places: tuple[CodePlace, ...] = ()
     """Each line once."""
     requests: tuple[Request, ...] = ()
-    """What the user's own files, as far as they were read, ask of frameworks under a condition; empty in older versions."""
+    """What the user's own files, as far as they were read, ask of frameworks, under a condition unless it is to accumulate."""
 
     def at(self, file: str, line: int) -> CodePlace | None:
         """The place of this line, or None where its file could not be read."""

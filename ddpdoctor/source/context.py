@@ -27,6 +27,7 @@ _ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first
 """Context managers in which one rank comes first and the others wait: of Transformers, Accelerate and others."""
 _STOPS = re.compile(r"^should_(?:\w+_)?stop$|^stop_training$")
 _CALLS = re.compile(r"^should_(?:evaluate|save)$")
+_ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b")
 _ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w*\.terminate(?:_epoch)?$", re.IGNORECASE)
 """What Lightning, Transformers and Ignite act on in their loops."""
 
@@ -131,13 +132,15 @@ class _Index:
     def requests(self) -> Iterator[Request]:
         """Those of the whole file that stand under a condition."""
         for statement, _, scope in self.spans:
-            wants = _wants(statement) if scope.conditions else None
+            wants = _wants(statement)
+            if not scope.conditions and wants != "accumulate":
+                continue
             if wants is not None:
                 yield Request(
                     file=self.file,
                     line=statement.lineno,
                     function=scope.function,
-                    text=ast.unparse(statement)[:MAX_STATEMENT],
+                    text=ast.unparse(statement).partition("\n")[0][:MAX_STATEMENT],
                     wants=wants,
                     conditions=scope.conditions,
                 )
@@ -169,8 +172,8 @@ class _Index:
 def _wants(statement: ast.stmt) -> str | None:
     """What a statement asks for later, as `Request.wants`; None of every other one."""
     match statement:
-        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if not _is_false(value):
-            return "stop" if _STOPS.search(name) else "call" if _CALLS.search(name) else None
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _STOPS.search(name) or _CALLS.search(name):
+            return None if _is_false(value) else "stop" if _STOPS.search(name) else "call"
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="log" | "log_dict"), keywords=keywords)):
             synced = [one.value for one in keywords if one.arg == "sync_dist"]
             return "call" if synced and not _is_false(synced[0]) else None
@@ -180,6 +183,10 @@ def _wants(statement: ast.stmt) -> str | None:
             return "stop"
         case ast.Raise(exc=ast.Call(func=ast.Name(id="SystemExit")) | ast.Name(id="SystemExit")):
             return "stop"
+        case ast.With(items=items) if any(_ACCUMULATES.search(ast.unparse(item.context_expr)) for item in items):
+            return "accumulate"
+        case ast.Assign() if _ACCUMULATES.search(ast.unparse(statement)):
+            return "accumulate"
         case _:
             return None
 

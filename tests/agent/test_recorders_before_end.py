@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from ddpdoctor.agent.inside.rank_process import Rank
-from ddpdoctor.agent.inside.recorder_socket import PICKLE
+from ddpdoctor.agent.inside.recorder_socket import RECORDER
 from ddpdoctor.agent.inside.recorders_before_end import keep_all, keeps_before
 
 ANSWER = b"a recorder" * 100_000
@@ -24,7 +24,7 @@ def serve(path: Path, answer: bytes | None) -> socket.socket:
     def once() -> None:
         connection, _ = server.accept()
         with connection:
-            assert connection.recv(64) == PICKLE
+            assert connection.recv(64) == RECORDER
             connection.sendall(answer or b"")
 
     if answer is not None:

@@ -32,6 +32,8 @@ def training_step(self, batch):
     if not self.trainer.is_global_zero: self.trainer.should_stop = True
     if idist.get_rank() == 2: engine.terminate()
     if rank == 3: raise SystemExit
+    with accelerator.accumulate(model):
+        model.require_backward_grad_sync = step == 3
     return loss
 """
 
@@ -54,6 +56,10 @@ def test_what_stops_a_loop_under_a_test_of_the_rank(code: SourceCode) -> None:
 def test_what_makes_a_framework_call_under_a_test_of_the_rank(code: SourceCode) -> None:
     found = {asked.request.line: asked.made_by(range(3)) for asked in rank_requests(code, "call")}
     assert found == {6: (1, 2), 16: (0,)}
+
+
+def test_what_decides_which_gradients_are_reduced(code: SourceCode) -> None:
+    assert [one.line for one in code.requests if one.wants == "accumulate"] == [21, 22]
 
 
 @pytest.mark.parametrize(

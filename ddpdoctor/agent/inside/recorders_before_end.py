@@ -8,15 +8,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import socket
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from .post_import_hook import after_import
 from .rank_process import Rank
-from .recorder_socket import PICKLE
 
 ANSWER_SECONDS = 1.0  # for all ranks together: a thread that can run answers within milliseconds
 MOST_BYTES = 256 << 20
@@ -52,6 +49,8 @@ def keeps_before(rank: Rank, owner: Any, name: str, pid_of: Callable[[Any], int]
 
 def keep_all(directory: str) -> None:
     """Of every rank that has not kept its own yet: once the first is ended, the others lose a peer."""
+    import threading  # now, as `socket` below: most processes of a job end no rank
+
     sockets = [name for name in os.listdir(directory) if name.endswith(".ask")]
     pids = [name[: -len(".ask")] for name in sockets]
     asked = [pid for pid in pids if not os.path.exists(os.path.join(directory, f"{pid}.recorder"))]
@@ -77,12 +76,16 @@ def _keep(directory: str, pid: str) -> None:
 
 def _answer_of(path: str) -> bytes:
     """What the rank hands out; empty where it is no whole answer."""
+    import socket
+
+    from .recorder_socket import RECORDER
+
     parts: list[bytes] = []
     size = 0
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_SECONDS)
         connection.connect(path)
-        connection.sendall(PICKLE)
+        connection.sendall(RECORDER)
         while part := connection.recv(1 << 20):
             parts.append(part)
             size += len(part)
