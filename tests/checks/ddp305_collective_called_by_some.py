@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepMark
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, JobSize, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, Request, SourceCode
 from tests.checks import Sick
-from tests.flight_records import STEP, TRAIN, Did, flights, waits
+from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 from tests.rank_ends import LOST_PEER
 
@@ -20,6 +20,10 @@ CODE = (
 AT_THE_END = (
     *CODE,
     CodePlace(file=TRAIN, line=97, function="train_step", conditions=(Condition(line=96, test="rank == 0", branch=0),)),
+)
+ALL_BUT_1 = (
+    *CODE,
+    CodePlace(file=TRAIN, line=97, function="train_step", conditions=(Condition(line=96, test="rank != 1", branch=0),)),
 )
 EXTRA = waits(Did("broadcast", line=88))
 EVALUATED = Did("all_gather", line=95)
@@ -64,6 +68,19 @@ SICK = (
         ranks=(3,),
         where=tuple(f"rank {number} /home/me/job/train.py:97 train_step" for number in range(3)),
         measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "2": 2, "3": 1}},
+    ),
+    Sick(  # of three ranks that make it, two were ended before they could say so: the test says who they are
+        evidence=flights(
+            record([STEP, Did("barrier", line=97)], world=4),
+            record([STEP], world=4),
+            code=ALL_BUT_1,
+            facts={0: (LOST_PEER,), 1: (RankExit(exit_code=0),)},
+            job=(JobSize(ranks=4),),
+        ),
+        says="rank 1 never called barrier #2 that rank 0 calls: it ended with exit code 0",
+        ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:97 train_step",),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 1}},
     ),
     Sick(
         evidence=flights([STEP, EXTRA], [STEP, LAST], [STEP, LAST], [STEP, LAST], code=CODE),

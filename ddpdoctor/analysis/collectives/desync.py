@@ -19,7 +19,7 @@ from ddpdoctor.analysis.collectives.callsites import (
     rank_test,
     seen_from_minority,
 )
-from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests
+from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests, ranks_under
 from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
 from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, MismatchKind, dtypes, operation, shape
@@ -185,11 +185,15 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCa
     """Some ranks ended with exit code 0 while others wait: whoever is the minority of these is at fault.
 
     A rank test above the call that all wait in tells more: then it is that call that not all ranks make.
-    What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side.
+    What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side, unless the test
+    says which ranks make the call.
     """
     tests = [rank_test(issued.program, code) for issued in waiting.values()]
     tested = tests[0] if tests and None not in tests else None
-    few_wait = len(waiting) < len(short) or (tested is not None and len(waiting) == len(short))
+    through = ranks_under(tested[0], group.members) if tested is not None else ()
+    agrees = set(waiting) <= set(through) and short.isdisjoint(through)
+    call, do_not = (len(through), len(group.members) - len(through)) if agrees else (len(waiting), len(short))
+    few_wait = call < do_not or (tested is not None and call == do_not)
     seq = min(issued.seq for issued in waiting.values())
     relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL
     return Desync(
