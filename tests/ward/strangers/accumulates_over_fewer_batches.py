@@ -1,5 +1,5 @@
 """Gradients are accumulated with no_sync over 4 batches, on one rank, whose configuration is older, over 3."""
-# DDP316 culprit tied: dist.barrier()
+# DDP316 culprit tied: model.no_sync()
 
 import contextlib
 import os
