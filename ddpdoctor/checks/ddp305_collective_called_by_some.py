@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.callsites import Relation, spoken
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs
@@ -68,9 +68,7 @@ def check(
             ranks=desync.minority if decided else desync.culprits,
             where=[
                 *framework_requests.where(desync.request, desync.minority),
-                *witnesses(
-                    desync.issued, everyone, minority=desync.minority, minority_note=condition_note(desync.comparison)
-                ),
+                *_witnesses(desync, everyone),
                 *exception_context.where(errors),
             ],
             details=[*exception_context.sentences(errors), *unplaced(desync.issued, everyone)],
@@ -86,6 +84,16 @@ def check(
         and not graph.only_point_to_point
     ):
         yield _by_programs(graph)
+
+
+def _witnesses(desync: Desync, everyone: Sequence[int]) -> list[Where]:
+    """The lines of the calls, with the condition beside those of the odd ranks, or of the others where the odd ones made none."""
+    comparison = desync.comparison
+    if comparison.relation is Relation.UNCONDITIONAL and not any(rank in desync.issued for rank in desync.minority):
+        condition, frame = comparison.condition, comparison.frame
+        note = spoken(condition, frame.file) if condition is not None and frame is not None else ""
+        return witnesses(desync.issued, everyone, minority=desync.majority, minority_note=note)
+    return witnesses(desync.issued, everyone, minority=desync.minority, minority_note=condition_note(comparison))
 
 
 def _by_forwards(forked: ForkedForward) -> Finding:
