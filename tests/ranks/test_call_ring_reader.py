@@ -61,7 +61,7 @@ WRITES = st.one_of(
     st.tuples(st.just("point to point"), TEXT_NUMBER, TEXT_NUMBER, TEXT_NUMBER, RANK, COUNT, st.booleans()),
     st.tuples(st.just("new group"), TEXT_NUMBER, TEXT_NUMBER, st.booleans()),
     st.tuples(st.just("batch"), RANK, COUNT, COUNT, COUNT, PLACE_IN_PASS, PLACE_IN_PASS),
-    st.tuples(st.just("forward"), TEXT_NUMBER, COUNT, COUNT, st.none() | COUNT),
+    st.tuples(st.just("forward"), TEXT_NUMBER, COUNT, COUNT, st.none() | COUNT, st.none() | st.booleans()),
 )
 
 
@@ -90,9 +90,11 @@ def written(path: Path, writes: list[Any]) -> list[tuple[type[Record], tuple[int
                 expected.append((Batch, (asked, seq, iteration, data_set, *counted)))
                 continue
             case _:
-                place, seq, number, turn = fields
-                ring.forward(place, seq=seq, number=number, turn=turn)
-                expected.append((Forward, (seq, number, layout.NO_COUNT if turn is None else turn, place)))
+                place, seq, number, turn, reduces = fields
+                ring.count_step()
+                ring.forward(place, seq=seq, number=number, turn=turn, reduces=reduces)
+                counted, reduced = (layout.NO_COUNT if one is None else int(one) for one in (turn, reduces))
+                expected.append((Forward, (seq, number, counted, place, ring.steps, reduced)))
                 continue
         if returns:
             ring.end(index)
@@ -162,7 +164,7 @@ def test_a_ring_of_another_version_is_refused_with_both_versions(tmp_path: Path)
     (tmp_path / "77.ring").write_bytes(bytes(newer))
     with pytest.raises(OtherVersionError) as refused:
         find_ranks(tmp_path)
-    assert refused.value.message == "the call ring of process 77 has format 5, and this ddpdoctor reads format 4"
+    assert refused.value.message == "the call ring of process 77 has format 6, and this ddpdoctor reads format 5"
     assert refused.value.hint == "use the ddpdoctor that the job was started with"
 
 
