@@ -140,9 +140,9 @@ class Forward(NamedTuple):
     """The value of the variable that counts the turns of the loop around the call, or `NO_COUNT`."""
     place: int
     """Text number: the user's lines that led to the call."""
-    steps: int
+    steps: int = 0
     """The number of optimizer steps so far."""
-    reduces: int
+    reduces: int = NO_COUNT
     """1 where the backward of this forward reduces gradients, 0 where it does not, as under `no_sync`; else `NO_COUNT`."""
 
 
