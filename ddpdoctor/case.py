@@ -12,10 +12,11 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
+from itertools import accumulate, pairwise
 from operator import is_
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -25,10 +26,12 @@ import msgspec
 from ddpdoctor import __version__
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
+from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.secrets import REDACTED, names_a_secret, redact_text
 
 SCHEMA = "ddpdoctor.case/1"
 _HARMLESS = (int, float, type(None))
+MOST_TEXTS, MOST_CHARACTERS = 1000, 100_000  # of arguments or lines that are redacted together
 CASE_FILE = "case.json"
 CASES_OF_NODES = "node-with-rank-*.json"  # beside it, where several nodes share a directory
 LARGE_BYTES = 4096  # of a fact whose fields are worth a digest each
@@ -68,7 +71,7 @@ def load(path: Path) -> Evidence:
         raise UsageError(f"{file} does not exist", hint="save a case with `--case PATH`") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise UsageError(f"{file} is not a ddpdoctor case: {error}", hint="save a case with `--case PATH`") from None
     if schema != SCHEMA:
         said = f'its "schema" is {schema!r}' if schema is not None else 'it has no "schema" key'
@@ -260,13 +263,13 @@ def _clean(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401 - evidence 
 def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
     if isinstance(value, Mapping):
         return {
-            key: REDACTED if isinstance(item, str) and names_a_secret(str(key)) else _clean(item, seen)
+            _clean(key, seen): REDACTED if isinstance(item, str) and names_a_secret(str(key)) else _clean(item, seen)
             for key, item in value.items()
         }
     if isinstance(value, tuple | list):
         if all(issubclass(kind, _HARMLESS) for kind in set(map(type, value))):
             return value
-        items = [_clean(item, seen) for item in value]
+        items = _clean_texts(value) or [_clean(item, seen) for item in value]
         return value if all(map(is_, items, value)) else type(value)(items)
     if is_dataclass(value) and not isinstance(value, type):
         before = {field.name: getattr(value, field.name) for field in fields(value)}
@@ -276,3 +279,23 @@ def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
         }
         return value if all(map(is_, after.values(), before.values())) else replace(value, **after)
     return value
+
+
+def _clean_texts(texts: Sequence[Any]) -> list[str] | None:
+    """Arguments or lines, redacted with a view of those beside each: the name of a secret and its value may be two texts.
+
+    None for anything but a few texts: each is redacted for itself then.
+    """
+    if not 1 < len(texts) <= MOST_TEXTS or not all(type(text) is str for text in texts):
+        return None
+    together = "\n".join(texts)
+    if len(together) > MOST_CHARACTERS:
+        return None
+    redacted = redact_text(together)
+    if redacted == together:
+        return [*texts]
+    lines = redacted.split("\n")
+    ends = [*accumulate(text.count("\n") + 1 for text in texts)]
+    if len(lines) != ends[-1]:  # a secret of several lines is one word now
+        return None
+    return ["\n".join(lines[start:end]) for start, end in pairwise([0, *ends])]

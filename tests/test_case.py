@@ -67,6 +67,15 @@ def test_what_is_no_secret_stays_readable(text: str) -> None:
     assert case.redact_text(text) == text
 
 
+def test_a_name_and_its_secret_in_two_texts_or_in_a_key_do_not_leave() -> None:
+    arguments = ["train.py", "--db-password", "correct-horse", "--lr", "0.1"]
+    text = Evidence(notes=tuple(arguments), meta={"https://me:correct-horse@host/": "x"})
+    clean = case.redact(text)
+    assert clean.notes == ("train.py", "--db-password", "<redacted>", "--lr", "0.1")
+    assert clean.meta == {"https://me:<redacted>@host/": "x"}
+    assert case.redact(Evidence(notes=("one", "two"))).notes == ("one", "two")
+
+
 @given(st.text())
 def test_redaction_changes_nothing_the_second_time(text: str) -> None:
     once = case.redact_text(text)
@@ -80,6 +89,7 @@ def test_redaction_changes_nothing_the_second_time(text: str) -> None:
         (b"\x80\x04\x95garbage", "is not a ddpdoctor case"),
         (b"[" * 100_000, "is not a ddpdoctor case"),
         (b"[]", 'it has no "schema" key'),
+        (b'{"schema": "\xc6"}', "is not a ddpdoctor case"),
         (b'{"schema": "ddpdoctor.case/9"}', "its \"schema\" is 'ddpdoctor.case/9', expected 'ddpdoctor.case/1'"),
         (b'{"schema": "ddpdoctor.case/1", "ranks": 5}', "Expected `array`, got `int` - at `$.ranks`"),
         (

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ddpdoctor.secrets import looks_random, names_a_secret, redact_text
 from tests.secret_shapes import HARMLESS, SHAPES
+from tests.secret_surroundings import LOOK_ALIKES, SURROUNDED
 
 
 def test_there_are_two_hundred_shapes() -> None:
@@ -22,7 +23,22 @@ def test_no_shape_leaks() -> None:
     assert not leaks
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+def test_no_surroundings_leak() -> None:
+    leaks = {text: redact_text(text) for text, secret in SURROUNDED if leaks_of(text, secret) in redact_text(text)}
+    assert len(SURROUNDED) > 100
+    assert not leaks
+
+
+def leaks_of(text: str, secret: str) -> str:
+    """What must not be left: `secret`, or, of one that is drawn where it stands, its first characters."""
+    before = secret.removesuffix("x")
+    if secret in text:
+        return secret
+    assert before in text
+    return text.partition(before)[2][:12]
+
+
+@pytest.mark.parametrize("text", [*HARMLESS, *LOOK_ALIKES])
 def test_what_is_no_secret_stays_as_it_is(text: str) -> None:
     assert redact_text(text) == text
 
@@ -41,7 +57,7 @@ def test_only_the_secret_goes(text: str, left: str) -> None:
     assert redact_text(text) == left
 
 
-@given(st.one_of(st.text(), st.sampled_from([text for text, _ in SHAPES])))
+@given(st.one_of(st.text(), st.sampled_from([text for text, _ in [*SHAPES, *SURROUNDED]])))
 def test_the_second_time_changes_nothing(text: str) -> None:
     once = redact_text(text)
     assert redact_text(once) == once

@@ -6,6 +6,8 @@ import ast
 import warnings
 from pathlib import Path
 
+from ddpdoctor.errors import UsageError
+
 PYTHON_SUFFIXES = frozenset({".py", ".pyw", ".pyc"})
 MOST_SCRIPT_BYTES = 4 << 20  # the longest program that people wrote by hand is a tenth of it
 SUFFIXES = frozenset({".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".distcp", ".pkl", ".pickle"})
@@ -13,13 +15,20 @@ ZIP, PICKLE = b"PK\x03\x04", b"\x80"
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether `path` is a directory, is named like a checkpoint, or begins like one; it need not exist."""
+    """Whether `path` is a directory, is named like a checkpoint, or begins like one; it need not exist.
+
+    Raises:
+        UsageError: it is a file that cannot be read.
+    """
     if path.suffix.lower() in SUFFIXES or path.is_dir():
         return True
     if path.suffix.lower() == ".py" or not path.is_file():
         return False
-    with path.open("rb") as file:
-        head = file.read(9)
+    try:
+        with path.open("rb") as file:
+            head = file.read(9)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     return head.startswith((ZIP, PICKLE)) or is_safetensors(head)
 
 

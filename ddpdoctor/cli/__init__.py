@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+from types import FrameType
 from typing import Annotated, NoReturn
 
 from ddpdoctor import __version__
@@ -62,18 +63,33 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with its exit code; a user never sees a traceback for what they did."""
+    """Run the command line and leave with its exit code; a user never sees a traceback for what they did.
+
+    SIGTERM and SIGHUP end what runs as Ctrl-C does, so that it can clean up, and then this process as they do without us.
+    """
     output.prepare()
-    at_rest = signal.getsignal(signal.SIGINT)
+    ended_by: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        ended_by.append(number)
+        raise KeyboardInterrupt
+
+    at_rest = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        if at_rest is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in at_rest:
+            if at_rest[number] is not signal.SIG_IGN:
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else end)
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # between two statements of ours
         output.say("interrupted")
         code = typer.INTERRUPTED
     finally:
-        signal.signal(signal.SIGINT, at_rest)
+        for number, handler in at_rest.items():
+            signal.signal(number, handler)
+    if ended_by:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.kill(os.getpid(), ended_by[0])
     sys.exit(code)
 
 
@@ -93,6 +109,9 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         result = typer.INTERRUPTED
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EIO and error.filename != output.STREAM:
+            output.complain(f"a file cannot be read: {error.strerror}", hint="check the disk that holds it")
+            return UsageError.exit_code
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             output.discard_output()
             hint = "write it to a file" if error.errno == errno.EIO else "free disk space there"

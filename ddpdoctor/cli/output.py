@@ -15,6 +15,8 @@ from ddpdoctor.quoting import acts_on_a_terminal, quoted, quoted_block, quoted_l
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+STREAM = "<stdout or stderr>"
+"""The `filename` of an error about writing to one of our streams."""
 _COLORS = re.compile(r"(\x1b\[[0-9;]{0,16}m)")
 
 
@@ -103,6 +105,9 @@ class _Patient(io.FileIO):
             return super().write(data)
         except BrokenPipeError:
             return memoryview(data).nbytes
+        except OSError as error:
+            error.filename = STREAM  # what runs the command tells it from a file that cannot be read
+            raise
 
 
 def _patient(stream: TextIO | None, descriptor: int) -> TextIO:

@@ -98,16 +98,16 @@ def train(
 
 def run_sick(code: str, culprit: int, nproc: int | None, options: list[str]) -> int:
     """Run the job with one fault, its output and its exit code being ours; ddpdoctor does not judge it."""
-    from tempfile import TemporaryDirectory
-
     from ddpdoctor.launch.guarded_process import end, start_guarded
+    from ddpdoctor.launch.private_directory import private_directory
     from ddpdoctor.launch.ranks import caches_in, ranks_command
     from ddpdoctor.launch.sick_jobs import find_fault
 
     fault = find_fault(code)
-    with TemporaryDirectory(prefix="ddpdoctor-") as folder:
-        command, env = ranks_command(fault, ["--culprit", str(culprit), *options], nproc=nproc, logs=folder)
-        job = start_guarded(command, env={**env, **caches_in(folder)}, folder=folder)
+    with private_directory() as folder:
+        place = str(folder.path)
+        command, env = ranks_command(fault, ["--culprit", str(culprit), *options], nproc=nproc, logs=place)
+        job = start_guarded(command, env={**env, **caches_in(place)}, folder=folder)
         try:
             return job.wait()
         finally:

@@ -19,7 +19,8 @@ from ddpdoctor.cli.watch_reporter import WatchReporter
 from ddpdoctor.cli.watch_side_files import SideFiles
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.run import CommandRun
-from ddpdoctor.launch.observed_job import ObservedJob, observe, private_directory
+from ddpdoctor.launch.observed_job import ObservedJob, observe
+from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.model import Report, group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.workflows.shared_case import answer
@@ -72,8 +73,8 @@ class WatchOptions:
 
 def run_watched(command: Sequence[str], report_options: ReportOptions, wanted: WatchOptions) -> int:
     """Run `command` under observation; returns 1 for a problem, 3 for a hang that is not explained, else the job's exit code."""
-    with contextlib.closing(OtherNodes(wanted.shared)) as nodes, private_directory() as folder:
-        directory = Path(folder)
+    with contextlib.closing(OtherNodes(wanted.shared)) as nodes, private_directory(for_sockets=True) as folder:
+        directory = folder.path
         audit = ReplicaAudit(directory) if wanted.verify_every is not None else None
         environ = {
             **job_environment(["watch", *(["verify_sync"] if audit else [])], directory, os.environ),
@@ -85,8 +86,8 @@ def run_watched(command: Sequence[str], report_options: ReportOptions, wanted: W
             observe(
                 command,
                 environ=environ,
-                mark=f"{DIRECTORY}={folder}",
-                tail=directory / "stderr",
+                mark=f"{DIRECTORY}={directory}",
+                folder=folder,
                 die_with_us=wanted.kill_on_hang or wanted.stop_on_divergence,
             ) as job,
             status_line(shown=not wanted.quiet) as line,

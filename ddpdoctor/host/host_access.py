@@ -16,6 +16,7 @@ import msgspec
 from ddpdoctor.evidence import Missing, kinds
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
+from ddpdoctor.launch.private_directory import PrivateDirectory
 from ddpdoctor.launch.ranks import our_file
 
 
@@ -60,11 +61,10 @@ class HostAccess:
         command: Sequence[str],
         *,
         deadline_seconds: float,
-        folder: str | None = None,
-        started: threading.Event | None = None,
+        folder: PrivateDirectory | None = None,
     ) -> ProgramEnd:
         """Run a program that may hang; see `launch.guarded_process.run`."""
-        return run(command, deadline_seconds=deadline_seconds, folder=folder, started=started, poll=self.stop.is_set)
+        return run(command, deadline_seconds=deadline_seconds, folder=folder, poll=self.stop.is_set)
 
     def ask_probe(self, name: str, *expected: type, deadline_seconds: float, subject: str) -> list[Any]:
         """The facts that the probe `name` prints, one JSON line `{kind: fields}` each, with `Missing` for the others.

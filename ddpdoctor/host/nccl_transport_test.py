@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from ddpdoctor.evidence.nccl import NcclLog, NcclOutcome, NcclTransport, NcclTry
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.net_process import free_port
+from ddpdoctor.launch.private_directory import PrivateDirectory, private_directory
 from ddpdoctor.launch.ranks import local_launcher, our_file
 from ddpdoctor.logs.nccl_log import failed_diagnostics, read_log
 from ddpdoctor.ranks import nccl_ras
@@ -58,17 +58,17 @@ def try_transports(
         seconds = min(TRY_SECONDS, (until - time.monotonic()) / (len(FORCED) - number))
         if seconds < LEAST_SECONDS:
             return
-        with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
-            yield _try(node, gpus, transport, command(gpus, folder), Path(folder), seconds)
+        with private_directory() as folder:
+            yield _try(node, gpus, transport, command(gpus, str(folder.path)), folder, seconds)
 
 
 def _try(
-    node: int, gpus: int, transport: NcclTransport, command: Sequence[str], folder: Path, seconds: float
+    node: int, gpus: int, transport: NcclTransport, command: Sequence[str], folder: PrivateDirectory, seconds: float
 ) -> NcclTry:
     address = f"localhost:{free_port()}"
     env = {
         **FORCED[transport], "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,P2P,SHM", "OMP_NUM_THREADS": "1",
-        "NCCL_DEBUG_FILE": f"{folder}/nccl.%h.%p", "NCCL_RAS_ADDR": address,
+        "NCCL_DEBUG_FILE": f"{folder.path}/nccl.%h.%p", "NCCL_RAS_ADDR": address,
     }  # fmt: skip
     answers: list[str] = []
     start = time.monotonic()
@@ -79,9 +79,9 @@ def _try(
         return bool(answers)
 
     ended = run(
-        command, deadline_seconds=seconds + nccl_ras.SECONDS, env=env, folder=str(folder), poll=asks_ras_before_the_end
+        command, deadline_seconds=seconds + nccl_ras.SECONDS, env=env, folder=folder, poll=asks_ras_before_the_end
     )
-    logs = tuple(read_log(_beginning(file)) for file in sorted(folder.glob("nccl.*")))
+    logs = tuple(read_log(_beginning(file)) for file in sorted(folder.path.glob("nccl.*")))
     failed = failed_diagnostics(ended.stdout)
     outcome, detail = _judge(transport, ended, logs, failed)
     return NcclTry(

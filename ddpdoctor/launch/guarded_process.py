@@ -19,6 +19,7 @@ from typing import IO
 from weakref import WeakKeyDictionary
 
 from ddpdoctor.launch import process_tree
+from ddpdoctor.launch.private_directory import PrivateDirectory
 
 SUBREAPER = Path(__file__).with_name("subreaper.py")
 BATCH = Path(__file__).with_name("program_batch.py")
@@ -48,21 +49,18 @@ def run(
     deadline_seconds: float,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    folder: str | None = None,
-    started: threading.Event | None = None,
+    folder: PrivateDirectory | None = None,
     poll: Callable[[], bool | None] | None = None,
     kept_lines: int = KEPT_LINES,
 ) -> ProgramEnd:
     """Run `command` to its end or to the deadline, then end every process that it started.
 
-    `env` is added to this process's environment. `folder` is our caller's, and is removed where we are killed once `started`
-    is set. `poll` is called about every 50 ms while the program runs, in this thread; when it answers True, the program is
-    ended like one past its deadline. Only the last `kept_lines` lines of each stream are kept.
+    `env` is added to this process's environment. `folder` lasts at least as long as the program, also where we are killed.
+    `poll` is called about every 50 ms while the program runs, in this thread; when it answers True, the program is ended like
+    one past its deadline. Only the last `kept_lines` lines of each stream are kept.
     """
     start = time.monotonic()
     process = start_guarded(command, env=env, cwd=cwd, folder=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if started is not None:
-        started.set()
     streams = [_Tail(process.stdout, kept_lines), _Tail(process.stderr, kept_lines)]
     timed_out = False
     try:
@@ -108,7 +106,7 @@ def start_guarded(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    folder: str | None = None,
+    folder: PrivateDirectory | None = None,
     stdin: int | None = subprocess.DEVNULL,
     stdout: int | None = None,
     stderr: int | None = None,
@@ -116,11 +114,11 @@ def start_guarded(
 ) -> subprocess.Popen[str]:
     """Start `command` below a subreaper (see subreaper.py). Ctrl-C at our terminal does not reach it: end it with `end`.
 
-    Where we are killed, the subreaper ends the program, and removes `folder`, which we could not.
+    Where we are killed, the subreaper ends the program; `folder` stays until then.
     """
     mark = f"{os.getpid()}-{next(_NUMBERS)}"
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(SUBREAPER), str(grace_seconds), str(os.getpid()), folder or "", *command],
+        [sys.executable, "-I", "-S", str(SUBREAPER), str(grace_seconds), str(os.getpid()), *command],
         env={**os.environ, **(env or {}), TREE: mark},
         cwd=cwd,
         stdin=stdin,
@@ -129,6 +127,7 @@ def start_guarded(
         text=True,
         errors="replace",
         start_new_session=True,
+        pass_fds=(folder.keeper,) if folder is not None else (),
     )
     _MARKS[process] = f"{TREE}={mark}"
     return process

@@ -7,10 +7,8 @@ import json
 import random
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +18,7 @@ from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.attendance import Attendance, Waiting
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
+from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.launch.ranks import our_file, require_torch
 from ddpdoctor.launch.rendezvous import FIRST_PORT, PORTS, meeting_point
 
@@ -102,10 +101,10 @@ def run_node(
         *(["--store-is-there"] if place.store_is_there else []),
     ]  # fmt: skip
     env = {"MASTER_ADDR": place.master_addr, "MASTER_PORT": str(place.master_port)}
-    with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
+    with private_directory() as folder:
         poll = None
         if place.nodes > 1:
-            attendance = Attendance(Path(folder) / "attendance.json", _waiting(place), on_wait)
+            attendance = Attendance(folder.path / "attendance.json", _waiting(place), on_wait)
             env |= attendance.environment
             poll = attendance.poll
         ended = run(command, deadline_seconds=deadline_seconds + GRACE_SECONDS, env=env, folder=folder, poll=poll)

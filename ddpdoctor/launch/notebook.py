@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,6 +12,7 @@ from typing import Any, TypeVar, cast
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.launch_failure import why_ranks_failed
+from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.launch.ranks import current_launch, our_file, ranks_command
 
 T = TypeVar("T")
@@ -50,10 +50,10 @@ def notebook_launch(
         import cloudpickle
     except ImportError:
         raise UsageError("notebook_launch needs cloudpickle", hint="pip install 'ddpdoctor[notebook]'") from None
-    with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
-        there = Path(folder)
+    with private_directory() as folder:
+        there = folder.path
         (there / "call.pickle").write_bytes(cloudpickle.dumps((function, arguments, named)))
-        command, env = ranks_command(our_file("probes", "notebook_rank.py"), [folder], nproc=nproc, logs=folder)
+        command, env = ranks_command(our_file("probes", "notebook_rank.py"), [str(there)], nproc=nproc, logs=str(there))
         env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # what the cell could import, a rank can
         verdict = there / "verdict.txt"
         ended = run([*_watched(verdict), *command], deadline_seconds=deadline_seconds, env=env, folder=folder)

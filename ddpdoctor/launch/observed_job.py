@@ -8,8 +8,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
-import tempfile
 import termios
 import time
 import tty
@@ -17,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO
 
 from ddpdoctor.errors import UsageError
+from ddpdoctor.launch.companion import Companion
+from ddpdoctor.launch.private_directory import PrivateDirectory
 from ddpdoctor.launch.process_tree import end
-from ddpdoctor.launch.subreaper import dies_with_its_parent
+from ddpdoctor.launch.subreaper import at_the_end_of_its_parent
 
-COMPANION = Path(__file__).with_name("stderr_tee.py")
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 GRACE_SECONDS = 5.0
 DRAIN_SECONDS = 2.0
@@ -40,9 +38,7 @@ class Received:
 class ObservedJob:
     """The running command. Its stderr passes through a companion process that keeps the tail and survives us."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], companion: subprocess.Popen[bytes], mark: str, tail: Path
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], companion: Companion, mark: str, tail: Path) -> None:
         self._process = process
         self._companion = companion
         self._mark = mark
@@ -56,6 +52,7 @@ class ObservedJob:
 
     def wait(self, seconds: float) -> int | None:
         """The command's exit code (-N for signal N) once it has ended, or None after `seconds`."""
+        self._companion.keep_alive()
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout=seconds)
         return None
@@ -70,60 +67,45 @@ class ObservedJob:
 
     def drain(self) -> None:
         """Wait until what the job wrote last has arrived, or for two seconds where a process it left still writes."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._companion.wait(timeout=DRAIN_SECONDS)
+        self._companion.wait(DRAIN_SECONDS)
 
 
 @contextlib.contextmanager
 def observe(
-    command: Sequence[str], *, environ: Mapping[str, str], mark: str, tail: Path, die_with_us: bool
+    command: Sequence[str], *, environ: Mapping[str, str], mark: str, folder: PrivateDirectory, die_with_us: bool
 ) -> Iterator[ObservedJob]:
     """Start `command` with `environ` added; signals that reach us go on to it while the context lasts.
 
-    `mark` is a variable of `environ` as `NAME=value`, by which every process of the job is known.
+    `mark` is a variable of `environ` as `NAME=value`, by which every process of the job is known. The tail of its stderr is
+    kept in `folder`, which lasts at least as long as the job writes.
     It shares our terminal, process group, stdin and stdout. With `die_with_us` it is ended when we are killed.
 
     Raises:
         UsageError: program not found, or it may not be run.
     """
     ours, theirs = _channel()
-    read_control, write_control = os.pipe()
-    companion = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(COMPANION), str(tail), str(read_control), *([mark] if die_with_us else [])],
-        stdin=ours,
-        pass_fds=(read_control,),
-        start_new_session=True,
-    )
-    os.close(ours)
-    os.close(read_control)
-    control = os.fdopen(write_control, "wb", buffering=0)
-    process: subprocess.Popen[bytes] | None = None
+    tail = folder.path / "stderr"
+    companion = Companion(ours, tail, folder, mark if die_with_us else "")
     try:
         process = _start(command, environ, theirs, die_with_us=die_with_us)
         os.close(theirs)
         theirs = -1
-        _tell(control, f"{process.pid}\n")
+        companion.tell(str(process.pid))
         job = ObservedJob(process, companion, mark, tail)
         with _passing_signals_on(job):
             yield job
-            _tell(control, "done\n")
+            companion.tell("done")
     finally:
         if theirs >= 0:
             os.close(theirs)
-        control.close()
-
-
-def _tell(control: IO[bytes], text: str) -> None:
-    """Tell the companion, unless it has left: the job has closed its stderr before us."""
-    with contextlib.suppress(BrokenPipeError):
-        control.write(text.encode())
+        companion.leave()
 
 
 def _start(
     command: Sequence[str], environ: Mapping[str, str], stderr: int, *, die_with_us: bool
 ) -> subprocess.Popen[bytes]:
     """Start it. With `die_with_us` the kernel ends it after us, even where the companion was killed as well."""
-    before_exec = dies_with_its_parent() if die_with_us else None
+    before_exec = at_the_end_of_its_parent(signal.SIGTERM) if die_with_us else None
     try:
         return subprocess.Popen(command, env={**os.environ, **environ}, stderr=stderr, preexec_fn=before_exec)
     except FileNotFoundError:
@@ -170,11 +152,3 @@ def _at_a_terminal() -> bool:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     except OSError:
         return False
-
-
-def private_directory() -> tempfile.TemporaryDirectory[str]:
-    """A directory of mode 0700 with a path short enough for Unix sockets in it."""
-    for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp is safe there
-        if place and len(place) < 60 and os.access(place, os.W_OK | os.X_OK):
-            return tempfile.TemporaryDirectory(prefix="ddpdoctor-", dir=place, ignore_cleanup_errors=True)
-    return tempfile.TemporaryDirectory(prefix="ddpdoctor-", ignore_cleanup_errors=True)

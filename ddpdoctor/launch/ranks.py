@@ -6,24 +6,22 @@ it: ranks that a launcher started have the variable on rank 0 alone, and gather 
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ddpdoctor
-from ddpdoctor.errors import DdpdoctorError, UsageError
+from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.attendance import Attendance, Waiting
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
+from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.launch.rendezvous import meeting_point, rank_variables, waiting_of
 
 RESULTS = "DDPDOCTOR_RESULTS"
@@ -114,16 +112,17 @@ def run_ranks(
     """
     launch = current_launch()
     speaks = launch is None or launch.rank == 0
-    with _folder() as folder:
-        command, added = ranks_command(program, arguments, nproc=nproc, logs=folder)
-        added |= {**caches_in(folder), **(env or {})}
-        results = _Results(Path(folder) / "results.jsonl", on_result)
+    with private_directory() as folder:
+        place = str(folder.path)
+        command, added = ranks_command(program, arguments, nproc=nproc, logs=place)
+        added |= {**caches_in(place), **(env or {})}
+        results = _Results(folder.path / "results.jsonl", on_result)
         if speaks:
             added[RESULTS] = str(results.path)
         attendance = None
         if launch is not None and on_wait is not None:
             waiting = waiting_of(launch, meeting_point(os.environ, launch))
-            attendance = Attendance(Path(folder) / "attendance.json", waiting, on_wait)
+            attendance = Attendance(folder.path / "attendance.json", waiting, on_wait)
             added |= attendance.environment
 
         def poll() -> bool:
@@ -195,21 +194,6 @@ def checked_nproc(nproc: int | None) -> int:
             hint=f"this machine has {cores} usable cores: try `--nproc {min(cores, 8)}`",
         )
     return nproc
-
-
-@contextlib.contextmanager
-def _folder() -> Iterator[str]:
-    """A directory that lives as long as the ranks."""
-    try:
-        folder = tempfile.mkdtemp(prefix="ddpdoctor-")
-    except OSError as error:
-        raise DdpdoctorError(
-            f"cannot make a temporary directory: {error.strerror}", hint="set TMPDIR to a writable directory with space"
-        ) from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Results:

@@ -4,7 +4,7 @@ A program of its own, standard library only: `python -I -S stderr_tee.py TAIL_FI
 is the job's stderr; CONTROL is the number of a pipe from ddpdoctor, on which it gets `PID\n` of the job and, at the end,
 `done\n`.
 When that pipe closes without `done` (ddpdoctor was killed) and a mark was given (`--kill-on-hang`), it ends the job;
-without a mark the job goes on, and its stderr still arrives. Once the job has ended, the directory of TAIL_FILE goes.
+without a mark the job goes on, and its stderr still arrives.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import contextlib
 import errno
 import os
 import select
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -48,9 +47,6 @@ def main(arguments: list[str]) -> int:
                 if mark and not said.endswith(b"done\n"):
                     pid = said.split(b"\n")[0]
                     end(int(pid) if pid.isdigit() else 0, mark, grace_seconds=GRACE_SECONDS)
-    killed = control not in waiting and not said.endswith(b"done\n")
-    if killed:  # ddpdoctor, which still needs its directory otherwise; the job has ended since
-        shutil.rmtree(Path(arguments[0]).parent, ignore_errors=True)
     return 0
 
 

@@ -1,11 +1,10 @@
 """Runs one command and sees to it that nothing it started outlives the process that asked for it.
 
-A program of its own, standard library only: `python -I -S subreaper.py GRACE_SECONDS PARENT_PID FOLDER COMMAND...`. It is the
+A program of its own, standard library only: `python -I -S subreaper.py GRACE_SECONDS PARENT_PID COMMAND...`. It is the
 reaper of every process below it (`PR_SET_CHILD_SUBREAPER`), so a worker that made its own session, or whose parent
 died, is still found. It ends the whole tree when the command ends, on SIGTERM or SIGINT, and when its own parent dies,
-after SIGKILL too: for that it asks for SIGCONT (`PR_SET_PDEATHSIG`), which also wakes it where somebody has stopped it. Then
-it also removes FOLDER, unless that is empty. Where it is killed itself, the kernel
-sends SIGTERM to the command. Exit code: the command's, or 128 + the signal that ended it.
+after SIGKILL too: for that it asks for SIGCONT (`PR_SET_PDEATHSIG`), which also wakes it where somebody has stopped it.
+Where it is killed itself, the kernel sends SIGTERM to the command. Exit code: the command's, or 128 + the signal that ended it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +32,7 @@ class Ending(Exception):  # noqa: N818 - it is a request, not an error
 
 def main(arguments: list[str]) -> int:
     """Run the command; returns its exit code once every process below it is gone."""
-    grace_seconds, parent, folder, command = float(arguments[0]), int(arguments[1]), arguments[2], arguments[3:]
+    grace_seconds, parent, command = float(arguments[0]), int(arguments[1]), arguments[2:]
     code = 128 + signal.SIGTERM
     try:
         for number in ENDING:
@@ -49,17 +47,15 @@ def main(arguments: list[str]) -> int:
     except Ending:
         pass
     _end_tree(grace_seconds)
-    if folder and os.getppid() != parent:
-        shutil.rmtree(folder, ignore_errors=True)
     return code
 
 
-def dies_with_its_parent() -> Callable[[], None]:
-    """For `preexec_fn`: the kernel sends SIGTERM to the child when the thread that starts it ends, by SIGKILL too."""
+def at_the_end_of_its_parent(number: signal.Signals) -> Callable[[], None]:
+    """For `preexec_fn`: the kernel sends this signal to the child when the thread that starts it ends, by SIGKILL too."""
     parent, libc = os.getpid(), ctypes.CDLL(None)
 
     def ask_the_kernel() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
         if os.getppid() != parent:  # it has ended already, and the kernel signals only later ends
             os._exit(128 + signal.SIGTERM)
 
@@ -79,7 +75,7 @@ def _ignore_further_requests() -> None:
 
 def _run(command: list[str]) -> int:
     try:
-        child = subprocess.Popen(command, preexec_fn=dies_with_its_parent())
+        child = subprocess.Popen(command, preexec_fn=at_the_end_of_its_parent(signal.SIGTERM))
     except OSError as error:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return 127

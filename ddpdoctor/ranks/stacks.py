@@ -14,6 +14,7 @@ import msgspec
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import Thread
+from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.launch.guarded_process import ProgramEnd, run_each
 
 PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
@@ -63,7 +64,7 @@ def _read_end(pid: int, ended: ProgramEnd, seconds: float) -> tuple[Thread, ...]
         return NoStacks(_why(pid, ended.stderr))
     try:
         threads = msgspec.json.decode(ended.stdout, type=list[_Thread])
-    except msgspec.DecodeError as error:
+    except JSON_ERRORS as error:
         return NoStacks(f"py-spy did not return JSON: {error}")
     main = _number_of_main_thread(pid)
     found = tuple(_thread(thread, main) for thread in threads if thread.frames or thread.os_thread_id == main)

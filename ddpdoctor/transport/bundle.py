@@ -9,6 +9,8 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from ddpdoctor.json_errors import JSON_ERRORS
+
 VERSION = 1
 DIGEST_BYTES = 16
 MOST_ACCOUNTS = 1 << 18  # as many as there can be ranks
@@ -133,7 +135,7 @@ class Bundle:
         """
         try:
             wire = msgspec.msgpack.decode(data, type=_Wire)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except JSON_ERRORS as error:
             raise BundleError(f"it is not a message of this version of ddpdoctor: {error}") from None
         if wire.version != VERSION:
             raise BundleError(

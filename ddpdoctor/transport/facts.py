@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ddpdoctor.evidence import Missing, RankFacts, kinds
+from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Parts, Who
 
 MISSING, NOTES = "missing", "notes"  # beside the kinds of facts, whose names begin with a capital letter
@@ -94,7 +95,7 @@ def decoded_parts(data: bytes) -> Mapping[str, list[bytes]]:
     """
     try:
         return msgspec.msgpack.decode(data, type=dict[str, list[bytes]])
-    except msgspec.MsgspecError as error:
+    except JSON_ERRORS as error:
         raise BundleError(str(error)) from None
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 
 from ddpdoctor.evidence.bounds import MOST_RANKS
+from ddpdoctor.json_errors import JSON_ERRORS
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ def decoded(message: bytes, kind: type[T] | Any, *, most_bytes: int = MOST_BYTES
         raise PeerError(f"it has {len(message)} bytes, more than {most_bytes}")
     try:
         found: T = msgspec.json.decode(message, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise PeerError(_first_line(error)) from None
     return found
 
@@ -47,7 +48,7 @@ def converted(value: object, kind: type[T]) -> T:
     """
     try:
         return msgspec.convert(value, kind, str_keys=True)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise PeerError(f"{kind.__name__}: {_first_line(error)}") from None
 
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 import msgspec
 from torch.distributed import DistError, Store  # type: ignore[attr-defined] # public all the same
 
+from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Who
 from ddpdoctor.transport.host_relay import FORWARD_SECONDS, Member, Relay
 from ddpdoctor.transport.store import LEAST_SECONDS, get, put, wait_for
@@ -119,7 +120,7 @@ def _compared(store: Store, leader: int) -> ClockOffset | None:
             if said:
                 return msgspec.json.decode(said, type=ClockOffset)
             store.set(f"pong/{leader}/{ping}", repr(time.time()))
-    except (DistError, msgspec.MsgspecError):
+    except (DistError, *JSON_ERRORS):
         pass
     return None
 

@@ -17,6 +17,7 @@ from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench, EarlierBench, RankTiming, SizeTiming, WrongValues
 from ddpdoctor.evidence.links import Links
+from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import our_file, run_ranks
@@ -125,7 +126,7 @@ def load_bench(path: Path) -> EarlierBench:
         return EarlierBench(source=str(path), bench=msgspec.convert(document.get("bench"), CollectiveBench))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+    except JSON_ERRORS as error:
         raise UsageError(f"{path} is not a saved benchmark: {error}", hint=hint) from None
 
 

@@ -6,8 +6,6 @@ import json
 import re
 import socket
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -22,6 +20,7 @@ from ddpdoctor.host import collect_all
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.guarded_process import ProgramEnd
+from ddpdoctor.launch.private_directory import PrivateDirectory, private_directory
 from ddpdoctor.launch.ranks import our_file, require_torch
 from ddpdoctor.launch.rendezvous import Meeting, meeting_point, waiting_of
 from ddpdoctor.model import group_ranks
@@ -67,13 +66,10 @@ def collect(
         if not tells_alone:
             raise
         return replace(_alone(collect_all.collect(access), launch), undecided=() if outside else (nowhere.message,))
-    with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as name, ThreadPoolExecutor(max_workers=1) as pool:
-        folder = Path(name)
-        guarded = threading.Event()
-        meets = pool.submit(_meet, access, launch, meeting, folder, guarded, deadline_seconds)
-        meets.add_done_callback(lambda _: guarded.set())
+    with private_directory() as private, ThreadPoolExecutor(max_workers=1) as pool:
+        folder = private.path
+        meets = pool.submit(_meet, access, launch, meeting, private, deadline_seconds)
         try:
-            guarded.wait()  # before the collectors start their programs: a SIGKILL now leaves no folder behind
             here = collect_all.collect(access)
             _publish(here, folder)
             ended = _waited(meets, launch, meeting, folder, on_wait)
@@ -131,18 +127,15 @@ def _meet(
     access: HostAccess,
     launch: Launch,
     meeting: Meeting,
-    folder: Path,
-    guarded: threading.Event,
+    folder: PrivateDirectory,
     deadline_seconds: float,
 ) -> ProgramEnd:
     command = [
         sys.executable, str(our_file("probes", "env_gather.py")),
         *meeting.arguments(launch, deadline_seconds),
-        "--facts", str(folder / "facts"), "--out", str(folder / "gathered"),
+        "--facts", str(folder.path / "facts"), "--out", str(folder.path / "gathered"),
     ]  # fmt: skip
-    return access.run(
-        command, deadline_seconds=2 * deadline_seconds + BESIDE_SECONDS, folder=str(folder), started=guarded
-    )
+    return access.run(command, deadline_seconds=2 * deadline_seconds + BESIDE_SECONDS, folder=folder)
 
 
 def _publish(gathered: collect_all.HostFacts, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -13,6 +12,7 @@ from ddpdoctor.engine import all_rules, diagnose
 from ddpdoctor.errors import UndecidedError, UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.job_log import JobLog
+from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.logs.failure_signs import explains_a_failure, shows_a_failure
 from ddpdoctor.logs.log_lines import LogLine, lines_of
 from ddpdoctor.model import Finding, Severity
@@ -26,8 +26,8 @@ END_ALONE = {"DDP401", "DDP403"}  # say how a rank ended and not why: a symptom 
 
 def explain_text(text: str) -> tuple[Match, ...]:
     """The findings that `text` can mean, the most likely first; empty where it resembles nothing that is known."""
-    with tempfile.TemporaryDirectory(prefix="ddpdoctor-") as folder:
-        file = Path(folder) / "text.log"
+    with private_directory() as folder:
+        file = folder.path / "text.log"
         file.write_text(text, encoding="utf-8", errors="replace")
         return explain_file(file)
 

@@ -14,6 +14,7 @@ from ddpdoctor.analysis.hangs.ranks_to_look_at import SILENT
 from ddpdoctor.case import write_atomically
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence.rank_status import RankStatus
+from ddpdoctor.json_errors import JSON_ERRORS
 
 PATTERN = ".node-with-rank-*.status"
 DEAD_SECONDS = 300.0  # by our own clock, which may be that much off: then no `watch` runs at all
@@ -53,7 +54,7 @@ def read_statuses(directory: Path) -> tuple[RankStatus, ...]:
     """
     found: list[tuple[float, list[RankStatus]]] = []
     for file in directory.glob(PATTERN):
-        with contextlib.suppress(OSError, msgspec.DecodeError):
+        with contextlib.suppress(OSError, *JSON_ERRORS):
             found.append((file.stat().st_mtime, msgspec.json.decode(file.read_bytes(), type=list[RankStatus])))
     newest = max((at for at, _ in found), default=0.0)
     if newest < time.time() - DEAD_SECONDS:

@@ -21,7 +21,7 @@ from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.host.running_jobs import find_jobs
 from ddpdoctor.launch.guarded_process import end, start_guarded
-from ddpdoctor.launch.observed_job import private_directory
+from ddpdoctor.launch.private_directory import PrivateDirectory, private_directory
 from ddpdoctor.launch.ranks import current_launch, ranks_command
 from ddpdoctor.ranks.training_trace_reader import read_tracks
 from ddpdoctor.source.context import source_of
@@ -72,18 +72,18 @@ def track_script(
     if not script.is_file():
         raise UsageError(f"{script} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
     launch = current_launch()
-    with private_directory() as folder, contextlib.ExitStack() as stack:
+    with private_directory(for_sockets=True) as folder, contextlib.ExitStack() as stack:
         command, environ = (
             ([sys.executable, str(script), *arguments], {})
             if own_ranks
-            else ranks_command(script, arguments, nproc=nproc, logs=folder)
+            else ranks_command(script, arguments, nproc=nproc, logs=str(folder.path))
         )
-        directory, signals = Path(folder, "ranks"), Path(folder, "signals")
+        directory, signals = folder.path / "ranks", folder.path / "signals"
         directory.mkdir()
         signals.mkdir()
         agent = job_environment(["verify_sync"], directory, os.environ)
         agent |= {EVERY: str(every), PROBE: str(probe_every), CLOSE_UP: _asked(closely), RECOMPUTE: str(int(recompute))}
-        code, stalled, apart = _run(command, {**environ, **agent}, directory, stall_after, quiet_stdout)
+        code, stalled, apart = _run(command, {**environ, **agent}, folder, directory, stall_after, quiet_stdout)
         if stalled:
             (directory / STALLED).touch()
         if apart is not None:
@@ -141,12 +141,17 @@ def _evidence(
 
 
 def _run(
-    command: Sequence[str], environ: Mapping[str, str], directory: Path, stall_after: float, quiet_stdout: bool
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    folder: PrivateDirectory,
+    directory: Path,
+    stall_after: float,
+    quiet_stdout: bool,
 ) -> tuple[int, bool, Evidence | None]:
     """The exit code, whether the script was ended for its silence, and what its ranks showed where they wait elsewhere."""
     sys.stdout.flush()
     stdout = sys.stderr.fileno() if quiet_stdout else None
-    job = start_guarded(command, env=environ, folder=str(directory.parent), stdin=None, stdout=stdout)
+    job = start_guarded(command, env=environ, folder=folder, stdin=None, stdout=stdout)
     last, since = -1, time.monotonic()
     next_look = since + JOINING_SECONDS
     try:

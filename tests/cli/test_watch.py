@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ddpdoctor.launch.private_directory import REMOVER
+
 WATCH = (sys.executable, "-m", "ddpdoctor", "watch")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 JOB = """
@@ -109,7 +111,7 @@ def test_mistakes_are_told(arguments: list[str], said: str) -> None:
 
 
 def lasts(process: psutil.Process) -> bool:
-    """Whether a process of the job below is there to stay: not the companion of `watch`, and none of its short naps.
+    """Whether a process of the job below is there to stay: no helper of `watch`, and none of its short naps.
 
     A nap is a copy of its shell until it has become `sleep 0.1`.
     """
@@ -117,9 +119,10 @@ def lasts(process: psutil.Process) -> bool:
         command = process.cmdline()
         parent = process.parent()
         is_copy = parent is not None and parent.cmdline() == command
+        is_ours = REMOVER in command or "stderr_tee.py" in " ".join(command)
     except psutil.NoSuchProcess:
         return False
-    return bool(command) and not is_copy and command != ["sleep", "0.1"] and "stderr_tee.py" not in " ".join(command)
+    return bool(command) and not is_copy and command != ["sleep", "0.1"] and not is_ours
 
 
 @pytest.mark.parametrize("with_us", [False, True], ids=["goes on", "--kill-on-hang"])

@@ -23,12 +23,13 @@ from tests.fuzz.inputs import KINDS, Input
 
 FOUND = Path(__file__).with_name("found")
 CODES = {0, 1, 2, 3}
-SECONDS = 60.0  # of a processor, for inputs of at most some 100 KB
+SECONDS = 60.0  # of a processor, after which an input is given up
+SLOW_SECONDS, SLOW_SECONDS_A_BYTE = 5.0, 50e-6  # of a processor: what an input may take
 MEMORY = 4 << 30  # of address space: imports take one
 MARK = "PWNED"
 SHRINK_SECONDS = 30.0
 
-# One process answers many inputs: its imports take a second, an input takes milliseconds. Each is answered by a fork of it.
+# One process answers many inputs: its imports take a second, an input takes milliseconds.
 SERVER = """
 import sys
 from ddpdoctor import case, cli
@@ -52,7 +53,7 @@ class Broken:
 
 
 class Server:
-    """A process that has imported everything, and answers each command line by a fork of itself."""
+    """A process that has imported everything, and answers command lines in forks of itself."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -71,7 +72,8 @@ class Server:
         self._process.stdin.flush()
         code, seconds = self._process.stdout.readline().split()
         shown = (folder / ".output").read_bytes().decode("utf-8", "backslashreplace")
-        law = _broken(int(code), float(seconds), shown, folder)
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.name != ".output")
+        law = _broken(int(code), float(seconds), shown, folder, size)
         return Broken(law, shown[-2000:]) if law else None
 
     def close(self) -> None:
@@ -80,9 +82,11 @@ class Server:
         self._process.wait()
 
 
-def _broken(code: int, seconds: float, shown: str, folder: Path) -> str:
+def _broken(code: int, seconds: float, shown: str, folder: Path, size: int) -> str:
     if code not in CODES:
         return f"exit code {code} after {seconds:.1f} s"
+    if seconds > SLOW_SECONDS + SLOW_SECONDS_A_BYTE * size:
+        return f"slow for its size after {seconds:.1f} s"
     if "Traceback (most recent call last)" in shown.replace("| Traceback", ""):
         lines = [line for line in shown.splitlines() if line.startswith("Traceback")]
         if lines:

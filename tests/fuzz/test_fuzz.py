@@ -23,12 +23,12 @@ from tests.fuzz.inputs import KINDS
     ],
 )
 def test_each_law_that_is_broken_is_seen(tmp_path: Path, code: int, shown: str, law: str) -> None:
-    assert _broken(code, 1.0, shown, tmp_path) == law
+    assert _broken(code, 1.0, shown, tmp_path, 100) == law
 
 
 def test_what_was_run_is_seen(tmp_path: Path) -> None:
     (tmp_path / MARK).mkdir()
-    assert _broken(0, 1.0, "", tmp_path) == "something was run"
+    assert _broken(0, 1.0, "", tmp_path, 100) == "something was run"
 
 
 @pytest.mark.parametrize("kind", ["written log", "program", "arguments", "text"])

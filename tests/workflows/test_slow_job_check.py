@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from ddpdoctor.agent import DIRECTORY, job_environment
 from ddpdoctor.engine import diagnose
-from ddpdoctor.launch.observed_job import observe, private_directory
+from ddpdoctor.launch.observed_job import observe
+from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.launch.sick_jobs import faults
 from ddpdoctor.workflows.watch.evidence import JobEvidence
 from ddpdoctor.workflows.watch.loop import SlowJob, Watch
@@ -20,13 +20,13 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 def test_the_line_of_a_slow_rank_is_named_while_the_job_runs() -> None:
     fault = faults()["DDP601"]
     options = ["--culprit", "0", "--how", "input", "--seconds", "0.2", "--steps", "400"]
-    with private_directory() as folder:
-        environ = {**job_environment(["watch"], Path(folder), os.environ), "OMP_NUM_THREADS": "1"}
+    with private_directory(for_sockets=True) as folder:
+        environ = {**job_environment(["watch"], folder.path, os.environ), "OMP_NUM_THREADS": "1"}
         environ["DDPDOCTOR_WATCHER"] = str(os.getpid())
-        mark, tail = f"{DIRECTORY}={folder}", Path(folder) / "stderr"
-        with observe([*TORCHRUN, str(fault), *options], environ=environ, mark=mark, tail=tail, die_with_us=True) as job:
+        command, mark = [*TORCHRUN, str(fault), *options], f"{DIRECTORY}={folder.path}"
+        with observe(command, environ=environ, mark=mark, folder=folder, die_with_us=True) as job:
             try:
-                known = JobEvidence(job=job, directory=Path(folder))
+                known = JobEvidence(job=job, directory=folder.path)
                 watching = Watch(known=known, stall_detector=StallDetector(given=60), pace_after=8.0)
                 event = next(watching.events())
             finally:

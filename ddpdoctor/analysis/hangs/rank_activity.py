@@ -308,7 +308,8 @@ def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState |
     if stacks is not None and stacks.moved is not None:
         looked.append(stacks.moved)
     if process is not None and process.cpu_share is not None:
-        starved = thread is not None and thread.active and process.state == "R"  # ready, on a machine that is too busy
+        at_work = (thread is not None and thread.active) or _is_at_its_own_end(stacks)
+        starved = at_work and process.state == "R"  # ready, on a machine that is too busy
         looked.append(process.cpu_share >= BUSY_SHARE or starved)
     if process is not None:
         looked += [child.cpu_share >= BUSY_SHARE for child in process.children if child.cpu_share is not None]
@@ -317,10 +318,14 @@ def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState |
     return any(looked) if looked else None
 
 
+def _is_at_its_own_end(stacks: Stacks | None) -> bool:
+    return stacks is not None and stacks.main is not None and not stacks.main.frames
+
+
 def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessState | None) -> tuple[Activity, str]:
     if process is not None and process.state in "Tt":
         return Activity.STOPPED, "stopped"
-    if stacks is not None and stacks.main is not None and not stacks.main.frames:
+    if _is_at_its_own_end(stacks):
         return Activity.EXITING, OWN_END  # no Python is left to run: it collects garbage, with the GIL
     in_the_kernel = process is not None and process.state == "D"
     told = told_by_stack(thread.frames if thread else ())

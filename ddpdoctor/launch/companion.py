@@ -1,0 +1,90 @@
+"""The process between a watched job's stderr and ours. It survives us; while we live, we replace it where it is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from ddpdoctor.launch.private_directory import PrivateDirectory
+from ddpdoctor.launch.subreaper import at_the_end_of_its_parent
+
+PROGRAM = Path(__file__).with_name("stderr_tee.py")
+
+
+class Companion:
+    """Runs stderr_tee.py with `stderr`, the reading end of the job's stderr, which is ours from now on.
+
+    `mark` is the variable by which it knows the job's processes, where it is to end them after us, else empty.
+    """
+
+    def __init__(self, stderr: int, tail: Path, folder: PrivateDirectory, mark: str) -> None:
+        self._stderr = stderr
+        self._tail = tail
+        self._folder = folder
+        self._mark = mark
+        self._control = -1
+        self._said = b""
+        self._process = self._start()
+
+    def tell(self, line: str) -> None:
+        """Say that the job has this process, or that it is `done`. It is no error where the companion has left."""
+        self._said += f"{line}\n".encode()
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._control, f"{line}\n".encode())
+
+    def keep_alive(self) -> None:
+        """Continue it where somebody has stopped it, and start another one where somebody has killed it."""
+        if self._stderr < 0:
+            return
+        code = self._process.poll()
+        if code is None:
+            if _is_stopped(self._process.pid):
+                self._process.send_signal(signal.SIGCONT)
+        elif code < 0:
+            os.close(self._control)
+            self._process = self._start()
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._control, self._said)
+        else:  # the job has closed its stderr, or ours is closed: then the job must find its own closed too
+            self._close_stderr()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until all that the job wrote has arrived, or for so long where a process of the job still writes."""
+        self.keep_alive()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=seconds)
+
+    def leave(self) -> None:
+        """Let go of it. It ends with the last process that writes to the job's stderr."""
+        self.keep_alive()
+        self._close_stderr()
+        os.close(self._control)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        theirs, self._control = os.pipe()
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-I", "-S", str(PROGRAM), str(self._tail), str(theirs), *filter(None, [self._mark])],
+                stdin=self._stderr,
+                pass_fds=(theirs, self._folder.keeper),
+                preexec_fn=at_the_end_of_its_parent(signal.SIGCONT),  # where somebody has stopped it
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+
+    def _close_stderr(self) -> None:
+        if self._stderr >= 0:
+            os.close(self._stderr)
+            self._stderr = -1
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T"
+    except (OSError, IndexError):
+        return False

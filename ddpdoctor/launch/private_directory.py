@@ -1,0 +1,99 @@
+"""A directory of our own that is gone after us, however we end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpdoctor.errors import DdpdoctorError
+
+SOCKET_PATH_LENGTH = 60  # of a directory: a socket in it has a name, and Linux takes 108 bytes for both
+LEAVE_SECONDS = 2.0  # for the remover to end; it has nothing to do
+
+# Any line says that the directory was removed. The end of its input without one says that all who held the pipe are gone.
+REMOVER = 'trap \'\' HUP INT TERM QUIT; read -r _ || rm -rf -- "$0" || { sleep 1; rm -rf -- "$0"; }'
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateDirectory:
+    """A directory of mode 0700, and what keeps it."""
+
+    path: Path
+    """Where it is."""
+    keeper: int
+    """A descriptor: where we are killed, the directory stays as long as another process has inherited it."""
+
+
+@contextlib.contextmanager
+def private_directory(*, for_sockets: bool = False) -> Iterator[PrivateDirectory]:
+    """A directory that exists as long as the context; `for_sockets` chooses a short path.
+
+    Where we are killed, a process that waits for that (a shell, as nothing else starts as fast) removes it. It is started
+    first, so that there is no moment at which the directory has nobody who removes it.
+
+    Raises:
+        DdpdoctorError: no directory can be made.
+    """
+    try:
+        path = _place(for_sockets=for_sockets) / f"ddpdoctor-{secrets.token_hex(8)}"
+        theirs, ours = os.pipe()
+    except OSError as error:
+        raise _cannot(error) from None
+    remover = _remover(path, theirs)
+    os.close(theirs)
+    try:
+        try:
+            path.mkdir(mode=0o700)
+        except OSError as error:
+            raise _cannot(error) from None
+        yield PrivateDirectory(path=path, keeper=ours)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        if remover is not None:
+            _dismiss(remover, ours)
+        os.close(ours)
+
+
+def _place(*, for_sockets: bool) -> Path:
+    if for_sockets:
+        for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108 - the name is random
+            if place and len(place) < SOCKET_PATH_LENGTH and os.access(place, os.W_OK | os.X_OK):
+                return Path(place).absolute()
+    return Path(tempfile.gettempdir())
+
+
+def _remover(path: Path, pipe: int) -> subprocess.Popen[bytes] | None:
+    """Start it; None where there is no shell, and the directory is only removed by us."""
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", REMOVER, str(path)],
+            stdin=pipe,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+def _dismiss(remover: subprocess.Popen[bytes], pipe: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # somebody killed it
+        os.write(pipe, b"removed\n")
+        remover.send_signal(signal.SIGCONT)  # somebody may have stopped it
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        remover.wait(timeout=LEAVE_SECONDS)
+
+
+def _cannot(error: OSError) -> DdpdoctorError:
+    return DdpdoctorError(
+        f"cannot make a temporary directory: {error.strerror}", hint="set TMPDIR to a writable directory with space"
+    )

@@ -1,0 +1,149 @@
+"""A directory of ours is gone after us, however we and those who use it end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ddpdoctor.errors import DdpdoctorError
+from ddpdoctor.launch.private_directory import REMOVER, private_directory
+
+SECONDS = 60.0
+OWNER = """
+import sys, time
+from ddpdoctor.launch.private_directory import private_directory
+with private_directory() as folder:
+    (folder.path / "file").touch()
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+OWNER_OF_A_GUARDED_PROGRAM = """
+import sys
+from ddpdoctor.launch.guarded_process import run
+from ddpdoctor.launch.private_directory import private_directory
+program = "import pathlib, sys, time, signal\\nsignal.signal(15, signal.SIG_IGN)\\nprint(1, file=sys.stderr)\\n" \\
+    "while True: pathlib.Path(sys.argv[1], 'file').write_text('x'); time.sleep(0.01)"
+with private_directory() as folder:
+    print("ready", flush=True)
+    run([sys.executable, "-c", program, str(folder.path)], deadline_seconds=600, folder=folder)
+"""
+
+
+def within(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def removers() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if REMOVER in child.cmdline()]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    assert within(lambda: not list(tmp_path.iterdir()))
+
+
+def test_it_is_private_and_goes_with_its_context_and_so_does_its_remover(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    with private_directory() as folder:
+        assert folder.path.parent == place
+        assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+        assert len(removers()) == 1
+    assert not folder.path.exists()
+    assert not removers()
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_remover_that_is_stopped_or_killed_keeps_nobody_waiting(
+    place: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    with private_directory():
+        (remover,) = removers()
+        remover.send_signal(number)
+    assert not remover.is_running() or remover.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    "owner", [OWNER, OWNER_OF_A_GUARDED_PROGRAM], ids=["alone", "with a program that writes there"]
+)
+def test_it_goes_where_its_owner_is_killed(place: Path, owner: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", owner],
+        env={**os.environ, "TMPDIR": str(place)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as us:
+        assert us.stdout is not None
+        assert us.stdout.readline() == "ready\n"
+        assert within(lambda: bool(list(place.glob("*/file"))))
+        us.kill()
+
+
+def test_it_stays_as_long_as_a_process_that_has_inherited_its_keeper(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    with private_directory() as folder:
+        user = subprocess.Popen(["sleep", "600"], pass_fds=(folder.keeper,))
+        (remover,) = removers()
+    assert not remover.is_running()  # who removes it says so: the remover does not wait for the other process
+    user.kill()
+    user.wait()
+
+
+def test_without_a_shell_it_is_made_all_the_same(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+
+    def no_shell(*_arguments: object, **_named: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(subprocess, "Popen", no_shell)
+    with private_directory() as folder:
+        assert folder.path.is_dir()
+
+
+def test_a_directory_that_cannot_be_made_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc/no-such-directory")
+    with pytest.raises(DdpdoctorError, match="cannot make a temporary directory: No such file"), private_directory():
+        pass
+    assert not removers()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_asked_to_end_cleans_up_itself_and_ends_by_the_signal(
+    place: Path, number: signal.Signals
+) -> None:
+    """Its remover was killed before; one of two deaths is no excuse for what is left."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ddpdoctor", "verify-sync", "--nproc", "1"],
+        env={**os.environ, "TMPDIR": str(place), "XDG_RUNTIME_DIR": ""},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+
+        def its_removers() -> list[psutil.Process]:
+            return [child for child in psutil.Process(process.pid).children() if REMOVER in child.cmdline()]
+
+        assert within(lambda: bool(its_removers()) and bool(list(place.iterdir())))
+        for remover in its_removers():
+            remover.kill()
+        process.send_signal(number)
+        assert process.wait(timeout=SECONDS) == -number
