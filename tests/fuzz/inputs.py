@@ -267,9 +267,10 @@ def words(draw: random.Random) -> Input:
         "\udc80",
     ]
     command = draw.choice(("diagnose", "lint", "explain", "checks", "verify-sync", "init", "port", "nothing"))
+    known = ["job.log"] if command == "verify-sync" else []  # without arguments it starts ranks
     arguments = [word.replace("\0", "").replace("\n", "\u2028") for word in draw.choices(odd, k=draw.randrange(0, 5))]
     return Input(
-        (command, *(word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in arguments)),
+        (command, *known, *(word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in arguments)),
         {"job.log": b"x\n"},
     )
 
