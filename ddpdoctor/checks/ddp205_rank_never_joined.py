@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks
 from ddpdoctor.evidence import noun_of
+from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.launch import RankSet
 from ddpdoctor.messages.known_errors import sentence
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
@@ -33,12 +34,12 @@ RULE = Rule(
     "reach MASTER_ADDR",
     errors=(
         ErrorPattern(
-            regex=r"Timed out initializing process group .{0,300}world_size=(?P<size>\d+), worker_count=(?P<came>\d+)",
+            regex=r"Timed out initializing process group .{0,300}world_size=(?P<size>\d{1,9}), worker_count=(?P<came>\d{1,9})\b",
             sentence="{came} of {size} ranks came to the rendezvous before its timeout (world_size={size}, worker_count={came})",
             applies=_fewer_came,
         ),
         ErrorPattern(
-            regex=r"waiting for clients\. (?P<came>\d+)/(?P<size>\d+) clients joined",
+            regex=r"waiting for clients\. (?P<came>\d{1,9})/(?P<size>\d{1,9}) clients joined",
             sentence="{came}/{size} ranks came to the store before its timeout",
         ),
         ErrorPattern(
@@ -101,7 +102,8 @@ def _absent(failures: list[Failure]) -> list[int]:
         return []
     waiting = {*unique_ranks(failures)}
     for failure in failures:
-        waiting |= {int(rank) for rank in re.findall(r"store based barrier on rank: (\d+)", failure.text)}
-    if len(waiting) != int(groups["came"]) or max(waiting, default=0) >= int(groups["size"]):
+        waiting |= {int(rank) for rank in re.findall(r"store based barrier on rank: (\d{1,9})", failure.text)}
+    size = int(groups["size"])
+    if len(waiting) != int(groups["came"]) or not max(waiting, default=0) < size <= MOST_RANKS:
         return []
-    return sorted({*range(int(groups["size"]))} - waiting)
+    return sorted({*range(size)} - waiting)

@@ -18,13 +18,13 @@ from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 TIMED_OUT = re.compile(
-    r"Timed out waiting (?P<gloo>\d+)ms for (?:recv|send) operation"
-    r"|Watchdog caught collective operation timeout.{0,400}?Timeout\(ms\)=(?P<nccl>\d+)"
-    r"|wait timeout after (?P<store>\d+)ms"
+    r"Timed out waiting (?P<gloo>\d{1,15})ms for (?:recv|send) operation"
+    r"|Watchdog caught collective operation timeout.{0,400}?Timeout\(ms\)=(?P<nccl>\d{1,15})"
+    r"|wait timeout after (?P<store>\d{1,15})ms"
     r"|Ranks? [\d, ]+ failed to pass monitoredBarrier in (?P<barrier>\d+) ms",
     re.DOTALL,
 )
-_LATE_FOR_A_BARRIER = re.compile(r"Ranks? ([\d, ]+) failed to pass monitoredBarrier")
+_LATE_FOR_A_BARRIER = re.compile(r"Ranks? ([\d, ]{1,4000}) failed to pass monitoredBarrier")
 _STOOD_STILL = "a call into CUDA or NCCL does not return there, or a thread does not let go of the GIL"
 
 RULE = Rule(
@@ -65,7 +65,9 @@ def check(
         if (
             entry.rank == 0
         ):  # whom all ranks tell that they have come; another group's first rank counts in its group's numbers
-            late.update(int(rank) for told in _LATE_FOR_A_BARRIER.findall(text) for rank in re.findall(r"\d+", told))
+            late.update(
+                int(rank) for told in _LATE_FOR_A_BARRIER.findall(text) for rank in re.findall(r"\b\d{1,9}\b", told)
+            )
     if timed_out:
         absent = sorted({*_absent(timeline, graph, watchdogs), *late})
         _, seconds = next(iter(timed_out.values()))
