@@ -11,7 +11,7 @@ import subprocess
 import termios
 import time
 import tty
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -38,12 +38,14 @@ class Received:
 class ObservedJob:
     """The running command. Its stderr passes through a companion process that keeps the tail and survives us."""
 
-    def __init__(self, process: subprocess.Popen[bytes], companion: Companion, mark: str, tail: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], companion: Companion, mark: str, tail: Path, received: list[Received]
+    ) -> None:
         self._process = process
         self._companion = companion
         self._mark = mark
         self._tail = tail
-        self.received: list[Received] = []
+        self.received = received
 
     @property
     def pid(self) -> int:
@@ -87,13 +89,14 @@ def observe(
     tail = folder.path / "stderr"
     companion = Companion(ours, tail, folder, mark if die_with_us else "")
     try:
-        process = _start(command, environ, theirs, die_with_us=die_with_us)
-        os.close(theirs)
-        theirs = -1
-        companion.tell(str(process.pid))
-        job = ObservedJob(process, companion, mark, tail)
-        with _passing_signals_on(job):
-            yield job
+        received: list[Received] = []
+        with _passing_signals_on(received) as begin:
+            process = _start(command, environ, theirs, die_with_us=die_with_us)
+            begin(process.pid)
+            os.close(theirs)
+            theirs = -1
+            companion.tell(str(process.pid))
+            yield ObservedJob(process, companion, mark, tail, received)
             companion.tell("done")
     finally:
         if theirs >= 0:
@@ -128,19 +131,33 @@ def _channel() -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _passing_signals_on(job: ObservedJob) -> Iterator[None]:
-    """Ctrl-C at a terminal reaches the job by itself, as it shares our process group: it is not sent twice."""
+def _passing_signals_on(received: list[Received]) -> Iterator[Callable[[int], None]]:
+    """Record signals in `received` and pass them on, once the process to which they go is told; those before, then.
+
+    Ctrl-C at a terminal reaches the job by itself, as it shares our process group: it is not sent twice.
+    """
+    target: list[int] = []
+    early: list[int] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        job.received.append(Received(signal.Signals(number), time.time()))
+        received.append(Received(signal.Signals(number), time.time()))
         if number == signal.SIGINT and _at_a_terminal():
             return
+        if not target:
+            early.append(number)
+            return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(job.pid, number)
+            os.kill(target[0], number)
+
+    def begin(pid: int) -> None:
+        target.append(pid)
+        for number in early:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     before = {number: signal.signal(number, pass_on) for number in PASSED_ON}
     try:
-        yield
+        yield begin
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
