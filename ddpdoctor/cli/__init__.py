@@ -87,8 +87,7 @@ def main() -> NoReturn:
         for number, handler in at_rest.items():
             signal.signal(number, handler)
     if ended_by:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        output.flush()
         os.kill(os.getpid(), ended_by[0])
     sys.exit(code)
 

@@ -92,6 +92,13 @@ def prepare() -> None:
     sys.stdout, sys.stderr = _patient(sys.stdout, 1), _patient(sys.stderr, 2)
 
 
+def flush() -> None:
+    """Hand on what was written: a signal that ends us does not."""
+    for stream in (_stream(err=False), _stream(err=True)):
+        if stream is not None:
+            stream.flush()
+
+
 def discard_output() -> None:
     """Nothing can be written to stdout any more: let the interpreter's last flush not complain again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
