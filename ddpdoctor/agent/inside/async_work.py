@@ -40,7 +40,7 @@ class Unwaited:
 
     def __init__(self, trace: TraceWriter, step: Callable[[], int]) -> None:
         self._trace, self._step = trace, step
-        self._pending: dict[int, _Pending] = {}
+        self.pending: dict[int, _Pending] = {}
         self._written: set[Any] = set()
         self._dropped = trace.observing(self._drop)
 
@@ -68,27 +68,27 @@ class Unwaited:
         if handle is None or not hasattr(handle, "wait") or not is_users(caller):
             return
         number = id(handle)
-        self._pending[number] = pending = _Pending(
+        self.pending[number] = pending = _Pending(
             weakref.ref(handle, lambda _: self._dropped(number, pending)), name, user_line(), self._step(),
             frozenset(map(_place, tensors_in(first))) if name in RESULTS_COME_FIRST else frozenset(),
         )  # fmt: skip
 
     def used(self, tensors: Iterable[Tensor], by: str) -> None:
         """The job is about to read `tensors` (in a forward, or a step): tell of a result among them that is not there yet."""
-        if not self._pending:
+        if not self.pending:
             return
         places = {_place(tensor) for tensor in tensors}
-        for pending in list(self._pending.values()):
+        for pending in list(self.pending.values()):
             handle = pending.handle()
             if pending.results & places and handle is not None and not handle.is_completed():
                 self._tell(pending, by)
 
     def _waited(self, handle: Any) -> None:  # noqa: ANN401
-        self._pending.pop(id(handle), None)
+        self.pending.pop(id(handle), None)
 
     def _drop(self, number: int, pending: _Pending) -> None:
-        if self._pending.get(number) is pending:
-            del self._pending[number]
+        if self.pending.get(number) is pending:
+            del self.pending[number]
             self._tell(pending, "")
 
     def _tell(self, pending: _Pending, by: str) -> None:

@@ -46,9 +46,10 @@ class CallLog:
         self._reduce_ops: dict[str, int] = {}
         self._tensors: dict[tuple[Any, Any], int] = {}
         self._members: dict[tuple[int, ...], int] = {}
-        self._stacks: dict[tuple[tuple[CodeType, int], ...], int] = {}
+        self._stacks: dict[tuple[int, ...], int] = {}
         self._places: dict[tuple[SourceLine, ...], int] = {}
-        self._programs_code: dict[CodeType, bool] = {}
+        # by its id, which costs less than its hash: code that has been met, which stays alive, and whether its lines are wanted
+        self._codes: dict[int, tuple[CodeType, bool]] = {}
         self._handled: set[tuple[type, CodeType, int]] = set()
 
     def op(self, name: str) -> int:
@@ -83,29 +84,30 @@ class CallLog:
         They start `depth` frames above the caller. In a thread other than the main one, the line of `threading` that began it
         comes last.
         """
-        stack = tuple(self._lines(sys._getframe(depth + 1)))  # noqa: SLF001
-        if not stack:
+        frames = self._frames(sys._getframe(depth + 1))  # noqa: SLF001
+        if not frames:
             return 0
+        stack = tuple([number for frame in frames for number in (id(frame.f_code), frame.f_lasti)])
         number = self._stacks.get(stack)
         if number is None:
-            place = tuple(_source_line(code, line) for code, line in stack)
+            place = tuple(_source_line(frame.f_code, frame.f_lineno) for frame in frames)
             number = self._places.get(place) or self._add(self._places, place, Place(place))
             self._stacks[stack] = number
         return number
 
-    def _lines(self, frame: FrameType | None) -> list[tuple[CodeType, int]]:
-        """The innermost lines from `frame` on that are neither torch's nor of the standard library."""
-        known = self._programs_code
-        lines: list[tuple[CodeType, int]] = []
-        while frame is not None and len(lines) < MOST_LINES:
+    def _frames(self, frame: FrameType | None) -> list[FrameType]:
+        """The innermost frames from `frame` on whose code is neither torch's nor of the standard library."""
+        known = self._codes
+        frames: list[FrameType] = []
+        while frame is not None and len(frames) < MOST_LINES:
             code = frame.f_code
-            wanted = known.get(code)
-            if wanted is None:
-                wanted = known[code] = is_programs(code.co_filename)
-            if wanted or (lines and frame.f_back is None and code.co_name == "_bootstrap"):
-                lines.append((code, frame.f_lineno))
+            met = known.get(id(code))
+            if met is None:
+                met = known[id(code)] = code, is_programs(code.co_filename)
+            if met[1] or (frames and frame.f_back is None and code.co_name == "_bootstrap"):
+                frames.append(frame)
             frame = frame.f_back
-        return lines
+        return frames
 
     def handling(self, group: str, seq: int, error: BaseException) -> None:
         """Write down an error that is being handled while call `seq` of `group` is made, once for each line that raised."""

@@ -107,7 +107,9 @@ class CollectiveHooks:
     def made(self, group: Any) -> int:  # noqa: ANN401
         """How many collectives the group has made, as the recorder counts them; NO_SEQ where its backend counts none."""
         number = self._number_of(group)
-        return number if number == NO_SEQ else number - self._apart.get(str(group.group_name), 0)
+        if number == NO_SEQ or not self._apart:
+            return number
+        return number - self._apart.get(str(group.group_name), 0)
 
     def _next(self, group: Any) -> int:  # noqa: ANN401
         """The number of the call that is about to be made.
@@ -122,13 +124,12 @@ class CollectiveHooks:
 
     def _number_of(self, group: Any) -> int:  # noqa: ANN401
         """The latest number that the group has given; NO_SEQ where its backend gives none: MPI, and backends of others."""
-        name = str(group.group_name)
-        if name in self._uncounted:
+        if self._uncounted and str(group.group_name) in self._uncounted:
             return NO_SEQ
         try:
             number: int = group._get_sequence_number_for_group()  # noqa: SLF001 - the only place that tells
         except RuntimeError:
-            self._uncounted.add(name)
+            self._uncounted.add(str(group.group_name))
             return NO_SEQ
         return number
 

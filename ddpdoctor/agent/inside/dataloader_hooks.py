@@ -33,11 +33,13 @@ class LoaderEpoch:
         """The loop received the batch that was drawn first among those it has not received."""
         self.batches += 1
         batch = self.drawn.popleft() if self.drawn else None
-        for index in batch if isinstance(batch, (list, tuple)) else [batch]:
-            if isinstance(index, int):
-                self.indices.append(index)
+        try:
+            if isinstance(batch, (list, tuple)):
+                self.indices.extend(batch)
             else:
-                self.known = False
+                self.indices.append(batch)  # type: ignore[arg-type]  # or it raises
+        except (TypeError, OverflowError):
+            self.known = False
 
     def record(self, loader: int, number: int) -> Epoch:
         """What is written down of it."""

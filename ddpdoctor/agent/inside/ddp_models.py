@@ -59,7 +59,7 @@ class WrappedModel:
 
     def forward(self, *, wrapper: bool) -> None:
         """Its wrapper's forward begins, or its own: it is in training."""
-        self._kept = self.module
+        self._kept = self._module()
         if self._stepped:
             self._stepped = self._wrapper_called = False
             self.bypassed = None
@@ -68,8 +68,10 @@ class WrappedModel:
 
     def step(self, optimizer: Optimizer) -> None:
         """`optimizer` has stepped."""
-        first = [group["params"][0] for group in optimizer.param_groups if group["params"]]
-        self._stepped |= any(id(parameter) in self._names for parameter in first)
+        for group in optimizer.param_groups:
+            if group["params"] and id(group["params"][0]) in self._names:
+                self._stepped = True
+                return
 
     def standing(self, name: str, parameter: Tensor) -> str | None:
         """`reduced`, or why DDP does not reduce the parameter that is called `name` here; None where it is not of this model."""
@@ -96,6 +98,7 @@ class Models:
 
     def __init__(self) -> None:
         self._models: dict[int, WrappedModel] = {}
+        self._found: dict[int, tuple[weakref.ref[nn.Module], WrappedModel]] = {}  # by wrapper or module
         self._steppers: WeakSet[Optimizer] = WeakSet()
         self._named = _NamedParameters()
         self._named_with: WeakKeyDictionary[Optimizer, _NamedParameters] = WeakKeyDictionary()
@@ -108,15 +111,22 @@ class Models:
 
     def of(self, module: nn.Module) -> WrappedModel | None:
         """The model that `module` is, or wraps."""
-        module = unwrapped(module)
-        model = self._models.get(id(module))
-        return model if model is not None and model.module is module else None
+        found = self._found.get(id(module))
+        if found is not None and found[0]() is module:
+            return found[1]
+        inner = unwrapped(module)
+        model = self._models.get(id(inner))
+        if model is None or model.module is not inner:
+            return None
+        self._found[id(module)] = weakref.ref(module), model
+        return model
 
     def let_go(self) -> None:
         """Other models are trained from here on: forget those that are gone, and keep none of the others."""
         for model in self:
             model.let_go()
         self._models = {key: model for key, model in self._models.items() if model.module is not None}
+        self._found.clear()
         self._named = _NamedParameters()
         self._named_with.clear()
 
@@ -128,6 +138,7 @@ class Models:
             self.count += 1
         prefix = before.prefix if before is not None else f"model{self.count}:" if self.count > 1 else ""
         self._models[id(unwrapped(ddp))] = WrappedModel(ddp, prefix)
+        self._found.clear()
         return before is not None
 
     def are_stepped_by(self, optimizer: Optimizer) -> bool:
@@ -140,6 +151,12 @@ class Models:
                 return False
             self._steppers.add(optimizer)
         return True
+
+    def step(self, optimizer: Optimizer) -> None:
+        """`optimizer` has stepped."""
+        for model in self._models.values():
+            if model.in_training:
+                model.step(optimizer)
 
     def parameters(self, optimizer: Optimizer | None = None) -> dict[str, Tensor]:
         """Every parameter by name: of the wrapped models, then those that only the optimizer knows; no sharded ones.

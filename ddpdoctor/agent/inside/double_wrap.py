@@ -16,11 +16,13 @@ class DoubleWraps:
     def __init__(self, trace: TraceWriter) -> None:
         self._trace = trace
         self._callers: dict[int, int] = {}  # by model, the wrapper that this window's forward went through
-        self._line: SourceLine | None = None  # where a model was wrapped a second time
+        self.line: SourceLine | None = None
+        """Where a model was wrapped a second time, until that is written down."""
 
     def wrapped_again(self, line: SourceLine | None) -> None:
         """A wrapped model was wrapped again at `line`."""
-        self._line = line
+        self.line = line
+        self._callers.clear()
 
     def window_begins(self) -> None:
         """The forwards of another step begin."""
@@ -28,6 +30,6 @@ class DoubleWraps:
 
     def forward(self, ddp: Any) -> None:  # noqa: ANN401
         """A wrapper was called."""
-        if self._callers.setdefault(id(unwrapped(ddp)), id(ddp)) != id(ddp) and self._line is not None:
-            self._trace.write(WrappedTwice(self._line))
-            self._line = None
+        if self._callers.setdefault(id(unwrapped(ddp)), id(ddp)) != id(ddp) and self.line is not None:
+            self._trace.write(WrappedTwice(self.line))
+            self.line = None

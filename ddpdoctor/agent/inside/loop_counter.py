@@ -23,16 +23,18 @@ class Turns:
 
     def __init__(self, is_users: Callable[[str], bool]) -> None:
         self._is_users = is_users
-        self._counters: dict[tuple[CodeType, int], tuple[str, ...]] = {}
+        # by the id of the code, which costs less than its hash, and the instruction in it; the code stays alive
+        self._counters: dict[tuple[int, int], tuple[CodeType, tuple[str, ...]]] = {}
 
     def now(self, frame: FrameType | None) -> int | None:
         """The count of the innermost loop that `frame` or one of its callers is in; None where none is to be had."""
         while frame is not None:
-            here = (frame.f_code, frame.f_lineno)
-            names = self._counters.get(here)
-            if names is None:
-                names = self._counters[here] = self._names(*here)
-            if names:
+            code = frame.f_code
+            here = id(code), frame.f_lasti
+            met = self._counters.get(here)
+            if met is None:
+                met = self._counters[here] = code, self._names(code, frame.f_lineno)
+            if names := met[1]:
                 variables = frame.f_locals
                 counts = (variables.get(name) for name in names)
                 return next((count for count in counts if type(count) is int and 0 <= count < MOST_TURNS), None)

@@ -35,7 +35,7 @@ class ProbeLog:
     """Runs the probe before every `every`th step, counted in steps; never with 0."""
 
     def __init__(self, trace: TraceWriter, digests: Digests, every: int) -> None:
-        self._trace, self._digests, self._every = trace, digests, every
+        self._trace, self._digests, self.every = trace, digests, every
         self._batch: Any = None
         self._module: weakref.ref[nn.Module] | None = None
         self._next = 0
@@ -46,20 +46,20 @@ class ProbeLog:
 
         The probe is the first module's that comes. Where it fails, there is none from then on, and the report says why.
         """
-        if not self._every or self._runs or step < self._next:
+        if not self.every or self._runs or step < self._next:
             return
         if self._module is None:
             self._module = weakref.ref(module)
         if self._module() is not module:
             return
-        self._next = (step // self._every + 1) * self._every
+        self._next = (step // self.every + 1) * self.every
         self._runs = True
         try:
             if self._batch is None:
                 self._batch = _shared(inputs, self._trace.rank.number or 0, _device(module))
             first, again = self._outputs(module), self._outputs(module)
         except Exception as error:
-            self._every = 0
+            self.every = 0
             self._trace.rank.give_up("the probe batch", f"{type(error).__name__}: {error}")
             return
         finally:

@@ -1,7 +1,8 @@
 """What one rank sees of its own training, step by step: digests of weights, gradients, state and settings.
 
 A window runs from the first forward after a step to the end of the next step. On audited windows every phase leaves its
-fingerprints; on the others only counters move. Nothing here communicates, and nothing changes a bit of the user's tensors.
+fingerprints; on the others only counters move, in as few operations as possible: each is paid at every step of the job.
+Nothing here communicates, and nothing changes a bit of the user's tensors.
 """
 
 from __future__ import annotations
@@ -85,14 +86,19 @@ class StepTracker:
         self._close_up = CloseUpWatch(
             close_up, trace, self._budget, self._digests, self._models, self.settings, self._state, self._counts
         )
+        self._is_replay = bool(close_up.steps)
         self._integrity = IntegrityLog(trace, self._digests, self._models)
         self._probe = ProbeLog(trace, self._digests, probe_every)
         self._recomputation = Recomputation(
             trace, self._digests, self._models, lambda: recompute or self._close_up.is_asked_for(), collectives
         )
         self._window = StepWindow()
+        self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
+        self._wrapped_forwards = 0  # in this window
         self._open = False
         self._audited, self._was_audited = False, True
+        self.looks_closely = True
+        """Whether anything but a count may come of what the job does until its next step."""
         self._steps_wrapped = True  # whether the step of this window steps a wrapped model
         self._depth = 0  # of optimizers that call others
         self._had_backward = False  # since the last step
@@ -138,16 +144,27 @@ class StepTracker:
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
         """The wrapper's forward begins."""
-        self._close_up.settle()
-        self.unwaited.used((p for p in ddp.parameters() if not is_meshed(p)), "forward")
+        if self._is_replay:
+            self._close_up.settle()
+        if self.unwaited.pending:
+            self.unwaited.used((p for p in ddp.parameters() if not is_meshed(p)), "forward")
+        self._passed_on = None
         if not (torch.is_grad_enabled() and ddp.training):
             return
-        self._begin_window()
-        self._double_wraps.forward(ddp)
-        if (model := self._models.of(ddp)) is not None:
+        if not self._open:
+            self._begin_window()
+        model = self._models.of(ddp)
+        if model is not None:
+            if self._double_wraps.line is not None:
+                self._double_wraps.forward(ddp)
             model.forward(wrapper=True)
         self._counts.forward()
         self._batches.trained()
+        self._wrapped_forwards += 1
+        if not self._audited:
+            if model is not None and not self._probe.every:
+                self._passed_on = model.module
+            return
         tensor = next(tensors_in(inputs), None)
         samples = tensor.shape[0] if tensor is not None and tensor.dim() else 0
         before = self._window.backward
@@ -156,27 +173,31 @@ class StepTracker:
             synchronised=bool(ddp.require_backward_grad_sync),
             batch=before.batch + samples,
         )
-        if self._audited:
-            with self._budget:
-                self._window.backward = self._window.backward._replace(
-                    forward=user_line(),
-                    load=self._loaded,
-                    finite=before.finite and _all_finite(inputs),
-                    input=self._digests.of(tensors_in(inputs)) if before.input is None else before.input,
-                )
+        with self._budget:
+            self._window.backward = self._window.backward._replace(
+                forward=user_line(),
+                load=self._loaded,
+                finite=before.finite and _all_finite(inputs),
+                input=self._digests.of(tensors_in(inputs)) if before.input is None else before.input,
+            )
 
     def inner_forward(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
         """The user's own module is about to run: the moment at which DDP has made its buffers equal, and no others'."""
+        if self._passed_on is module:
+            self._passed_on = None
+            return
         if self._probe.is_running:
             return
         if not module.training and not torch.is_grad_enabled():
             self._evaluation.forward(inputs)
         elif torch.is_grad_enabled() and module.training:
-            self._begin_window()
+            if not self._open:
+                self._begin_window()
             if (model := self._models.of(module)) is None:
                 return
             model.forward(wrapper=False)
-            self._run_probe(module, inputs)
+            if self._probe.every:
+                self._run_probe(module, inputs)
             if self._audited and model.prefix not in self._window.models_run:
                 with self._budget:
                     self._window.models_run.add(model.prefix)
@@ -193,26 +214,31 @@ class StepTracker:
 
     def backward(self, loss: Tensor) -> None:
         """`loss.backward()` was called."""
-        self._close_up.settle()
-        if not self._models.count:  # the user averages gradients in some other way
+        if self._is_replay:
+            self._close_up.settle()
+        if not (self._open or self._models.count):  # the user averages gradients in some other way
             self._begin_window()
-        self._had_backward = True
-        self.averaging.backward()
+        self.backward_passes()
         if self._audited and loss.numel() == 1 and not is_meshed(loss):
             with self._budget:
                 self._window.backward = self._window.backward._replace(backward=user_line(), loss=float(loss.detach()))
+
+    def backward_passes(self) -> None:
+        """`loss.backward()` was called, in a window in which it is only counted."""
+        self._had_backward = True
+        self.averaging.backward()
 
     def backward_over(self) -> None:
         """`loss.backward()` has returned: what gradients become until the step is the user's doing."""
         if self._audited and self._window.backward.synchronised:
             with self._budget:
                 self._integrity.after_backward()
-        self._close_up.after_backward()
+        if self._is_replay:
+            self._close_up.after_backward()
 
     def grad(self) -> None:
         """`torch.autograd.grad` was called."""
-        self._had_backward = True
-        self.averaging.backward()
+        self.backward_passes()
         if self._audited:
             self._window.backward = self._window.backward._replace(grad=user_line())
 
@@ -221,19 +247,23 @@ class StepTracker:
         if self._recomputation.is_running:
             return
         if not self._depth:
-            in_window = self._open and self._window.backward.wrapped > 0
-            self._steps_wrapped = self._models.are_stepped_by(optimizer) or in_window
-            self._close_up.settle()
-            self._begin_window(same_gradients=self._counts.stepped_since_forward and not self._had_backward)
+            in_window = self._open and self._wrapped_forwards > 0
+            self._steps_wrapped = in_window or self._models.are_stepped_by(optimizer)
+            if self._is_replay:
+                self._close_up.settle()
+            if not self._open:
+                self._begin_window(same_gradients=self._counts.stepped_since_forward and not self._had_backward)
         self._depth += 1
         if self._depth > 1:
             return
-        stepped = (p for p in _parameters_of(optimizer) if not is_meshed(p))
-        self.unwaited.used((tensor for p in stepped for tensor in (p, p.grad) if tensor is not None), "step")
-        self._close_up.optimizer_steps(optimizer)
-        window = self._window
-        window.closure = bool(kwargs.get("closure") or any(map(callable, args[:1])))
+        if self.unwaited.pending:
+            stepped = (p for p in _parameters_of(optimizer) if not is_meshed(p))
+            self.unwaited.used((tensor for p in stepped for tensor in (p, p.grad) if tensor is not None), "step")
+        if self._is_replay:
+            self._close_up.optimizer_steps(optimizer)
         if self._audited:
+            window = self._window
+            window.closure = bool(kwargs.get("closure") or any(map(callable, args[:1])))
             with self._budget:
                 window.stepping = Stepping(
                     optimizer=type(optimizer).__name__,
@@ -249,31 +279,33 @@ class StepTracker:
                     window.gradients = self._gradients.read(optimizer, self.origins)
                 self._recomputation.before_step(optimizer, closure=window.closure)
 
-    def after_step(self, optimizer: Optimizer) -> None:
+    def after_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         """The optimizer has stepped: the window ends."""
         if self._recomputation.is_running:
             return
         self._depth = max(0, self._depth - 1)
         if self._depth:
             return
-        if self._audited:
+        audited = self._audited
+        if audited:
             with self._budget:
                 self._write_step(optimizer)
-        for model in self._models:
-            model.step(optimizer)
+        self._models.step(optimizer)
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
         self.averaging.stepped(counted=self._steps_wrapped)
         self._steps_wrapped = True
         self._loaded = None
         self._open = False
-        self._budget.adapt(audited=self._audited)
-        self._was_audited, self._audited = self._audited, False
         self._had_backward = False
-        self._gradients.forget()
-        if self._window.after:
+        self._was_audited, self._audited = audited, False
+        self.looks_closely = True
+        self._budget.adapt(audited=audited)
+        if audited:
+            self._gradients.forget()
             self._last_weights.stepped(self._window.after)
-        self._close_up.after_step()
+        if self._is_replay:
+            self._close_up.after_step()
 
     def loads(self, module: nn.Module) -> None:
         """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
@@ -320,18 +352,19 @@ class StepTracker:
         self._trace.write(End(self._counts.steps, self._counts.forwards, self._budget.interval))
 
     def _begin_window(self, *, same_gradients: bool = False) -> None:
-        """Open a window, unless one is; with `same_gradients` for another optimizer's step after the same backward."""
-        if self._open:
-            return
+        """Open a window where none is; with `same_gradients` for another optimizer's step after the same backward."""
         self._open = True
-        self._depth = 0
+        self._depth = self._wrapped_forwards = 0
         self._evaluation.over(self._counts.steps)
-        self._close_up.window_begins()
-        self._double_wraps.window_begins()
+        if self._is_replay:
+            self._close_up.window_begins()
+        if self._double_wraps.line is not None:
+            self._double_wraps.window_begins()
         of_the_same_audit = same_gradients or not self._steps_wrapped
         self._audited = self._was_audited if of_the_same_audit else self._is_due()
-        self._window = StepWindow(self._window.backward if same_gradients else Backward())
+        self.looks_closely = self._audited or self._is_replay
         if self._audited:
+            self._window = StepWindow(self._window.backward if same_gradients else Backward())
             self._trace.roll()
             with self._budget:
                 self._window.averaging = self.averaging.state

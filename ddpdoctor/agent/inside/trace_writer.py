@@ -82,45 +82,46 @@ class TraceWriter:
                 self._file.close()
 
     def observing(self, function: F) -> F:
-        """`function`, made harmless: it never raises, is not compiled, and does nothing outside the rank or once we gave up."""
+        """`function`, made harmless: it never raises, is not compiled, and does nothing outside the rank or once we gave up.
 
-        @functools.wraps(function)
-        def harmless(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-            if self.alive and self.rank.is_here():
-                began = time.perf_counter()
-                try:
-                    function(*args, **kwargs)
-                except Exception as error:
-                    self.alive = False
-                    frame = error.__traceback__
-                    while frame is not None and frame.tb_next is not None:
-                        frame = frame.tb_next
-                    at = f" ({Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno})" if frame else ""
-                    self.rank.give_up("comparing replicas", f"{type(error).__name__}: {error}{at}")
-                finally:
-                    self.spent += time.perf_counter() - began
-
+        A step calls several observers, and everything that an observer itself does is paid at every step.
+        """
         import torch
 
-        not_compiled: Any = getattr(torch, "_disable_dynamo")(harmless)  # noqa: B009 - torch.compiler.disable, but lazy
-        compiler = _frame_compiler()
-        if compiler is None:
-            disabled: F = not_compiled
-            return disabled
+        compiler, is_here, clock = _frame_compiler(), self.rank.is_here, time.perf_counter
 
         @functools.wraps(function)
         def observer(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-            if compiler():  # only then it needs the guard, which costs more than most observers
-                not_compiled(*args, **kwargs)
-            else:
-                harmless(*args, **kwargs)
+            if compiler is not None and compiler():
+                not_compiled(*args, **kwargs)  # only then: this guard costs more than most observers
+            elif self.alive and is_here():
+                began = clock()
+                try:
+                    function(*args, **kwargs)
+                except Exception as error:
+                    self._fail(error)
+                finally:
+                    self.spent += clock() - began
 
+        not_compiled: Any = getattr(torch, "_disable_dynamo")(observer)  # noqa: B009 - torch.compiler.disable, but lazy
+        if compiler is None:
+            disabled: F = not_compiled
+            return disabled
         observer.__dict__["_torchdynamo_disable"] = (
             True  # as torch.compiler.disable marks what is not compiled into its caller
         )
         marked: Any = observer
         result: F = marked
         return result
+
+    def _fail(self, error: Exception) -> None:
+        """Give up for good, and say where."""
+        self.alive = False
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        at = f" ({Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno})" if frame else ""
+        self.rank.give_up("comparing replicas", f"{type(error).__name__}: {error}{at}")
 
 
 def _frame_compiler() -> Callable[[], Any] | None:

@@ -102,10 +102,8 @@ def follow(rank: Rank, every: int, *, share: float = DEFAULT_SHARE, segment_byte
     _follow_loads(steps, trace)
     observe(_follow_join)(steps, trace)
     _follow_backward(steps, trace)
-    before = observe(lambda optimizer, args, kwargs: steps.before_step(optimizer, args, kwargs))
-    after = observe(lambda optimizer, _args, _kwargs: steps.after_step(optimizer))
-    register_optimizer_step_pre_hook(before)
-    register_optimizer_step_post_hook(after)
+    register_optimizer_step_pre_hook(observe(steps.before_step))
+    register_optimizer_step_post_hook(observe(steps.after_step))
     return Tracking(trace, steps)
 
 
@@ -206,12 +204,14 @@ def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
         lambda scaler, optimizer: steps.overflowed() if _left_out(scaler, optimizer) else None
     )
 
-    @functools.wraps(backward)
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        begins(self)
-        result = backward(self, *args, **kwargs)
-        over()
-        return result
+        if steps.looks_closely:
+            begins(self)
+            result = backward(self, *args, **kwargs)
+            over()
+            return result
+        steps.backward_passes()
+        return backward(self, *args, **kwargs)
 
     @functools.wraps(grad)
     def observed_grad(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -225,7 +225,8 @@ def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
         was_scaled(self, optimizer)
         return result
 
-    tensor.backward = observed_backward
+    show_as(observed_backward, backward)
+    tensor.backward = functools.wraps(backward)(observed_backward)
     torch.autograd.grad = observed_grad
     scaler.step = observed_step
 
