@@ -183,7 +183,7 @@ class StepSeen:
     comm_hook: Frame | None = None
     """The user's line that registered a communication hook."""
     random: tuple[Mapping[str, int], ...] = ()
-    """A digest of each random generator when the observed part of the step began, and when it ended."""
+    """A digest of each random generator when the observed part of the step began, and when it ended; empty where not read."""
     finite: bool = True
     """Whether all numbers given to the wrapper were finite."""
     parts_before: Mapping[str, tuple[int, str]] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from ddpdoctor.agent.inside.bit_parity import parities
+from ddpdoctor.agent.inside.packed_tensors import Packed
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8])
@@ -23,3 +24,12 @@ def test_every_tensor_has_sixteen_digits() -> None:
     tensors = [torch.zeros(0), torch.ones(3, 2).t(), torch.ones(4)[1:]]
     assert len(parities(tensors)) == 3 * 16
     assert parities([tensors[1]]) == parities([torch.ones(6)])
+
+
+@pytest.mark.parametrize("count", [1, 9, 50_000])
+def test_copies_side_by_side_have_the_same_parities(count: int) -> None:
+    dtypes = (torch.float32, torch.bfloat16, torch.float64, torch.bool)
+    tensors = [(torch.arange(count + number) % 5).to(dtype) for number, dtype in enumerate(dtypes)]
+    packed = Packed("xxh3")
+    packed.fingerprints([*tensors, torch.ones(3)])
+    assert packed.parities(tensors) == parities(tensors)

@@ -31,12 +31,17 @@ def parities(tensors: Sequence[Tensor]) -> str:
         ):
             alike.setdefault((tensor.dtype, count, tensor.device), []).append(place)
         else:
-            found[place] = _of_rows(as_bytes(tensor).unsqueeze(0))[0]
+            found[place] = parity(tensor)
     for places in alike.values():
         rows = torch.stack([tensors[place].detach().reshape(-1) for place in places])
-        for place, parity in zip(places, _of_rows(rows.view(torch.uint8)), strict=True):
-            found[place] = parity
-    return "".join(f"{parity:016x}" for parity in found)
+        for place, one in zip(places, _of_rows(rows.view(torch.uint8)), strict=True):
+            found[place] = one
+    return "".join(f"{one:016x}" for one in found)
+
+
+def parity(tensor: Tensor) -> int:
+    """The parity of one tensor."""
+    return _of_rows(as_bytes(tensor).unsqueeze(0))[0]
 
 
 def _of_rows(data: Tensor) -> list[int]:

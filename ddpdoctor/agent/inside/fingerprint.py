@@ -86,6 +86,8 @@ def as_bytes(tensor: Tensor) -> Tensor:
         return torch.empty(0, dtype=torch.uint8)
     if tensor.layout is not torch.strided:
         return torch.cat([as_bytes(part) for part in _parts(tensor)])
+    if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()) and tensor.numel():
+        return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
     tensor = tensor.resolve_conj().resolve_neg()
     if tensor.numel() == 0:
         return torch.empty(0, dtype=torch.uint8, device=tensor.device)

@@ -31,9 +31,10 @@ def projection(gradient: Tensor) -> Tensor:
         return torch.dot(flat, signs[: flat.numel()])
     rows = flat.numel() // WIDTH
     body = flat[: rows * WIDTH].view(rows, WIDTH).mv(signs)
-    tail = flat[rows * WIDTH :]
     heights = _signs(1 << (rows - 1).bit_length(), str(flat.device), flat.dtype)
-    return torch.dot(body, heights[:rows]) + torch.dot(tail, signs[: tail.numel()])
+    whole = torch.dot(body, heights[:rows])
+    tail = flat[rows * WIDTH :]
+    return whole + torch.dot(tail, signs[: tail.numel()]) if tail.numel() else whole
 
 
 def signs_of(count: int, like: Tensor) -> Tensor:

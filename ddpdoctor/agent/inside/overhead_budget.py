@@ -22,6 +22,7 @@ class Budget:
         self.every = every
         self._trace = trace
         self._share = share
+        self._guard = torch.no_grad()
         self._start = time.perf_counter()
         self._last: dict[str, int] = {}
         self.interval = every or 1
@@ -57,7 +58,6 @@ class Budget:
             self.interval //= 2
 
     def __enter__(self) -> None:
-        self._guard = torch.no_grad()
         self._guard.__enter__()
         self._cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
         if self._cast is not None:

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from . import fingerprint
+from .bit_parity import parities, parity
 from .fingerprint import Method
 from .gradient_projection import projection, signs_of
 from .schema.training_trace import SAMPLED
 
 ROW_BYTES = 256  # a tensor's copy begins at a multiple: it is some rows of 32 words
 # of a tensor: below, copying costs less than the operations that it needs for itself
-SMALL_BYTES = {"xxh3": 1 << 15, "linear": 1 << 18}
+SMALL_BYTES = {"xxh3": 1 << 17, "linear": 1 << 18}
 MOST_BYTES = 1 << 24  # of the copies of one list of tensors
 KEPT_LAYOUTS = 4  # of lists that are asked for in turns: a job may have several optimizers
 
@@ -56,6 +57,14 @@ class Packed:
         """
         assert self._latest is not None
         return [*self._latest.samples(tensors)]
+
+    def parities(self, tensors: Sequence[Tensor]) -> str:
+        """The parities of `tensors`, as `bit_parity.parities` writes them; the fingerprints of these were asked for last.
+
+        More tensors may have followed them. A small one that is not contiguous is read in row-major order.
+        """
+        assert self._latest is not None
+        return self._latest.parities(tensors)
 
     def shapes(self) -> list[list[int]]:
         """The shapes of the tensors whose fingerprints were asked for last."""
@@ -127,6 +136,7 @@ class _Layout:
         packed = {place for places in by_device.values() for place in places}
         self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(tensors)))
         self._large = [place for place in range(len(tensors)) if place not in packed]
+        self._sampled: dict[int, Tensor] = {}  # which elements of a large one, by its place
 
     def fits(self, tensors: Sequence[Tensor]) -> bool:
         return len(tensors) == len(self._numels) and (self._numels, self._dtypes, self._devices) == _kinds(tensors)
@@ -182,8 +192,23 @@ class _Layout:
         for place in self._large:
             tensor = tensors[place].detach()
             if tensor.numel() and not (tensor.is_cuda or tensor.is_complex() or tensor.layout is not torch.strided):
-                places = torch.tensor(sampled_places(tensor.numel()))
+                places = self._sampled.get(place)
+                if places is None:
+                    places = self._sampled[place] = torch.tensor(sampled_places(tensor.numel()))
                 yield [place], *bytes_of(tensor.reshape(-1)[places])
+
+    def parities(self, tensors: Sequence[Tensor]) -> str:
+        if not self._on_cpu:
+            return parities(tensors)
+        import numpy as np
+
+        found = np.zeros(len(self._numels), dtype=np.uint64)
+        for block in self._blocks:
+            found[block.order] = block.parities()
+        for place in self._large:
+            if place < len(tensors):
+                found[place] = parity(tensors[place])
+        return found[: len(tensors)].astype(">u8").tobytes().hex()
 
 
 class _Block:
@@ -197,6 +222,7 @@ class _Block:
         self.waits = self._words.is_cuda
         self._runs: list[_Run] = []
         self._bytes: list[Tensor] = []
+        self._firsts: list[int] = []  # of the words of each
         begin = 0
         numbered = zip(places, sizes, strict=True)
         for dtype, members in groupby(numbered, lambda member: tensors[member[0]].dtype):
@@ -204,6 +230,7 @@ class _Block:
             self._runs.append(_Run(dtype, [place for place, _ in run], tensors, memory[begin:]))
             for _, size in run:
                 self._bytes.append(memory[begin : begin + size])
+                self._firsts.append(begin // 8)
                 begin += _padded(size)
         self.order = places
         self.places = torch.tensor(places)
@@ -237,6 +264,12 @@ class _Block:
         sums = torch.cat([run.row_projections() for run in self._runs])
         result = torch.zeros(len(self._bytes), dtype=torch.float64, device=sums.device)
         return result.index_add_(0, self._owners, sums)
+
+    def parities(self) -> Any:  # noqa: ANN401 - a NumPy array
+        """Of each tensor in the order of `places`; the space between two copies is zero. Only of copies in CPU memory."""
+        import numpy as np
+
+        return np.bitwise_xor.reduceat(self._words.numpy().view(np.uint64), self._firsts)
 
     def samples(self) -> Iterator[tuple[list[int], str, bytes]]:
         for run in self._runs:
@@ -276,7 +309,7 @@ class _Run:
             for begin, target in zip(self._begins, self.targets, strict=True):
                 signs = signs_of(target.numel(), data)
                 self._signs[begin : begin + signs.numel()] = signs
-        return (data * self._signs).view(-1, self._row).sum(1).double()
+        return (data * self._signs).view(-1, self._row).mv(data.new_ones(self._row)).double()
 
     def sampled(self) -> Tensor:
         if self._sampled is None:

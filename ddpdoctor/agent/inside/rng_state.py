@@ -8,6 +8,14 @@ import zlib
 
 import torch
 
+FIRST_STEPS = 64  # in which the generators are read at every audited step
+ONE_PAIR_OF_STEPS_IN = 16  # later: reading them takes as long as the fingerprints of a million weights
+
+
+def is_read_at(step: int) -> bool:
+    """Whether the generators are read at this audited step: then at the one before, too, or at the one after."""
+    return step < FIRST_STEPS or step % ONE_PAIR_OF_STEPS_IN < 2
+
 
 def random_state() -> dict[str, int]:
     """A digest of each generator that this process can have drawn from: Python's, NumPy's, torch's on the CPU and the GPU."""

@@ -7,6 +7,7 @@ Nothing here communicates, and nothing changes a bit of the user's tensors.
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -33,7 +34,7 @@ from .overhead_budget import Budget
 from .parameter_origin import Origins
 from .probe import ProbeLog, device_name
 from .recompute import Recomputation
-from .rng_state import random_state
+from .rng_state import is_read_at, random_state
 from .schema.source_line import SourceLine
 from .schema.training_trace import (
     VERSION,
@@ -368,7 +369,8 @@ class StepTracker:
             self._trace.roll()
             with self._budget:
                 self._window.averaging = self.averaging.state
-                self._window.random = random_state()
+                if is_read_at(self._counts.steps):
+                    self._window.random = random_state()
                 if not self._models.count:
                     self._gradients.know(p for one in self.settings.optimizers for p in _parameters_of(one))
                 self._gradients.follow(same_gradients=same_gradients)
@@ -403,7 +405,7 @@ class StepTracker:
                 after=window.after,
                 parts=self._parts.of(optimizer),
                 random_before=window.random,
-                random_after=random_state(),
+                random_after=random_state() if window.random else {},
                 bypassed={model.prefix: model.bypassed for model in self._models if model.bypassed is not None},
                 comm_hook=self.origins.comm_hook,
                 averaging=window.averaging,
@@ -440,4 +442,5 @@ def _parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
 
 def _all_finite(inputs: Any) -> bool:  # noqa: ANN401
     floats = (tensor for tensor in tensors_in(inputs) if tensor.is_floating_point() and tensor.layout is torch.strided)
-    return all(bool(torch.isfinite(tensor).all()) for tensor in floats)
+    # one pass where the sum is finite, as then all are; a sum of finite numbers may overflow
+    return all(math.isfinite(tensor.sum().item()) or bool(torch.isfinite(tensor).all()) for tensor in floats)

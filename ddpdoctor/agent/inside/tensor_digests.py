@@ -57,6 +57,10 @@ class Digests:
         )
         return key
 
+    def parities(self, tensors: Sequence[Tensor]) -> str:
+        """The parity of each of `tensors`, with which the table begins that was written last."""
+        return self.packed("weights").parities(tensors)
+
     def packed(self, what: str) -> Packed:
         """What reads the lists of tensors that are `what`, one after the other."""
         return self._packed.setdefault(what, Packed(self.method))

@@ -14,7 +14,11 @@ Seen = Mapping[int, StepSeen]
 
 def same_draws(steps: Sequence[Seen]) -> Iterator[SameDraws]:
     """Each generator that is in the same state on all ranks, and drawn from, in most of the steps."""
-    pairs = [(before, seen) for before, seen in zip([None, *steps], steps, strict=False) if len(seen) > 1]
+    pairs = [
+        (before, seen)
+        for before, seen in zip([None, *steps], steps, strict=False)
+        if len(seen) > 1 and all(map(_is_known, seen.values()))
+    ]
     generators = sorted({name for _, seen in pairs for one in seen.values() for state in one.random for name in state})
     for generator in generators:
         for drawn_for, drawn in ((DrawnFor.DATA, _between), (DrawnFor.MODEL, _within)):
@@ -27,6 +31,11 @@ def same_draws(steps: Sequence[Seen]) -> Iterator[SameDraws]:
                 )  # fmt: skip
 
 
+def _is_known(one: StepSeen) -> bool:
+    """Whether the generators were read at this step: they are not at every one."""
+    return any(one.random)
+
+
 def _within(generator: str, _before: Seen | None, seen: Seen) -> bool:
     """Whether some rank drew from it between the forward and the end of the step."""
     return any(len({state.get(generator) for state in one.random}) > 1 for one in seen.values())
@@ -36,8 +45,7 @@ def _between(generator: str, before: Seen | None, seen: Seen) -> bool:
     """Whether some rank drew from it after the last step and before this one's forward."""
     return before is not None and any(
         before[rank].step + 1 == one.step
-        and before[rank].random
-        and one.random
+        and _is_known(before[rank])
         and before[rank].random[-1].get(generator) != one.random[0].get(generator)
         for rank, one in seen.items()
     )

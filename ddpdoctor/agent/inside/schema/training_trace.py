@@ -246,9 +246,9 @@ class Step(NamedTuple):
     parts: dict[str, Part]
     """By name, the optimizer's parameters on a device mesh after the step."""
     random_before: dict[str, int]
-    """A digest of each random generator before the first forward."""
+    """A digest of each random generator before the first forward; empty at steps at which they are not read."""
     random_after: dict[str, int]
-    """A digest of each random generator after the step."""
+    """A digest of each random generator after the step; empty likewise."""
     bypassed: dict[str, SourceLine]
     """By the prefix of a model whose wrapper was not called, the line that called the model itself."""
     comm_hook: SourceLine | None
