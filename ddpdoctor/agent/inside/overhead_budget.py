@@ -15,6 +15,7 @@ SPARSEST = 1 << 14
 class Budget:
     """Which steps are audited: every `every`th, or with 0 as many as cost `share` of the job's time.
 
+    What is spent in the other steps counts, too. Where steps are so short that nothing would be left, audits get half.
     Inside `with budget:` autograd and autocast do not touch what is computed. Blocks are not nested.
     """
 
@@ -26,6 +27,9 @@ class Budget:
         self._start = time.perf_counter()
         self._last: dict[str, int] = {}
         self.interval = every or 1
+        self._audits = 0.0  # seconds
+        self._seen = 0.0  # of the seconds spent
+        self._follows_audit = False
 
     @property
     def seconds(self) -> float:
@@ -51,10 +55,14 @@ class Budget:
         """Audit more rarely where that costs too much, and more often where it costs little."""
         if self.every:
             return
-        allowed = FIRST_SECONDS + self._share * self.seconds
-        if audited and self._trace.spent > allowed and self.interval < SPARSEST:
+        spent, share = self._trace.spent, self._share * self.seconds
+        if audited or self._follows_audit:  # the end of an audit is seen at the next step
+            self._audits += spent - self._seen
+        self._seen, self._follows_audit = spent, audited
+        allowed = FIRST_SECONDS + max(share - (spent - self._audits), share / 2)
+        if audited and self._audits > allowed and self.interval < SPARSEST:
             self.interval *= 2
-        elif self._trace.spent < allowed / 2 and self.interval > 1:
+        elif self._audits < allowed / 2 and self.interval > 1:
             self.interval //= 2
 
     def __enter__(self) -> None:
