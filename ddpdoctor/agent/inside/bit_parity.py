@@ -36,12 +36,25 @@ def parities(tensors: Sequence[Tensor]) -> str:
         rows = torch.stack([tensors[place].detach().reshape(-1) for place in places])
         for place, one in zip(places, _of_rows(rows.view(torch.uint8)), strict=True):
             found[place] = one
-    return "".join(f"{one:016x}" for one in found)
+    return as_digits(found)
 
 
 def parity(tensor: Tensor) -> int:
     """The parity of one tensor."""
     return _of_rows(as_bytes(tensor).unsqueeze(0))[0]
+
+
+def parities_of_parts(words: Tensor, firsts: Sequence[int]) -> list[int]:
+    """The parity of each part of `words`, int64 in CPU memory; `firsts` are the places where parts begin, in order."""
+    import numpy as np
+
+    found: list[int] = np.bitwise_xor.reduceat(words.numpy().view(np.uint64), firsts).tolist()
+    return found
+
+
+def as_digits(found: Sequence[int]) -> str:
+    """Parities as text: 16 hexadecimal digits for each."""
+    return "".join(f"{one:016x}" for one in found)
 
 
 def _of_rows(data: Tensor) -> list[int]:

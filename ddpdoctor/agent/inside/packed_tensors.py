@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from . import fingerprint
-from .bit_parity import parities, parity
+from .bit_parity import as_digits, parities, parities_of_parts, parity
 from .fingerprint import Method
 from .gradient_projection import projection, signs_of
 from .schema.training_trace import SAMPLED
@@ -200,15 +200,14 @@ class _Layout:
     def parities(self, tensors: Sequence[Tensor]) -> str:
         if not self._on_cpu:
             return parities(tensors)
-        import numpy as np
-
-        found = np.zeros(len(self._numels), dtype=np.uint64)
+        found = [0] * len(self._numels)
         for block in self._blocks:
-            found[block.order] = block.parities()
+            for place, one in zip(block.order, block.parities(), strict=True):
+                found[place] = one
         for place in self._large:
             if place < len(tensors):
                 found[place] = parity(tensors[place])
-        return found[: len(tensors)].astype(">u8").tobytes().hex()
+        return as_digits(found[: len(tensors)])
 
 
 class _Block:
@@ -265,11 +264,9 @@ class _Block:
         result = torch.zeros(len(self._bytes), dtype=torch.float64, device=sums.device)
         return result.index_add_(0, self._owners, sums)
 
-    def parities(self) -> Any:  # noqa: ANN401 - a NumPy array
+    def parities(self) -> list[int]:
         """Of each tensor in the order of `places`; the space between two copies is zero. Only of copies in CPU memory."""
-        import numpy as np
-
-        return np.bitwise_xor.reduceat(self._words.numpy().view(np.uint64), self._firsts)
+        return parities_of_parts(self._words, self._firsts)
 
     def samples(self) -> Iterator[tuple[list[int], str, bytes]]:
         for run in self._runs:
