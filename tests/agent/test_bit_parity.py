@@ -30,6 +30,7 @@ def test_every_tensor_has_sixteen_digits() -> None:
 def test_copies_side_by_side_have_the_same_parities(count: int) -> None:
     dtypes = (torch.float32, torch.bfloat16, torch.float64, torch.bool)
     tensors = [(torch.arange(count + number) % 5).to(dtype) for number, dtype in enumerate(dtypes)]
+    tensors.append(torch.randn(count, 6)[:, ::2].t())
     packed = Packed("xxh3")
     packed.fingerprints([*tensors, torch.ones(3)])
     assert packed.parities(tensors) == parities(tensors)

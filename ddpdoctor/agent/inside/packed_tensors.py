@@ -61,7 +61,7 @@ class Packed:
     def parities(self, tensors: Sequence[Tensor]) -> str:
         """The parities of `tensors`, as `bit_parity.parities` writes them; the fingerprints of these were asked for last.
 
-        More tensors may have followed them. A small one that is not contiguous is read in row-major order.
+        More tensors may have followed them.
         """
         assert self._latest is not None
         return self._latest.parities(tensors)
@@ -207,6 +207,9 @@ class _Layout:
         for place in self._large:
             if place < len(tensors):
                 found[place] = parity(tensors[place])
+        for place, tensor in enumerate(tensors):  # whose words lie in another order
+            if tensor.layout is torch.strided and not tensor.is_contiguous():
+                found[place] = int(parities([tensor]), 16)
         return as_digits(found[: len(tensors)])
 
 
