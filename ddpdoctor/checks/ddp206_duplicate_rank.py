@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.launch import RankSet
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
@@ -41,7 +42,8 @@ def check(ranks: RankSet | None, log: JobLog | None) -> Iterator[Finding]:
 def _announced_twice(log: JobLog) -> Iterator[Finding]:
     """Ranks that announced themselves twice at one start, while others never did."""
     twice = sorted({rank for rank in log.announced if log.announced.count(rank) > 1})
-    never = sorted({*range(log.world_size or 0)} - {*log.announced})
+    size = log.world_size or 0
+    never = sorted({*range(size)} - {*log.announced}) if size <= MOST_RANKS else []
     if twice and never:
         yield RULE.finding(
             f"several processes claim {group_ranks(twice)} of {log.world_size}, and none claims {group_ranks(never)}",

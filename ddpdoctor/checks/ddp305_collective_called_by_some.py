@@ -13,7 +13,7 @@ from ddpdoctor.analysis.hangs.outstanding import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls
-from ddpdoctor.messages import framework_requests
+from ddpdoctor.messages import first_deviations, framework_requests
 from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -116,6 +116,7 @@ def _by_programs(graph: WaitForGraph) -> Finding:
     waiting = {rank: call for operation in operations for rank, call in operation.waiting.items()}
     called = " and ".join(operation.name for operation in operations)
     others = [rank for rank in waiting if rank not in ranks]
+    earlier = [*first_deviations.earlier(graph)]
     if graph.tied:
         (operation,) = operations
         said = (
@@ -130,6 +131,14 @@ def _by_programs(graph: WaitForGraph) -> Finding:
             f"the call in which {group_ranks(others)} {verb(others, 'waits', 'wait')}"
         )
         point = "have made another number of calls at this point"
+    elif earlier:
+        did = "left out" if graph.reason is Reason.LEFT_OUT else "called besides"
+        said = (
+            f"{group_ranks(ranks)} {did} {earlier[0].name}; later calls of the group were mispaired until "
+            f"{group_ranks(others)} waited in {called}"
+        )
+        point = "called it at this point" if graph.reason is Reason.LEFT_OUT else "did not call it at this point"
+        point += f", as did {group_ranks(ranks)} before" if all(one.unusual for one in earlier) else ""
     elif graph.reason is Reason.LEFT_OUT:
         went_on = f", and went on to {names(meanwhile, ranks)}" if meanwhile else ""
         they_wait = f"{group_ranks(others)} {verb(others, 'waits', 'wait')}"
@@ -143,7 +152,11 @@ def _by_programs(graph: WaitForGraph) -> Finding:
     return RULE.finding(
         said,
         ranks=ranks,
-        where=[*witnesses(shown, ranks), *witnesses(shown, others)],
+        where=[
+            *(where for one in earlier for where in one.where()),
+            *witnesses(shown, ranks),
+            *witnesses(shown, others),
+        ],
         details=[
             *([f"the other ranks with the same part in the job {point}"] if point else ()),
             *graph.details(),
@@ -155,8 +168,12 @@ def _by_programs(graph: WaitForGraph) -> Finding:
     )
 
 
+def _name(operation: Operation) -> str:
+    return operation.group.name if operation.group is not None else ""
+
+
 def _group(operation: Operation) -> str:
-    return (operation.group.name if operation.group is not None else "") or "the default group"
+    return _name(operation) or "the default group"
 
 
 def _by_stacks(stack_desync: StackDesync | None) -> Iterator[Finding]:

@@ -72,13 +72,13 @@ def check(
         return  # the ranks parted there: DDP305, DDP316
     last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
-    for desync in left:
+    for desync, *elsewhere in _by_end(left):
         gone = last if last is not None and not last.went_on and last.ranks == desync.minority else None
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
         skipped = () if errors or gone is not None else _or_skipped(desync, code)
         yield RULE.finding(
-            _describe(desync, made_steps),
+            _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
             ranks=desync.culprits,
             where=[
                 *_left_by(exits, desync.ended),
@@ -86,6 +86,7 @@ def check(
                 *_by_rank(desync, code),
                 *(loop_departures.where(gone) if gone is not None else ()),
                 *witnesses(desync.issued, everyone),
+                *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
                 *exception_context.where(errors),
             ],
             details=[
@@ -112,6 +113,23 @@ def check(
         yield from _by_exits(failures, made_steps, exits, code)
         if desyncs is None and activities is not None:
             yield from _by_stacks(failures.finished, activities)
+
+
+def _by_end(left: Sequence[Desync]) -> Iterator[list[Desync]]:
+    """The desyncs of several groups that are the end of the same ranks together, all others alone."""
+    together: dict[tuple[int, ...], list[Desync]] = {}
+    for number, desync in enumerate(left):
+        together.setdefault(desync.minority if desync.ended else (-1 - number,), []).append(desync)
+    yield from together.values()
+
+
+def _waits_elsewhere(desyncs: Sequence[Desync]) -> str:
+    """`, and rank 2 waits in all_reduce #73 of group 1 (mesh_dp)` for each of these."""
+    return "".join(
+        f", and {group_ranks(desync.majority)} {verb(desync.majority, 'waits', 'wait')} in "
+        f"{names(desync.issued, desync.majority)}"
+        for desync in desyncs
+    )
 
 
 def _by_departure(departure: LoopDeparture, code: SourceCode | None) -> Finding:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ddpdoctor.analysis.collectives.p2p_matching import Handshakes, Unmatched
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.messages import first_deviations
 from ddpdoctor.messages.collectives import duration, unplaced, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
@@ -21,8 +22,12 @@ RULE = Rule(
 )
 
 
-def check(handshakes: Handshakes, timeline: Timeline | None) -> Iterator[Finding]:
-    """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first."""
+def check(handshakes: Handshakes, timeline: Timeline | None, graph: WaitForGraph | None) -> Iterator[Finding]:
+    """The missing partners, and who waits for them at which line; all ranks of a circle, in which nobody is the first.
+
+    Where a partner first did other than ranks with its part in the job, that line comes first.
+    """
+    deviations = [*first_deviations.odd_calls(graph)] if graph is not None else []
     if handshakes.by_programs is not None:
         yield _by_programs(handshakes.by_programs)
     for circle in handshakes.unmatched:
@@ -31,10 +36,12 @@ def check(handshakes: Handshakes, timeline: Timeline | None) -> Iterator[Finding
         partner = timeline.waiting(first.partner) if timeline is not None and not others else None
         meanwhile = f"; rank {first.partner} waits in {partner.name}" if partner is not None else ""
         theirs = witnesses({first.partner: partner}, [first.partner]) if partner is not None else []
+        partners = {one.partner for one in circle}
+        deviating = [where for one in deviations if one.rank in partners for where in one.where()]
         yield RULE.finding(
             f"{'; '.join(_describe(one, tags=tags) for one in circle)}{_of_one_batch(circle)}{meanwhile}",
-            ranks=sorted({one.partner for one in circle}),
-            where=[*theirs, *(where for one in circle for where in _where(one))],
+            ranks=sorted(partners),
+            where=[*deviating, *theirs, *(where for one in circle for where in _where(one))],
             waiting=[one.rank for one in circle],
             kind=first.kind,
         )

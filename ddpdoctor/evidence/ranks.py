@@ -102,7 +102,8 @@ class CollectiveCall:
     group: str
     """The group's name as the flight recorder has it."""
     seq: int | None
-    """The number that the flight recorder gave the call in that group; None where it has none."""
+    """The number that the flight recorder gave the call in that group, for a send or recv that of the agent; None where there
+    is none."""
     reduce_op: str | None = None
     """Such as `SUM`; None where the operation reduces nothing."""
     root: int | None = None
@@ -115,6 +116,8 @@ class CollectiveCall:
     """The user's own line."""
     returned: bool = True
     """False while the call waits."""
+    began_ns: int | None = None
+    """When it was called, in nanoseconds since the epoch; None of collectives, whose recorder tells it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +169,16 @@ class NewGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMembers:
+    """A process group that a rank has used, other than that of all ranks."""
+
+    group: str
+    """Its name as the flight recorder has it."""
+    ranks: tuple[int, ...]
+    """The global ranks of its members, in their order in the group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Handled:
     """An error that the rank was handling, in an `except`, a `finally` or an `__exit__`, as it made a call."""
 
@@ -182,13 +195,15 @@ class CollectiveCalls:
     """What the agent recorded on one rank, oldest first."""
 
     calls: tuple[CollectiveCall, ...] = ()
-    """Its latest collectives."""
+    """Its latest collectives, sends and receives."""
     steps: tuple[StepMark, ...] = ()
     """Its latest iterations."""
     forwards: tuple[Forward, ...] = ()
     """Its latest training forwards."""
     new_groups: tuple[NewGroup, ...] = ()
     """Its calls of `new_group`."""
+    groups: tuple[GroupMembers, ...] = ()
+    """The groups that it used, as far as their members are known."""
     handled: tuple[Handled, ...] = ()
     """The first calls that it made while it handled an error, one for each line that raised one."""
 

@@ -63,6 +63,8 @@ class Call:
     """The sending rank of a point-to-point call, counted within the group."""
     target: int | None = None
     """The receiving rank of a point-to-point call, counted within the group."""
+    tag: int = 0
+    """The tag of a point-to-point call, where the agent tells it."""
     input_sizes: tuple[tuple[int, ...], ...] = ()
     """One tuple per tensor."""
     input_dtypes: tuple[str, ...] = ()

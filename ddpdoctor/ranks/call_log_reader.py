@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 from ddpdoctor.agent.inside.schema import call_ring
 from ddpdoctor.agent.inside.schema.call_ring import NO_COUNT, NO_RANK, NO_SEQ, Batch, Collective, PointToPoint, Record
 from ddpdoctor.agent.inside.schema.call_texts import Group, Members, ReduceOp
-from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, Handled, NewGroup, StepMark
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, GroupMembers, Handled, NewGroup, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.step_times import Pace
 from ddpdoctor.ranks.call_texts_reader import Texts
@@ -49,6 +49,9 @@ class CallLog:
             steps=_step_marks(iterations),
             forwards=tuple(_forwards(iterations, self.texts)),
             new_groups=tuple(new_groups),
+            groups=tuple(
+                GroupMembers(group=group.name, ranks=group.ranks) for group in self.texts.groups() if group.ranks
+            ),
             handled=tuple(
                 Handled(group=one.group, seq=one.seq, error=error_of(one.error)) for one in self.texts.handled
             ),
@@ -90,10 +93,11 @@ def _point_to_point(record: PointToPoint, texts: Texts) -> CollectiveCall:
     return CollectiveCall(
         op=texts.op(record.op),
         group=group.name if group is not None else "?",
-        seq=None,
+        seq=record.number,
         peer=None if record.peer == NO_RANK else record.peer,
         tag=record.tag,
         returned=record.returned_ns != 0,
+        began_ns=record.began_ns,
         place=texts.line(record.place),
     )
 

@@ -51,6 +51,10 @@ class Texts:
         op = self.get(Op, number)
         return op.name if op is not None else "?"
 
+    def groups(self) -> tuple[Group, ...]:
+        """All process groups."""
+        return tuple(text for text in self.numbered.values() if isinstance(text, Group))
+
     def stack(self, number: int) -> tuple[Frame, ...]:
         """The lines of the user's code and of frameworks with this number, innermost first."""
         place = self.get(Place, number)

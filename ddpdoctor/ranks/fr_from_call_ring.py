@@ -59,7 +59,9 @@ def _call(record: Collective, texts: Texts, groups: dict[ProcessGroup, int]) -> 
     op, group, tensor = texts.op(record.op), texts.get(Group, record.group), texts.get(TensorSpec, record.tensor)
     if group is None or (tensor is None and (record.tensor or op not in WITHOUT_TENSORS)):
         return None
-    known = ProcessGroup(backend=group.backend, name=group.name, description=group.description)
+    known = ProcessGroup(
+        backend=group.backend, name=group.name, description=group.description, ranks=group.ranks or None
+    )
     sizes = (tensor.shape,) if tensor is not None else ()
     dtypes = (DTYPES.get(tensor.dtype, tensor.dtype),) if tensor is not None else ()
     return Call(

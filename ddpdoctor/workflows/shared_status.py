@@ -36,7 +36,7 @@ class SharedRows:
         if file != self._file:  # the lowest rank came last, or an elastic job has numbered its ranks anew
             self.remove()
         with contextlib.suppress(DdpdoctorError):
-            write_atomically(file, msgspec.json.encode(list(statuses)))
+            write_atomically(file, msgspec.json.encode(list(statuses)), private=True)
             self._file = file
 
     def remove(self) -> None:

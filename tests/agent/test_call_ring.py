@@ -43,7 +43,7 @@ def ring(tmp_path: Path) -> CallRing:
 def test_calls_come_back_as_they_were_made(ring: CallRing, tmp_path: Path) -> None:
     begun = ring.begin_collective(ALL_REDUCE, GROUP, PLACE, seq=41, root=2, reduce_op=MAX, tensor=TENSOR)
     ring.end(begun)
-    ring.begin_point_to_point(SEND, GROUP, PLACE, peer=1, tag=7)
+    ring.begin_point_to_point(SEND, GROUP, PLACE, peer=1, tag=7, number=3)
     ring.begin_new_group(MEMBERS, PLACE)
     ring.count_step()
     (rank,) = find_ranks(tmp_path)
@@ -54,7 +54,7 @@ def test_calls_come_back_as_they_were_made(ring: CallRing, tmp_path: Path) -> No
         "all_reduce", "0", 41, 2, "MAX",
     )  # fmt: skip
     assert (all_reduce.returned, all_reduce.peer, all_reduce.tag) == (True, None, 0)
-    assert (send.op, send.peer, send.tag, send.root, send.seq, send.returned) == ("send", 1, 7, None, None, False)
+    assert (send.op, send.peer, send.tag, send.root, send.seq, send.returned) == ("send", 1, 7, None, 3, False)
     assert all_reduce.place == send.place == Frame(file="/job/train.py", line=61, function="train_step")
     (new_group,) = found.new_groups
     assert (new_group.ranks, new_group.returned) == ((0, 2), False)

@@ -58,7 +58,7 @@ WRITES = st.one_of(
         TEXT_NUMBER,
         st.booleans(),
     ),
-    st.tuples(st.just("point to point"), TEXT_NUMBER, TEXT_NUMBER, TEXT_NUMBER, RANK, COUNT, st.booleans()),
+    st.tuples(st.just("point to point"), TEXT_NUMBER, TEXT_NUMBER, TEXT_NUMBER, RANK, COUNT, COUNT, st.booleans()),
     st.tuples(st.just("new group"), TEXT_NUMBER, TEXT_NUMBER, st.booleans()),
     st.tuples(st.just("batch"), RANK, COUNT, COUNT, COUNT, PLACE_IN_PASS, PLACE_IN_PASS),
     st.tuples(st.just("forward"), TEXT_NUMBER, COUNT, COUNT, st.none() | COUNT, st.none() | st.booleans()),
@@ -76,9 +76,9 @@ def written(path: Path, writes: list[Any]) -> list[tuple[type[Record], tuple[int
                 index = ring.begin_collective(op, group, place, seq=seq, root=root, reduce_op=reduce_op, tensor=tensor)
                 expected.append((Collective, (returns, seq, root, op, group, place, reduce_op, tensor)))
             case "point to point":
-                op, group, place, peer, tag, returns = fields
-                index = ring.begin_point_to_point(op, group, place, peer=peer, tag=tag)
-                expected.append((PointToPoint, (returns, tag, peer, op, group, place)))
+                op, group, place, peer, tag, number, returns = fields
+                index = ring.begin_point_to_point(op, group, place, peer=peer, tag=tag, number=number)
+                expected.append((PointToPoint, (returns, tag, number, peer, op, group, place)))
             case "new group":
                 members, place, returns = fields
                 index = ring.begin_new_group(members, place)
@@ -164,7 +164,7 @@ def test_a_ring_of_another_version_is_refused_with_both_versions(tmp_path: Path)
     (tmp_path / "77.ring").write_bytes(bytes(newer))
     with pytest.raises(OtherVersionError) as refused:
         find_ranks(tmp_path)
-    assert refused.value.message == "the call ring of process 77 has format 6, and this ddpdoctor reads format 5"
+    assert refused.value.message == "the call ring of process 77 has format 7, and this ddpdoctor reads format 6"
     assert refused.value.hint == "use the ddpdoctor that the job was started with"
 
 

@@ -56,6 +56,9 @@ RECORDS = {
     trace.ModelListing: st.builds(trace.ModelListing, st.lists(ROW, max_size=2)),
     trace.Wrapped: st.builds(trace.Wrapped, MAYBE_LINE),
     trace.WrappedTwice: st.builds(trace.WrappedTwice, LINE),
+    trace.Recomputed: st.builds(
+        trace.Recomputed, COUNT, COUNT, COUNT, NAME, NAME, NAME, NAME, NAME, NAME
+    ),
     trace.Table: st.builds(
         trace.Table, NAME, NAME, NAMES, NAME,
         st.lists(st.builds(trace.Samples, st.none() | st.lists(COUNT, max_size=2), NAME, NAME), max_size=2),

@@ -42,7 +42,7 @@ class CallLog:
         )
         self._texts = open(rank.path("texts"), "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - for life
         self._ops: dict[str, int] = {}
-        self._groups: dict[tuple[str, str, str], int] = {}
+        self._groups: dict[tuple[str, str, str, tuple[int, ...]], int] = {}
         self._reduce_ops: dict[str, int] = {}
         self._tensors: dict[tuple[Any, Any], int] = {}
         self._members: dict[tuple[int, ...], int] = {}
@@ -60,9 +60,9 @@ class CallLog:
         """The number of the reduce operation `name`."""
         return self._reduce_ops.get(name) or self._add(self._reduce_ops, name, ReduceOp(name))
 
-    def group(self, name: str, description: str, backend: str) -> int:
+    def group(self, name: str, description: str, backend: str, ranks: tuple[int, ...] = ()) -> int:
         """The number of a process group."""
-        group = (name, description, backend)
+        group = (name, description, backend, ranks)
         return self._groups.get(group) or self._add(self._groups, group, Group(*group))
 
     def tensor(self, tensor: Any) -> int:  # noqa: ANN401 - a tensor; torch is not imported here

@@ -63,11 +63,11 @@ class CallRing:
         self._count(now)
         return index
 
-    def begin_point_to_point(self, op: int, group: int, place: int, *, peer: int, tag: int) -> int:
+    def begin_point_to_point(self, op: int, group: int, place: int, *, peer: int, tag: int, number: int) -> int:
         """Record that a send or receive begins; returns what `end` takes."""
         index, now = self._next(), time.time_ns()
         layout.POINT_TO_POINT_LAYOUT.pack_into(
-            self._map, _offset(index), index, layout.POINT_TO_POINT, now, 0, tag, peer, op, group, place
+            self._map, _offset(index), index, layout.POINT_TO_POINT, now, 0, tag, number, peer, op, group, place
         )
         self._count(now)
         return index

@@ -34,6 +34,7 @@ class CollectiveHooks:
         self.log: CallLog | None = None
         self._c10d = c10d
         self._groups: dict[str, int] = {}
+        self._transfers: dict[int, int] = {}  # sends and receives by the number of their group
         # how many of a group's numbers its sends and receives took (gloo counts them too)
         self._apart: dict[str, int] = {}
         self._uncounted: set[str] = set()  # groups whose backend gives its calls no numbers
@@ -71,7 +72,10 @@ class CollectiveHooks:
                 op, number, place = log.op(name), self._group(log, group), log.place(1)
                 root = self._root(roots, given, group)
                 if between_two:
-                    index = log.ring.begin_point_to_point(op, number, place, peer=root, tag=given("tag") or 0)
+                    nth = self._transfers[number] = self._transfers.get(number, 0) + 1
+                    index = log.ring.begin_point_to_point(
+                        op, number, place, peer=root, tag=given("tag") or 0, number=nth
+                    )
                 else:
                     reduce_op = log.reduce_op(_name(given("op"))) if reduces else 0
                     tensor = log.tensor(given("tensor")) if name in DESCRIBED_BY_ITS_TENSOR else 0
@@ -134,12 +138,20 @@ class CollectiveHooks:
         return number
 
     def _group(self, log: CallLog, group: Any) -> int:  # noqa: ANN401
-        """The number of the group's name, description and backend, as the recorder has them."""
+        """The number of the group's name, description and backend, as the recorder has them, and of its members."""
         name = str(group.group_name)
         number = self._groups.get(name)
         if number is None:
-            number = self._groups[name] = log.group(name, str(group.group_desc), str(group.name()))
+            known = str(group.group_desc), str(group.name()), self._members(group)
+            number = self._groups[name] = log.group(name, *known)
         return number
+
+    def _members(self, group: Any) -> tuple[int, ...]:  # noqa: ANN401
+        """The global ranks of a group; none for the group of all ranks, and where torch does not tell them."""
+        try:
+            return () if group is self.default_group() else tuple(self._c10d.get_process_group_ranks(group))
+        except Exception:
+            return ()
 
     def _root(self, roots: tuple[str, ...], given: Callable[[str], Any], group: Any) -> int:  # noqa: ANN401
         """The root's global rank, however the call names it."""

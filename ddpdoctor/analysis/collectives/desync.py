@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from typing_extensions import assert_never
 
+from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
     Relation,
@@ -102,7 +103,7 @@ def derive(
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
     lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
     found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished, lost)]
-    judged = [_by_stop(_by_passes(desync, calls, code), calls, code) for desync in found]
+    judged = [_by_stop(_by_passes(desync, timeline, calls, code), calls, code) for desync in found]
     last = departures.first if departures is not None else None
     if last is not None and not last.went_on:
         judged = [_by_batches(desync, last, code) for desync in judged]
@@ -417,17 +418,25 @@ def _from_offset(
     )
 
 
-def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Desync:
+def _by_passes(
+    desync: Desync, timeline: Timeline, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
+) -> Desync:
     """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have come to it again.
 
     Then they have left out the call that the others make behind it. Where it is not known, and no majority tells who is odd,
     nobody is said to have left the loop early.
     """
     within = desync.comparison.relation is Relation.WITHIN
-    if not desync.comparison.again or not desync.issued or desync.offset is not None or desync.group.name:
+    if not desync.comparison.again or not desync.issued or desync.offset is not None:
         return desync
     again, there = (desync.minority, desync.majority) if within else (desync.majority, desync.minority)
-    gone = started_next_epoch(calls, again, there, desync.seq)
+    gone = (
+        (left_as_always(timeline, desync.group, desync.seq, desync.comparison.loop, code, again, there) or None)
+        if desync.group.name
+        else started_next_epoch(calls, again, there, desync.seq)
+    )
+    if gone is None and desync.group.name:
+        return desync
     if gone is False:
         return replace(desync, comparison=replace(desync.comparison, again=False))
     guard = _guard(desync.issued[again[0]].program, code) if gone is None else None
@@ -440,7 +449,8 @@ def _by_passes(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: Sou
         return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=True, comparison=seen)
     if gone is None:
         return desync
-    tied = desync.tied or len(desync.minority) == len(desync.majority)
+    # in other groups than that of all ranks, the programs of ranks in other groups have told which of two is odd
+    tied = desync.tied or (len(desync.minority) == len(desync.majority) and not desync.group.name)
     lacking = within or tied
     condition = condition_over(desync.issued[there[0]].stack, code)
     return replace(

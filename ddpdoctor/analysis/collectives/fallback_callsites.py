@@ -35,7 +35,7 @@ def other_lines(calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] 
             (entry.rank, call.group, call.seq): call.place
             for entry in calls or ()
             for call in entry.value.calls
-            if call.seq is not None and call.place is not None
+            if call.seq is not None and call.place is not None and call.began_ns is None
         },
     )
 

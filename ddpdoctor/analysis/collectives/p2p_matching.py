@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Literal
 
 from ddpdoctor.analysis.collectives.call_sequences import users_stack
-from ddpdoctor.analysis.collectives.closed_batches import label_of
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
@@ -56,7 +55,7 @@ def derive(
     graph: WaitForGraph | None,
     deadlocks: Deadlocks | None,
 ) -> Handshakes:
-    """What waits for a partner, by the recorders (NCCL) and by what the agent saw (gloo records none of these)."""
+    """What waits for a partner, by the recorders, and without any by what the agent saw."""
     if timeline is None and calls is None:
         raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
     found = _not_dropped([*_by_recorder(timeline)], timeline) if timeline is not None else []
@@ -121,9 +120,9 @@ def _follow(start: int, awaited: Mapping[int, int]) -> list[int]:
 
 
 def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
-    issued: Counter[tuple[str, str, int, int]] = Counter()
-    under_way: Counter[tuple[str, str, int, int]] = Counter()
-    waiting: list[tuple[str, str, int, int, int, int]] = []
+    issued: Counter[tuple[str, int, str, int, int]] = Counter()
+    under_way: Counter[tuple[str, int, str, int, int]] = Counter()
+    waiting: list[tuple[str, int, str, int, int, int, int]] = []
     for rank, record in timeline.call_index.records.items():
         if not any(call.point_to_point for call in record.calls):
             continue
@@ -133,11 +132,11 @@ def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
                 continue
             group = record.groups[call.group]
             source, target = _global(group.ranks, call.source), _global(group.ranks, call.target)
-            issued[group.name, call.op, source, target] += 1
+            issued[group.name, call.tag, call.op, source, target] += 1
             if record.state[entry] is not State.DONE:
-                under_way[group.name, call.op, source, target] += 1
-                waiting.append((group.name, call.op, source, target, rank, entry))
-    for name, op, source, target, rank, entry in waiting:
+                under_way[group.name, call.tag, call.op, source, target] += 1
+                waiting.append((group.name, call.tag, call.op, source, target, rank, entry))
+    for name, tag, op, source, target, rank, entry in waiting:
         partner = target if op == "send" else source
         opposite = "recv" if op == "send" else "send"
         mine, theirs = timeline.call_index.records[rank], timeline.call_index.records.get(partner)
@@ -145,7 +144,7 @@ def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
             continue
         incomplete = bool(mine.lost or theirs.lost)  # rings that wrapped have not kept the same pairs
         counted = under_way if incomplete else issued
-        if counted[name, opposite, source, target] < counted[name, op, source, target]:
+        if counted[name, tag, opposite, source, target] < counted[name, tag, op, source, target]:
             yield _unmatched(mine, rank, partner, op, entry, batch=(name, mine.seq[entry]) if incomplete else None)
 
 
@@ -157,8 +156,12 @@ def _not_dropped(found: list[Unmatched], timeline: Timeline) -> list[Unmatched]:
     unsure = [one for one in found if one.batch is not None]
     if not unsure:
         return found
-    programs = ProgramComparison(timeline.call_index.records)
-    groups = {group.name: label_of(group) for record in programs.records.values() for group in record.groups}
+    programs = ProgramComparison(timeline)
+    groups = {
+        group.name: programs.label(rank, group.name)
+        for rank, record in programs.records.items()
+        for group in record.groups
+    }
     waited_in = {one.batch[0] for one in unsure if one.batch is not None}
     elsewhere = {label for name, label in groups.items() if name not in waited_in}
 
@@ -185,6 +188,7 @@ def _unmatched(
         kind="send" if op == "send" else "recv",
         place=stack[-1] if stack else None,
         seconds=age(record, record.created_ns[entry], record.calls[record.call[entry]].timeout_ms),
+        tag=record.calls[record.call[entry]].tag,
         batch=batch,
     )
 

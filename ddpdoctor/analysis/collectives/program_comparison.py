@@ -9,13 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice, repeat
 from typing import NamedTuple, TypeVar
 
-from ddpdoctor.analysis.collectives.closed_batches import label_of
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
+from ddpdoctor.analysis.collectives.call_sequences import program_stack
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.usual_calls import agree, first_difference, usually_next
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.recorder import Call, FlightRecord, ProcessGroup, State
 
@@ -23,14 +24,14 @@ V = TypeVar("V", bound=Hashable)
 
 MOST_COMPARED = 64  # ranks of the same part: a majority of so many is one of thousands too
 ASKED_OF_A_SIDE = 4
+NAMED = "named"  # begins the label of a group of which only its name is known, which no other rank may have
 FARTHEST = 64  # calls by which a program may differ and still be the same program
 
 
 class Kind(NamedTuple):
     """The collectives, or the sends and receives, of one group of a rank.
 
-    `group` is the group's description. Where it has none, its number among the groups of the rank: ranks with the same part
-    in a job make their groups in one order.
+    `group` is what ranks with the same part in the job call the group: see `_labels`.
     """
 
     group: str
@@ -94,30 +95,59 @@ class Deviation:
     extra: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstDeviation:
+    """Where a rank's program and that of a rank with the same part first went apart for good."""
+
+    rank: int
+    like: int
+    """The rank with the same part."""
+    left_out: tuple[IssuedCall, ...] = ()
+    """Calls of `like` that the rank did not make at this point."""
+    extra: tuple[IssuedCall, ...] = ()
+    """Calls of the rank that `like` did not make at this point."""
+    unusual: bool = False
+    """Whether what it left out had always followed before, on both: then it is this rank that deviates, and not `like`."""
+
+
 @dataclass(slots=True)
 class ProgramComparison:
     """Compares the programs of ranks; each is read once, when it is asked for."""
 
-    records: Mapping[int, FlightRecord]
+    timeline: Timeline
     _programs: dict[int, _Program] = field(default_factory=dict)
     _calls: dict[tuple[int, int, int, tuple[Kind, ...]], _Calls] = field(default_factory=dict)
+    _memberships: dict[int, list[GroupTimeline]] = field(default_factory=dict)
+    _labels_of: dict[int, Mapping[str, str]] = field(default_factory=dict)
+    _numbered: dict[int, list[int]] = field(default_factory=dict)
+    _tokens_of: dict[Hashable, int] = field(default_factory=dict)
     _pipelines: set[str] = field(default_factory=set)
     _with_collectives: set[str] = field(default_factory=set)
     _ranks: list[int] = field(default_factory=list)
     _parts: dict[Part, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Find the groups in which ranks send and receive: the place in such a group is a rank's part in the job."""
+        """Find the groups of each rank, and those in which ranks send and receive: the place in these is a rank's part."""
         self._ranks.extend(sorted(self.records))
-        for record in self.records.values():
+        for group in self.timeline.groups:
+            for rank in group.members if group.group_sequences.members_known else ():
+                self._memberships.setdefault(rank, []).append(group)
+        for rank, record in self.records.items():
+            labels = self._labels(rank)
             for call in record.calls:
                 found = self._pipelines if call.point_to_point else self._with_collectives
-                found.add(label_of(record.groups[call.group]))
-            self._pipelines.update(label_of(group) for group in record.groups if _counts_both(group))
+                found.add(labels[record.groups[call.group].name])
+            self._pipelines.update(labels[group.name] for group in record.groups if _counts_both(group))
 
-    def with_transfers(self, group: ProcessGroup) -> bool:
+    def with_transfers(self, group: GroupTimeline) -> bool:
         """Whether ranks send and receive in this group, or in others with its part in the job."""
-        return label_of(group) in self._pipelines
+        name = group.group_sequences.group.name
+        return any(self._labels(rank).get(name) in self._pipelines for rank in group.recorded[:1])
+
+    @property
+    def records(self) -> Mapping[int, FlightRecord]:
+        """The flight recorder of each rank."""
+        return self.timeline.call_index.records
 
     def surplus(self, rank: int, kind: Kind, *, behind: int = 0) -> int | None:
         """By how many calls of this kind the rank is ahead of ranks with its part, at the last point that they share.
@@ -174,10 +204,108 @@ class ProgramComparison:
         alike = [not any(_ahead(mine, other).values()) for other in others if other.part == mine.part]
         return 2 * sum(alike) > len(alike)
 
+    def first_deviation(self, rank: int) -> FirstDeviation | None:
+        """The calls that the rank first left out, or made besides, compared with the nearest rank with its part.
+
+        None where its calls are those of its like as far as both go, or what followed was another program.
+        """
+        for like in islice(self._nearest(rank, self._with_part(self._program(rank).part)), ASKED_OF_A_SIDE):
+            found = self._compared_with(rank, like)
+            if found is not None:
+                return found
+        return None
+
+    def _compared_with(self, rank: int, like: int) -> FirstDeviation | None:
+        (mine, own), (theirs, others) = self._from_a_common_call(rank, like)
+        at = first_difference(mine, theirs)
+        if at is None:
+            return None
+        for count in range(1, FARTHEST + 1):
+            if agree(mine[at:], theirs[at + count :]):
+                usual = mine[at] in mine[:at] and usually_next(mine[:at]) == theirs[at]
+                left_out = (self._issued_at(like, entry) for entry in others[at : at + count])
+                own_names = tuple(replace(one, group=self._own_name(rank, like, one)) for one in left_out)
+                return FirstDeviation(rank=rank, like=like, left_out=own_names, unusual=usual)
+            if agree(mine[at + count :], theirs[at:]):
+                extra = tuple(self._issued_at(rank, entry) for entry in own[at : at + count])
+                return FirstDeviation(rank=rank, like=like, extra=extra)
+        return None
+
+    def _from_a_common_call(self, rank: int, like: int) -> tuple[tuple[list[int], range], tuple[list[int], range]]:
+        """The calls of both as numbers, and their entries, from the first that both records hold; none where there is none."""
+        starts = [(0, 0)] if not (self.records[rank].lost or self.records[like].lost) else [*self._meet(rank, like)]
+        first, other_first = starts[0] if starts else (len(self.records[rank]), len(self.records[like]))
+        found = []
+        for one, start in ((rank, first), (like, other_first)):
+            calls = self._tokens(one)
+            found.append((calls[start:], range(start, len(calls))))
+        return found[0], found[1]
+
+    def _meet(self, rank: int, like: int) -> Iterator[tuple[int, int]]:
+        """Where in the two records the first call of either is, if both hold it."""
+        mine, theirs = self._program(rank), self._program(like)
+        for kind, places in mine.places.items():
+            if places and places[0] == 0 and (other := theirs.place(kind, mine.numbers[kind][0])) is not None:
+                yield 0, other
+        for kind, places in theirs.places.items():
+            if places and places[0] == 0 and (own := mine.place(kind, theirs.numbers[kind][0])) is not None:
+                yield own, 0
+
+    def _tokens(self, rank: int) -> list[int]:
+        """The calls of a rank in order, as numbers that mean the same on every rank: kind, operation, line or shapes."""
+        if rank not in self._numbered:
+            record, labels, lines = self.records[rank], self._labels(rank), self.timeline.call_index.lines
+            numbers = []
+            for entry, position in enumerate(record.call):
+                call = record.calls[position]
+                name = record.groups[call.group].name
+                stack = program_stack(record, record.stack[entry])
+                if not stack and not call.point_to_point:
+                    stack = lines.of(rank, name, record.seq[entry], waits=False)
+                direction = None if not call.point_to_point else call.op
+                what = stack or (call.input_sizes, call.input_dtypes)
+                numbers.append(
+                    self._tokens_of.setdefault((labels[name], call.op, direction, what), len(self._tokens_of))
+                )
+            self._numbered[rank] = numbers
+        return self._numbered[rank]
+
+    def _issued_at(self, rank: int, entry: int) -> IssuedCall:
+        record = self.records[rank]
+        call = record.calls[record.call[entry]]
+        group = self._spoken(rank, record.groups[call.group].name)
+        stack = program_stack(record, record.stack[entry])
+        if not stack and not call.point_to_point:
+            name = record.groups[call.group].name
+            stack = self.timeline.call_index.lines.of(rank, name, record.seq[entry], waits=False)
+        return IssuedCall(
+            rank=rank,
+            seq=record.seq[entry],
+            calls=(call,),
+            group=group,
+            program=stack,
+            done=record.state[entry] is State.DONE,
+            started=record.state[entry] is not State.SCHEDULED,
+            created_ns=record.created_ns[entry],
+        )
+
+    def _own_name(self, rank: int, like: int, call: IssuedCall) -> str:
+        """What the group is called in which the rank should have made this call of its like."""
+        theirs = {self._spoken(like, name): label for name, label in self._labels(like).items()}
+        own = {label: name for name, label in self._labels(rank).items()}
+        name = own.get(theirs.get(call.group, ""))
+        return call.group if name is None else self._spoken(rank, name)
+
+    def _spoken(self, rank: int, name: str) -> str:
+        """A group's name as findings say it."""
+        groups = (one for one in self.timeline.groups if one.group_sequences.group.name == name)
+        found = next((one.name for one in groups if rank in one.members), None)
+        return f"group {name}" if found is None else found
+
     def kind(self, rank: int, group: str, *, point_to_point: bool) -> Kind | None:
         """The kind of a rank's calls in the group with this name, None where its dump does not know the group."""
-        found = (one for one in self.records[rank].groups if one.name == group)
-        return next((Kind(label_of(one), point_to_point) for one in found), None)
+        label = self._labels(rank).get(group)
+        return Kind(label, point_to_point) if label is not None else None
 
     def decide(
         self, group: str, number: int, called: Mapping[int, V], value_of: Callable[[Call], V]
@@ -285,13 +413,13 @@ class ProgramComparison:
     def _read(self, rank: int, record: FlightRecord) -> _Program:
         part = set()
         last = {}
-        calls = self._calls_in(record)
+        calls, labels = self._calls_in(rank, record), self._labels(rank)
+        for name, group in self._groups(rank).items():
+            label, members = labels[name], group.ranks or ()
+            place_in_group = members.index(rank) if label in self._pipelines and rank in members else None
+            part.add(("" if label.startswith(NAMED) else label, len(members), place_in_group))
         for group in record.groups:
-            name = label_of(group)
-            members = group.ranks or ()
-            place_in_group = members.index(rank) if name in self._pipelines and rank in members else None
-            part.add((name if group.description or group.number is not None else "", len(members), place_in_group))
-            kind = self._counted(name, group.last_enqueued, calls)
+            kind = self._counted(labels[group.name], group.last_enqueued, calls)
             if group.last_enqueued is not None and kind is not None:
                 last[kind] = group.last_enqueued
         return _Program(
@@ -313,9 +441,31 @@ class ProgramComparison:
         ends = [kind for kind in both if calls.numbers.get(kind, [None])[-1] == last_enqueued]
         return ends[0] if len(ends) == 1 else None
 
-    def _calls_in(self, record: FlightRecord) -> _Calls:
+    def _groups(self, rank: int) -> Mapping[str, ProcessGroup]:
+        """The groups of a rank by name, with their members as far as anything tells them.
+
+        A recorder may know a group by its calls alone, and does not show one that the rank is in and has not come to.
+        """
+        groups = {group.name: group for group in self.records[rank].groups}
+        for one in self._memberships.get(rank, ()):
+            group = one.group_sequences.group
+            groups[group.name] = replace(groups.get(group.name, group), ranks=one.members)
+        return groups
+
+    def label(self, rank: int, group: str) -> str | None:
+        """What ranks with the same part in the job call the rank's group of this name; None where the rank is not in it."""
+        return self._labels(rank).get(group)
+
+    def _labels(self, rank: int) -> Mapping[str, str]:
+        """What each group of a rank is called on all ranks with the same part, by name."""
+        if rank not in self._labels_of:
+            self._labels_of[rank] = _labels(self._groups(rank).values())
+        return self._labels_of[rank]
+
+    def _calls_in(self, rank: int, record: FlightRecord) -> _Calls:
         """Ranks that made the same calls share the columns of their records, and the answer."""
-        kinds = tuple(Kind(label_of(record.groups[call.group]), call.point_to_point) for call in record.calls)
+        labels = self._labels(rank)
+        kinds = tuple(Kind(labels[record.groups[call.group].name], call.point_to_point) for call in record.calls)
         key = (id(record.call), id(record.seq), id(record.state), kinds)
         if key not in self._calls:
             self._calls[key] = _calls_of(record, kinds)
@@ -332,12 +482,44 @@ def _counts_both(group: ProcessGroup) -> bool:
     return group.last_enqueued is not None and (group.last_completed or 0) > group.last_enqueued
 
 
+def _labels(groups: Collection[ProcessGroup]) -> dict[str, str]:
+    """For each of a rank's groups, by name, what it is called on all ranks with the same part in the job.
+
+    Its description. Of several with one description, or without, its size and the distance of its members tell them
+    apart, and else the order in which they were made.
+    """
+    by_label: dict[str, list[ProcessGroup]] = defaultdict(list)
+    described = Counter(group.description for group in groups)
+    for group in groups:
+        by_label[_label(group, alone=described[group.description] == 1)].append(group)
+    return {
+        group.name: f"{label} number {number}" if number else label
+        for label, same in by_label.items()
+        for number, group in enumerate(sorted(same, key=_made_as))
+    }
+
+
+def _label(group: ProcessGroup, *, alone: bool) -> str:
+    if group.description and alone:
+        return group.description
+    if not group.description and group.number is not None:
+        return f"number {group.number}"
+    if group.ranks and len(group.ranks) > 1:
+        return f"{group.description} {len(group.ranks)} by {group.ranks[1] - group.ranks[0]}"
+    return group.description or f"{NAMED} {group.name}"
+
+
+def _made_as(group: ProcessGroup) -> tuple[int, int, str]:
+    """Names that torch gives are numbers, counted as groups are made."""
+    return (group.number or 0, len(group.name), group.name)
+
+
 def by_programs(
     timeline: Timeline, group: GroupTimeline, seq: int, called: Mapping[int, V], value_of: Callable[[Call], V]
 ) -> Deviation | None:
     """Which of the ranks that made different calls `called` as number `seq` of the group differ from their like elsewhere."""
     name = group.group_sequences.group.name
-    return ProgramComparison(timeline.call_index.records).decide(name, seq, called, value_of)
+    return ProgramComparison(timeline).decide(name, seq, called, value_of)
 
 
 def _a_few_of_each(called: Mapping[int, V]) -> list[int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import compress, count
 from statistics import multimode
 
+from ddpdoctor.analysis.collectives.agents_transfers import with_transfers
 from ddpdoctor.analysis.collectives.call_sequences import (
     UNKNOWN,
     CallSequence,
@@ -16,6 +17,7 @@ from ddpdoctor.analysis.collectives.call_sequences import (
 )
 from ddpdoctor.analysis.collectives.closed_batches import with_closed_batches
 from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_lines
+from ddpdoctor.analysis.collectives.group_members import with_members
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
 from ddpdoctor.evidence import PerRank
@@ -169,9 +171,10 @@ def derive(
     Raises:
         SkipCheck: the recorders are empty.
     """
+    records = with_closed_batches(with_statuses(records))
+    records = with_transfers(with_members(records, calls), calls)
     if not any(entry.value.call for entry in records):
         raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")
-    records = with_closed_batches(with_statuses(records))
     issued = [group for entry in calls or () for group in entry.value.new_groups]
     lists = {id(group.ranks): group.ranks for entry in records for group in entry.value.groups if group.ranks}
     told = {rank for ranks in lists.values() for rank in ranks}

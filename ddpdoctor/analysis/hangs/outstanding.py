@@ -194,11 +194,12 @@ def _collectives(timeline: Timeline) -> Iterator[Operation]:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """The sends of one rank to another one in one group."""
+    """The sends of one rank to another one in one group, with one tag."""
 
     group: str
     source: int
     target: int
+    tag: int = 0
 
     def rank(self, op: str) -> int:
         """The rank that makes this half, `send` or `recv`."""
@@ -271,7 +272,7 @@ def _halves_met(
             return  # the partner has completed its half
     yield Operation(
         group=None,
-        name=f"the send from rank {pair.source} to rank {pair.target}",
+        name=f"the send from rank {pair.source} to rank {pair.target}{f' with tag {pair.tag}' if pair.tag else ''}",
         seq=next(iter(waiting.values())).seq,
         members=members,
         waiting=waiting,
@@ -299,7 +300,7 @@ def _counted(timeline: Timeline) -> dict[tuple[_Pair, str], int]:
             if call.source is not None and call.target is not None:
                 group = record.groups[call.group]
                 source, target = (_global(group.ranks, place) for place in (call.source, call.target))
-                found[_Pair(group.name, source, target), operation((call,))] += times
+                found[_Pair(group.name, source, target, call.tag), operation((call,))] += times
     return found
 
 
@@ -324,7 +325,7 @@ def _under_way(rank: int, record: FlightRecord) -> Iterator[tuple[_Pair, str, Is
             created_ns=record.created_ns[entry],
             seconds=age(record, record.created_ns[entry], call.timeout_ms),
         )
-        yield _Pair(group.name, source, target), operation((call,)), issued
+        yield _Pair(group.name, source, target, call.tag), operation((call,)), issued
 
 
 def _global(members: tuple[int, ...] | None, place: int) -> int:

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from itertools import takewhile
 
-from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, Kind, ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation, Outstanding, completed_by, outstanding_of
@@ -17,6 +17,7 @@ from ddpdoctor.model import SkipCheck
 MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
 WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is through
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
+MOST_COMPARED = 64  # ranks whose programs are compared, call by call, with those of their like
 MOST_MISSING = (
     4  # of as many ranks one may leave no dump because it died; where more are missing, nobody collected them
 )
@@ -68,6 +69,8 @@ class WaitForGraph:
     """Whether no majority tells if some ranks left a call out or the others made one more."""
     deviating: tuple[int, ...] = ()
     """Of a cycle, the ranks that made its calls in another order than ranks with the same part in the job."""
+    first_deviations: tuple[FirstDeviation, ...] = ()
+    """For ranks that left calls out, or made some besides: where they first did, as far as dumps tell."""
     behind: tuple[Behind, ...] = ()
     """For ranks that stopped: what each has not completed and its peers have, the oldest first."""
     stale: tuple[int, ...] = ()
@@ -139,11 +142,9 @@ class _Graph:
     def __init__(self, timeline: Timeline, outstanding: Outstanding) -> None:
         self._timeline = timeline
         self._outstanding = outstanding
-        self._programs = ProgramComparison(timeline.call_index.records)
+        self._programs = ProgramComparison(timeline)
         self._completed = {
-            id(group): completed_by(
-                timeline, group, transfers=self._programs.with_transfers(group.group_sequences.group)
-            )
+            id(group): completed_by(timeline, group, transfers=self._programs.with_transfers(group))
             for group in timeline.groups
             if group.open
         }
@@ -154,6 +155,15 @@ class _Graph:
             self._edges[rank] = [nodes[id(one)] for one in operations]
 
     def verdict(self) -> WaitForGraph:
+        """What all waits lead to, and where the ranks at fault first made other calls than their like."""
+        found = self._verdict()
+        if found.reason not in (Reason.LEFT_OUT, Reason.EXTRA):
+            return found
+        odd = () if found.tied else found.ranks[:MOST_COMPARED]
+        deviations = map(self._programs.first_deviation, odd)
+        return replace(found, first_deviations=tuple(one for one in deviations if one is not None))
+
+    def _verdict(self) -> WaitForGraph:
         """The first that holds: a rank is gone, or stopped, or idle; else what all waits end in."""
         missing = self._missing()
         if missing and MOST_MISSING * len(missing) <= len(self._timeline.ranks):
@@ -303,7 +313,9 @@ class _Graph:
             if deviating and 2 * len(deviating) <= len(surplus):
                 fewer = all(surplus[rank] < 0 for rank in deviating)
                 return self._towards(Reason.LEFT_OUT if fewer else Reason.EXTRA, deviating, operations=(operation,))
-        return self._met_later(found) or found if found.reason is Reason.CYCLE else found
+        if found.reason is not Reason.CYCLE:
+            return found
+        return self._met_later(found) or self._unusual(found) or found
 
     def _met_later(self, found: WaitForGraph) -> WaitForGraph | None:
         """The minority in a call that some of its ranks made and others did not, where both went on to a common later one."""
@@ -338,10 +350,22 @@ class _Graph:
 
     def _surplus(self, rank: int, operation: Operation) -> int:
         """How many calls of this kind the rank is ahead of its like; 0 also where that cannot be told."""
+        kind = self._kind(rank, operation)
+        return (self._programs.surplus(rank, kind) or 0) if kind is not None else 0
+
+    def _kind(self, rank: int, operation: Operation) -> Kind | None:
         between = operation.group is None
         name = operation.link if operation.group is None else operation.group.group_sequences.group.name
-        kind = self._programs.kind(rank, name, point_to_point=between)
-        return (self._programs.surplus(rank, kind) or 0) if kind is not None else 0
+        return self._programs.kind(rank, name, point_to_point=between)
+
+    def _unusual(self, found: WaitForGraph) -> WaitForGraph | None:
+        """The minority that left out what had always followed before, of ranks of which no majority tells who is odd."""
+        deviations = [self._programs.first_deviation(rank) for rank in found.ranks[:MOST_COMPARED]]
+        odd = {one.rank for one in deviations if one is not None and one.unusual}
+        operations = tuple(one for one in found.operations if not odd.isdisjoint(one.absent))
+        if not odd or 2 * len(odd) > len(found.ranks) or not operations:
+            return None
+        return self._towards(Reason.LEFT_OUT, odd, operations=operations[:1])
 
     def _final_of(self, component: Collection[int]) -> _Final | None:
         operations = sorted(

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 MAGIC = b"ddpdring"
-VERSION = 5
+VERSION = 6
 RING = 4096  # records; 256 KiB a rank
 RECORD_BYTES = 64
 HEADER_BYTES = 256
@@ -85,6 +85,8 @@ class PointToPoint(NamedTuple):
     """When it returned, with or without an exception; 0 while it runs."""
     tag: int
     """The tag that was given, or 0."""
+    number: int
+    """Its number among the sends and receives of the rank in this group, from 1."""
     peer: int
     """The global rank of the peer, or `NO_RANK` for any."""
     op: int
@@ -149,7 +151,7 @@ class Forward(NamedTuple):
 COLLECTIVE, POINT_TO_POINT, NEW_GROUP, BATCH, FORWARD = 1, 2, 3, 4, 5
 """The kinds of records."""
 COLLECTIVE_LAYOUT = Struct("<QQqqqiIIIII")
-POINT_TO_POINT_LAYOUT = Struct("<QQqqqiIII")
+POINT_TO_POINT_LAYOUT = Struct("<QQqqqqiIII")
 NEW_GROUP_LAYOUT = Struct("<QQqqII")
 BATCH_LAYOUT = Struct("<QQqqqqiii")
 FORWARD_LAYOUT = Struct("<QQqqqqIIi")

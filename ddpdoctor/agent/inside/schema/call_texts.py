@@ -28,6 +28,8 @@ class Group(NamedTuple):
     """Its description, such as `default_pg`."""
     backend: str
     """Its backend, such as `nccl`."""
+    ranks: tuple[int, ...] = ()
+    """The global ranks of its members, in their order in the group; empty for the group of all ranks."""
 
 
 class ReduceOp(NamedTuple):

@@ -1,0 +1,66 @@
+"""How many calls ranks made in each run through a loop: one that left it after as many as always did not leave it early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ddpdoctor.analysis.collectives.call_sequences import program_stack
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.source import Loop, SourceCode
+
+PASSES_COMPARED = 3  # runs through a loop with equally many calls, the last one included
+
+
+def left_as_always(
+    timeline: Timeline,
+    group: GroupTimeline,
+    seq: int,
+    loop: Loop | None,
+    code: SourceCode | None,
+    again: Sequence[int],
+    there: Sequence[int],
+) -> bool:
+    """Whether the ranks `there` left the loop after as many calls as before, and those in it have made no more: a new pass.
+
+    Both are seen at call number `seq` of the group.
+    """
+    if code is None or loop is None:
+        return False
+    left = [_calls_by_pass(timeline, group, rank, seq, loop, code) for rank in there]
+    within = [_calls_by_pass(timeline, group, rank, seq, loop, code) for rank in again]
+    usual = {made for passes in left for made in passes[-PASSES_COMPARED:]}
+    return (
+        all(len(passes) >= PASSES_COMPARED for passes in left)
+        and len(usual) == 1
+        and all(len(passes) > 1 and passes[-1] <= min(usual) for passes in within)
+    )
+
+
+def _calls_by_pass(
+    timeline: Timeline, group: GroupTimeline, rank: int, seq: int, loop: Loop, code: SourceCode
+) -> list[int]:
+    """How many calls, of any group, the rank made in each run through the loop, until call number `seq` of the group."""
+    sequence = group.group_sequences.sequence(rank)
+    if sequence is None or not sequence.first <= seq <= sequence.last:
+        return []
+    until = sequence.entries[seq - sequence.first]
+    within = [_is_in(frames, loop, code) for frames in _stacks(timeline, rank, until)]
+    return [sum(1 for _ in run) for is_in, run in groupby(within) if is_in]
+
+
+def _stacks(timeline: Timeline, rank: int, until: int) -> Iterator[tuple[Frame, ...]]:
+    """The frames of the entries up to number `until`, of those of which any are known."""
+    record = timeline.call_index.records[rank]
+    for entry in range(until + 1):
+        name = record.groups[record.calls[record.call[entry]].group].name
+        stack = program_stack(record, record.stack[entry])
+        stack = stack or timeline.call_index.lines.of(rank, name, record.seq[entry], waits=False)
+        if stack:
+            yield stack
+
+
+def _is_in(stack: Sequence[Frame], loop: Loop, code: SourceCode) -> bool:
+    places = (code.at(frame.file, frame.line) for frame in stack)
+    return any(place is not None and loop in place.loops for place in places)

@@ -1,0 +1,54 @@
+"""Calls that ranks left out, or made besides, long before the one that their job hangs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.collectives.timeline import IssuedCall
+from ddpdoctor.analysis.hangs.wait_for_graph import WaitForGraph
+from ddpdoctor.model import Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OddCalls:
+    """What one rank left out, or called besides."""
+
+    rank: int
+    """The rank."""
+    calls: tuple[IssuedCall, ...]
+    """The calls, the first one first; where it left them out, as a rank with the same part in the job made them."""
+    left_out: bool
+    """Whether it left them out."""
+    unusual: bool
+    """Whether it had always made them before."""
+
+    @property
+    def name(self) -> str:
+        """`all_reduce #37 of group 3 (mesh_tp) and 1 more`."""
+        first, *others = self.calls
+        return first.name + (f" and {len(others)} more" if others else "")
+
+    def where(self) -> Iterator[Where]:
+        """The line of the first of these calls, where it is known."""
+        place = self.calls[0].place
+        if place is not None:
+            note = "first left out here" if self.left_out else "first called besides"
+            yield Where.at(place, rank=self.rank, note=f"{note}: {self.name}")
+
+
+def odd_calls(graph: WaitForGraph) -> Iterator[OddCalls]:
+    """What the ranks at fault first left out, or called besides, as far as their records tell."""
+    for one in graph.first_deviations:
+        calls = one.left_out or one.extra
+        yield OddCalls(rank=one.rank, calls=calls, left_out=bool(one.left_out), unusual=one.unusual)
+
+
+def earlier(graph: WaitForGraph) -> Iterator[OddCalls]:
+    """The same, without the call itself that the others wait in, and those of that time."""
+    for operation in graph.operations[:1]:
+        here = (operation.group.name if operation.group is not None else operation.link, operation.seq)
+        for odd in odd_calls(graph):
+            itself = here in ((call.group, call.seq) for call in odd.calls)
+            if odd.calls[0].created_ns < operation.created_ns and not itself:
+                yield odd
