@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 CONTINUES = "| "
 """Stands before every line but the first of a text of several lines."""
+# a line that begins so, after spaces, is an instruction to the runner of GitHub Actions
+_COMMAND = re.compile(r"(\s*)([:#])(?=:[A-Za-z-][^:]*::|#\[)")
 
 
 def quoted(text: str) -> str:
-    r"""`text` as one line: line breaks and every character that is not printable as an escape (`\n`, `\x1b`, `\u202e`)."""
-    return "".join(map(_visible, text)) if not text.isprintable() else text
+    r"""`text` as one line: line breaks and every character that is not printable as an escape (`\n`, `\x1b`, `\u202e`).
+
+    So is the first character of what a CI service would take for a command (`\x3a:error::`).
+    """
+    shown = "".join(map(_visible, text)) if not text.isprintable() else text
+    command = _COMMAND.match(shown)
+    return f"{command[1]}\\x{ord(command[2]):02x}{shown[command.end() :]}" if command else shown
 
 
 def quoted_lines(text: str) -> list[str]:

@@ -181,3 +181,13 @@ def test_what_is_printable_stays_as_it_is() -> None:
     assert quoted("größe 5 µs, 80 %\tpath/ä b.py") == "größe 5 µs, 80 %\tpath/ä b.py"
     assert quoted("a\nb\x1b[1m\u202e\udc80") == r"a\nb\x1b[1m\u202e\udc80"
     assert quoted_lines("a\nb") == ["a", "| b"]
+
+
+@pytest.mark.parametrize("name", ["::error::x.py", "  ::set-output name=a::b", "##[error]x", "::warning file=a,line=1::b"])
+def test_no_text_begins_with_a_command_to_a_ci_service(name: str) -> None:
+    assert not quoted(name).lstrip().startswith(("::", "##["))
+
+
+@pytest.mark.parametrize("address", ["::1", "::ffff:10.0.0.1", "fe80::1"])
+def test_an_address_is_no_such_command(address: str) -> None:
+    assert quoted(address) == address
