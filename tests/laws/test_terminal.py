@@ -183,7 +183,9 @@ def test_what_is_printable_stays_as_it_is() -> None:
     assert quoted_lines("a\nb") == ["a", "| b"]
 
 
-@pytest.mark.parametrize("name", ["::error::x.py", "  ::set-output name=a::b", "##[error]x", "::warning file=a,line=1::b"])
+@pytest.mark.parametrize(
+    "name", ["::error::x.py", "  ::set-output name=a::b", "##[error]x", "::warning file=a,line=1::b"]
+)
 def test_no_text_begins_with_a_command_to_a_ci_service(name: str) -> None:
     assert not quoted(name).lstrip().startswith(("::", "##["))
 
