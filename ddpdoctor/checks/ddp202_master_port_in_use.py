@@ -1,11 +1,11 @@
 """Another process listens on MASTER_PORT where rank 0 would listen."""
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.evidence.network import Master, PortOwner
+from ddpdoctor.messages.times import utc
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
 
 RULE = Rule(
@@ -71,9 +71,5 @@ def check(master: PerRank[Master], launch: PerRank[Launch] | None) -> Iterator[F
 def _describe(owner: PortOwner) -> str:
     if owner.pid is None:
         return "a process that is not visible: another user's, or not listening yet"
-    since = (
-        ""
-        if owner.since is None
-        else f" (since {datetime.fromtimestamp(owner.since, timezone.utc):%Y-%m-%d %H:%M:%S} UTC)"
-    )
+    since = "" if owner.since is None else f" (since {utc(owner.since)})"
     return f"process {owner.pid}: {owner.command or 'unknown command'}{since}"

@@ -123,6 +123,10 @@ class ProbeSeen:
     settings: Mapping[str, str] = field(default_factory=dict)
     """What the result may depend on besides."""
 
+    def changed(self, module: str) -> bool:
+        """Whether both runs told the output of this module, and it was not the same."""
+        return self.again.get(module, self.outputs.get(module)) != self.outputs.get(module)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeen:

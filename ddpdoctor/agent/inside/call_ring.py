@@ -87,6 +87,11 @@ class CallRing:
         self.returned += 1
         self._count(now)
 
+    def resume(self, index: int) -> None:
+        """Record that somebody waits for the call with this number, which had returned before it was complete."""
+        if self.written - index <= layout.RING:
+            layout.RETURNED.pack_into(self._map, _offset(index) + layout.RETURNED_OFFSET, 0)
+
     def batch(
         self, data_set: int, *, asked_ns: int, seq: int, iteration: int, in_pass: int | None, of: int | None = None
     ) -> None:

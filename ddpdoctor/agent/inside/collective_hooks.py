@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import weakref
 from collections.abc import Callable
 from threading import get_ident
 from types import ModuleType
@@ -34,6 +35,8 @@ class CollectiveHooks:
         self.log: CallLog | None = None
         self._c10d = c10d
         self._groups: dict[str, int] = {}
+        # the record of each asynchronous send or receive that nobody has waited for yet, by the number of its handle
+        self._issued: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._transfers: dict[int, int] = {}  # sends and receives by the number of their group
         # how many of a group's numbers its sends and receives took (gloo counts them too)
         self._apart: dict[str, int] = {}
@@ -43,6 +46,9 @@ class CollectiveHooks:
             function = getattr(c10d, name, None)
             if function is not None:
                 setattr(c10d, name, self._recorded(name, function))
+        work = getattr(c10d, "Work", None)
+        if work is not None and hasattr(work, "wait"):
+            work.wait = self._observed_wait(work.wait)
         c10d.new_group = self._recorded_new_group(c10d.new_group)  # type: ignore[attr-defined]
 
     def _recorded(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,16 +95,45 @@ class CollectiveHooks:
                 pass  # the call itself says what is wrong with it
             before = self._number_of(group) if index is not None and not numbered else 0
             self._inside.add(thread)
+            made: Any = None
             try:
-                return function(*args, **kwargs)
+                made = function(*args, **kwargs)
+                return made
             finally:
                 self._inside.discard(thread)
                 if index is not None:
                     log.ring.end(index)
                     if not numbered:
                         self._apart_from(group, before, taken)
+                    if between_two and made is not None:
+                        self._issued_as(made, index)
 
         return call
+
+    def _issued_as(self, work: Any, index: int) -> None:  # noqa: ANN401
+        """Remember which record a handle belongs to, as long as the handle lives."""
+        number = id(work)
+        try:
+            self._issued[number] = (weakref.ref(work, lambda _: self._issued.pop(number, None)), index)
+        except TypeError:
+            pass
+
+    def _observed_wait(self, wait: Callable[..., Any]) -> Callable[..., Any]:
+        """`Work.wait`, which shows in the ring that the rank waits for a send or receive that it has issued."""
+
+        @functools.wraps(wait)
+        def waited(work: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the signature is PyTorch's
+            issued = self._issued.pop(id(work), None) if self._issued else None
+            log = self.log
+            if issued is None or log is None or not log.rank.is_here():
+                return wait(work, *args, **kwargs)
+            log.ring.resume(issued[1])
+            try:
+                return wait(work, *args, **kwargs)
+            finally:
+                log.ring.end(issued[1])
+
+        return waited
 
     def default_group(self) -> Any:  # noqa: ANN401
         """The group of all ranks, or None before it is made and after it is destroyed."""

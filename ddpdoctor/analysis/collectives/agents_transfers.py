@@ -17,8 +17,8 @@ RECEIVES = ("recv", "irecv")
 def with_transfers(records: PerRank[FlightRecord], calls: PerRank[CollectiveCalls] | None) -> PerRank[FlightRecord]:
     """The records, with the sends and receives that only the agent saw, in the order in which they were made.
 
-    Of an asynchronous one the agent sees that it was issued, and not when it ends: it counts as done. One from any rank has no
-    partner to wait for, and is left out.
+    An asynchronous one is under way only while the rank waits for it; else it counts as done. One from any rank has no partner
+    to wait for, and is left out.
     """
     told = {entry.rank: entry.value for entry in calls or () if any(map(_is_transfer, entry.value.calls))}
     if not told:

@@ -12,6 +12,7 @@ from ddpdoctor.analysis.collectives.call_sequences import users_stack
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
+from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
@@ -54,8 +55,12 @@ def derive(
     calls: PerRank[CollectiveCalls] | None,
     graph: WaitForGraph | None,
     deadlocks: Deadlocks | None,
+    activities: Activities | None = None,
 ) -> Handshakes:
-    """What waits for a partner, by the recorders, and without any by what the agent saw."""
+    """What waits for a partner, by the recorders, and without any by what the agent saw.
+
+    A partner that is in no call, and of which the stack shows what it does instead, is another matter: DDP307 and its kin.
+    """
     if timeline is None and calls is None:
         raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
     found = _not_dropped([*_by_recorder(timeline)], timeline) if timeline is not None else []
@@ -63,6 +68,9 @@ def derive(
     if ages and max(ages) < MOVING_SECONDS:
         found = []
     if found and graph is not None:
+        elsewhere = {one.rank for one in activities.elsewhere} if activities is not None else set()
+        if graph.reason is Reason.IDLE and elsewhere.issuperset(graph.ranks):
+            return Handshakes(())
         unmatched = tuple(_at_the_end(found, graph, deadlocks))
         return Handshakes(unmatched, None if unmatched else _by_programs(graph))
     if not found and calls is not None:

@@ -157,6 +157,14 @@ class Timeline:
             default=None,
         )
 
+    def transfers(self, rank: int) -> bool:
+        """Whether the rank waits in a send or receive that its agent saw (gloo): there it is issued where it is waited for."""
+        record = self.call_index.records.get(rank)
+        return record is not None and any(
+            call.point_to_point and state is not State.DONE and record.groups[call.group].backend == "gloo"
+            for call, state in zip(map(record.calls.__getitem__, record.call), record.state, strict=True)
+        )
+
     def issued(self, group: GroupTimeline, rank: int, seq: int) -> IssuedCall | None:
         """The call that this rank made as number `seq` of the group, or None where it is not known."""
         sequence = group.group_sequences.sequence(rank)

@@ -154,6 +154,8 @@ def derive(
 
 def _open_call(timeline: Timeline | None, rank: int) -> str | None:
     """The collective that the recorder shows this rank waiting in, unless it is a rank that others wait for."""
+    if timeline is not None and timeline.transfers(rank):
+        return "a send or receive"
     if timeline is None or any(rank in group.behind for group in timeline.groups):
         return None
     made = timeline.waiting(rank)

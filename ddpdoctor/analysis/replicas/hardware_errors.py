@@ -43,12 +43,11 @@ def different_forwards(tracks: Mapping[int, Track]) -> Iterator[LossComputedDiff
             continue
         modules = next(iter(seen.values())).outputs
         first = next((name for name in modules if len({one.outputs[name] for one in seen.values()}) > 1), "")
-        unstable = tuple(sorted(rank for rank, one in seen.items() if one.outputs != one.again))
+        unstable = tuple(sorted(rank for rank, one in seen.items() if any(map(one.changed, modules))))
         if not first and not unstable:
             continue
         if not first:
-            own = seen[unstable[0]]
-            first = next(name for name in modules if own.outputs[name] != own.again[name])
+            first = next(filter(seen[unstable[0]].changed, modules))
         decided = vote({rank: one.outputs[first] for rank, one in seen.items()})
         yield LossComputedDifferently(
             step=max(one.step for one in seen.values()),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.run import CommandRun
 from ddpdoctor.evidence.torch_build import TorchBuild
+from ddpdoctor.messages.times import utc
 from ddpdoctor.model import group_ranks
 
 SHOWN_HOSTS = 16
@@ -26,7 +26,7 @@ class Origin:
     @property
     def time(self) -> str:
         """The time in UTC."""
-        return _time(self.at)
+        return utc(self.at)
 
 
 def run_rows(evidence: Evidence) -> tuple[tuple[str, str], ...]:
@@ -57,20 +57,13 @@ def _rows(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield f"host{'s' if len(hosts) > 1 else ''}", ", ".join(hosts[:SHOWN_HOSTS]) + more
     if run is None:
         return
-    yield "start", _time(run.started_at)
+    yield "start", utc(run.started_at)
     if run.ended_at is not None:
-        yield "end", f"{_time(run.ended_at)}, after {_duration(run.ended_at - run.started_at)}"
+        yield "end", f"{utc(run.ended_at)}, after {_duration(run.ended_at - run.started_at)}"
         if run.exit_code is not None:
             yield "exit code", str(run.exit_code) if run.exit_code >= 0 else f"ended by signal {-run.exit_code}"
     else:
         yield "end", "still running when the evidence was collected"
-
-
-def _time(seconds: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, tz=timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):  # a case may hold any number
-        return "unknown"
 
 
 def _duration(seconds: float) -> str:

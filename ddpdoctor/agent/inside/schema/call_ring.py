@@ -82,7 +82,7 @@ class PointToPoint(NamedTuple):
     began_ns: int
     """When it was called, in nanoseconds since the epoch."""
     returned_ns: int
-    """When it returned, with or without an exception; 0 while it runs."""
+    """When it returned, with or without an exception; 0 while it runs, and while the rank waits for an asynchronous one."""
     tag: int
     """The tag that was given, or 0."""
     number: int
