@@ -7,8 +7,8 @@ import unicodedata
 
 CONTINUES = "| "
 """Stands before every line but the first of a text of several lines."""
-# a line that begins so, after spaces, is an instruction to the runner of GitHub Actions
-_COMMAND = re.compile(r"(\s*)([:#])(?=:[A-Za-z-][^:]*::|#\[)")
+# a line that begins so, also after spaces, is an instruction to the runner of GitHub Actions
+_COMMAND = re.compile(r"^[:#](?=:[A-Za-z-][^:]*::|#\[)")
 
 
 def quoted(text: str) -> str:
@@ -17,8 +17,8 @@ def quoted(text: str) -> str:
     So is the first character of what a CI service would take for a command (`\x3a:error::`).
     """
     shown = "".join(map(_visible, text)) if not text.isprintable() else text
-    command = _COMMAND.match(shown)
-    return f"{command[1]}\\x{ord(command[2]):02x}{shown[command.end() :]}" if command else shown
+    bare = shown.lstrip()
+    return f"\\x{ord(bare[0]):02x}{bare[1:]}" if _COMMAND.match(bare) else shown
 
 
 def quoted_lines(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ddpdoctor.analysis.collectives.desync import Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.matching import MismatchKind, shape
-from ddpdoctor.analysis.collectives.program_comparison import by_programs
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Mismatch, Timeline
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.debug_detail_errors import signatures_of
@@ -57,6 +57,7 @@ def check(
     failures: Failures | None,
     watchdogs: Watchdogs | None,
     calls: PerRank[CollectiveCalls] | None,
+    programs: ProgramComparison | None,
 ) -> Iterator[Finding]:
     """The first collective of each group with shapes that differ, the ranks by shape, and whether it went unnoticed.
 
@@ -66,15 +67,15 @@ def check(
     """
     if timeline is None and failures is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
-    if timeline is not None:
+    if timeline is not None and programs is not None:
         told = {(desync.group.name, desync.seq) for desync in desyncs.found} if desyncs is not None else set()
-        yield from _by_recorder(timeline, told)
+        yield from _by_recorder(programs, told)
     parted = iterations is not None and iterations.out_of_step is not None
     amiss = parted or (timeline is not None and any(group.mismatches for group in timeline.groups))
     if failures is not None and not amiss and not (desyncs is not None and desyncs.found):
         yield from _refused(failures)
         errors = exception_context.errors_at_the_end(calls)
-        yield from _by_words(failures, timeline, errors, watched=calls is not None)
+        yield from _by_words(failures, programs, errors, watched=calls is not None)
     if timeline is None and watchdogs is not None:
         yield from _by_watchdogs(watchdogs)
 
@@ -103,20 +104,20 @@ def _by_watchdogs(watchdogs: Watchdogs) -> Iterator[Finding]:
 
 
 def _by_words(
-    failures: Failures, timeline: Timeline | None, errors: list[tuple[int, Handled]], *, watched: bool
+    failures: Failures, programs: ProgramComparison | None, errors: list[tuple[int, Handled]], *, watched: bool
 ) -> Iterator[Finding]:
     found = [failure for failure in failures.all if failure.secondary_error is SecondaryError.MISMATCHED]
     told = next((sizes for failure in found if (sizes := _SIZES.search(failure.text))), None)
     if told is None:
         return
-    for group in timeline.groups if timeline is not None else ():
-        assert timeline is not None
+    for group in programs.timeline.groups if programs is not None else ():
+        assert programs is not None
         last = {rank: issued for rank, issued in group.last.items() if issued.seq == group.top}
         if (
             len({issued.op for issued in last.values()}) == 1
             and len({shape(issued.calls) for issued in last.values()}) > 1
         ):
-            yield _finding(timeline, group, Mismatch(kind=MismatchKind.SHAPE, seq=group.top, issued=last))
+            yield _finding(programs, group, Mismatch(kind=MismatchKind.SHAPE, seq=group.top, issued=last))
             return
     yield RULE.finding(
         f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
@@ -130,19 +131,19 @@ def _by_words(
     )
 
 
-def _by_recorder(timeline: Timeline, told: set[tuple[str, int]]) -> Iterator[Finding]:
+def _by_recorder(programs: ProgramComparison, told: set[tuple[str, int]]) -> Iterator[Finding]:
     """`told` are the calls (group, number) that are known to be two different ones on two sides."""
-    for group in timeline.groups:
+    for group in programs.timeline.groups:
         mismatch = group.mismatches.get(MismatchKind.SHAPE)
         if mismatch is not None and not any(name == group.name and seq <= mismatch.seq for name, seq in told):
-            yield _finding(timeline, group, mismatch)
+            yield _finding(programs, group, mismatch)
 
 
-def _finding(timeline: Timeline, group: GroupTimeline, mismatch: Mismatch) -> Finding:
+def _finding(programs: ProgramComparison, group: GroupTimeline, mismatch: Mismatch) -> Finding:
     gave = {rank: shape(issued.calls) for rank, issued in mismatch.issued.items()}
     sides = vote(gave)
     if sides.tied:
-        deviation = by_programs(timeline, group, mismatch.seq, gave, lambda call: shape((call,)))
+        deviation = programs.decide(group, mismatch.seq, gave, lambda call: shape((call,)))
         if deviation is not None:
             sides = replace(sides, minority=deviation.ranks)
     by_shape: dict[str, list[int]] = {}

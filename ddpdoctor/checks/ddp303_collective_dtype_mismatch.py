@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.desync import Desyncs
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes
-from ddpdoctor.analysis.collectives.program_comparison import by_programs
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses
@@ -24,7 +24,7 @@ RULE = Rule(
 )
 
 
-def check(timeline: Timeline, desyncs: Desyncs | None) -> Iterator[Finding]:
+def check(timeline: Timeline, programs: ProgramComparison, desyncs: Desyncs | None) -> Iterator[Finding]:
     """The first collective of each group with dtypes that differ, the ranks by dtype, and whether it went unnoticed.
 
     Calls that are known to be two different ones on two sides are not compared.
@@ -39,7 +39,7 @@ def check(timeline: Timeline, desyncs: Desyncs | None) -> Iterator[Finding]:
         }
         sides = vote(held)
         if sides.tied:
-            deviation = by_programs(timeline, group, mismatch.seq, held, lambda call: "/".join(dtypes((call,))))
+            deviation = programs.decide(group, mismatch.seq, held, lambda call: "/".join(dtypes((call,))))
             if deviation is not None:
                 sides = replace(sides, tied=False, minority=deviation.ranks)
         by_dtype: dict[str, list[int]] = {}

@@ -132,9 +132,10 @@ def _by_programs(graph: WaitForGraph) -> Finding:
         )
         point = "have made another number of calls at this point"
     elif earlier:
-        did = "left out" if graph.reason is Reason.LEFT_OUT else "called besides"
+        did = "left out" if graph.reason is Reason.LEFT_OUT else "made the extra call"
+        alike = [one.rank for one in earlier if one.name == earlier[0].name]
         said = (
-            f"{group_ranks(ranks)} {did} {earlier[0].name}; later calls of the group were mispaired until "
+            f"{group_ranks(alike)} {did} {earlier[0].name}; later calls of the group were mispaired until "
             f"{group_ranks(others)} waited in {called}"
         )
         point = "called it at this point" if graph.reason is Reason.LEFT_OUT else "did not call it at this point"

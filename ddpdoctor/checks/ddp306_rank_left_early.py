@@ -82,7 +82,7 @@ def check(
             ranks=desync.culprits,
             where=[
                 *_left_by(exits, desync.ended),
-                *(_asked(code, desync.minority) if not errors else ()),
+                *(_asked(code, desync.minority, desync.majority) if not errors else ()),
                 *_by_rank(desync, code),
                 *(loop_departures.where(gone) if gone is not None else ()),
                 *witnesses(desync.issued, everyone),
@@ -138,7 +138,7 @@ def _by_departure(departure: LoopDeparture, code: SourceCode | None) -> Finding:
         f"{loop_departures.sentence(departure)}; {loop_departures.MIXED}{tie_note(tied=departure.tied)}",
         ranks=departure.culprits,
         where=[
-            *(_asked(code, departure.ranks) if departure.how is How.LEFT else ()),
+            *(_asked(code, departure.ranks, departure.others) if departure.how is How.LEFT else ()),
             *loop_departures.where(departure),
         ],
         remedy=OF_A_JUMP if departure.how is How.LEFT else loop_departures.LENGTHS,
@@ -147,10 +147,11 @@ def _by_departure(departure: LoopDeparture, code: SourceCode | None) -> Finding:
     )
 
 
-def _asked(code: SourceCode | None, ranks: Sequence[int]) -> Iterator[Where]:
-    """The statements under a test of the rank by which these ranks asked for the end of a loop or of the program."""
+def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> Iterator[Where]:
+    """The statements under a test of the rank by which these `ranks`, and not the `others`, asked for an end of the loop."""
     for asked in rank_requests(code, "stop"):
-        yield from framework_requests.where(asked, ranks)
+        made = asked.made_by(sorted({*ranks, *others}))
+        yield from framework_requests.where(asked, [rank for rank in ranks if not made or rank in made])
 
 
 def _by_rank(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
@@ -195,7 +196,7 @@ def _by_exits(
             ranks=failures.finished,
             where=[
                 *_left_by(exits, failures.finished),
-                *_asked(code, failures.finished),
+                *_asked(code, failures.finished, unique_ranks(lost)),
                 *(where for failure in lost for where in failure.where("lost its peer here")),
             ],
             remedy=ALL_COME if still == after else None,

@@ -103,7 +103,7 @@ def _by_accumulation(uneven: UnevenAccumulation, code: SourceCode | None) -> Fin
     sides = uneven.sides
     decides = [one for one in (code.requests if code is not None else ()) if one.wants == "accumulate"]
     reduced = [rank for rank, one in uneven.reduced.items() if one]
-    without = [rank for rank in uneven.reduced if rank not in reduced]
+    without = [rank for rank, one in uneven.reduced.items() if not one]
     stepped = (
         f"; {group_ranks(uneven.stepped)} then stepped with {verb(uneven.stepped, 'its', 'their')} own gradients"
         if uneven.stepped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import io
@@ -87,7 +88,8 @@ def main() -> NoReturn:
         for number, handler in at_rest.items():
             signal.signal(number, handler)
     if ended_by:
-        output.flush()
+        with contextlib.suppress(OSError):
+            output.flush()
         os.kill(os.getpid(), ended_by[0])
     sys.exit(code)
 
@@ -109,7 +111,8 @@ def run(arguments: list[str]) -> int:
         result = typer.INTERRUPTED
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EIO and error.filename != output.STREAM:
-            output.complain(f"a file cannot be read: {error.strerror}", hint="check the disk that holds it")
+            what = _short(error.filename) if error.filename is not None else "a file cannot be read or written"
+            output.complain(f"{what}: {error.strerror}", hint="check the disk that holds it")
             return UsageError.exit_code
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             output.discard_output()

@@ -63,7 +63,8 @@ def top(
 ) -> None:
     """Show every rank of a running job: state, line, steps, lateness in collectives, CPU, memory, time since progress.
 
-    The job is one under `watch`, or one that was started without ddpdoctor. Nothing in it is paused or changed.
+    The job is one under `watch`, or one that was started without ddpdoctor. Nothing in it is changed;
+    the key that saves a case pauses each rank for a moment, as `hang` does.
     """
     if case is not None and not case.is_dir():
         raise UsageError(
@@ -174,6 +175,9 @@ class _View:
                 self.message = f"asked the `watch` of every node for a case: {self._asked}"
             return
         here = [one.pid for one in self.statuses if one.host == socket.gethostname() and _runs(one.pid)]
+        if not here:
+            self.message = "no rank of this job runs on this host any more: nothing was saved"
+            return
         path = Path(f"ddpdoctor-{time.strftime('%H%M%S')}.json")
         try:
             case.save(look(chosen_job(find_jobs(), here[:1], command="top")), path)

@@ -129,6 +129,7 @@ class _Session:
         self._watch = Watch(
             known=known, stall_detector=StallDetector(given=wanted.stall_after), nodes=nodes, on_poll=self._on_poll
         )
+        self._stalled = False  # whether a stall has been reported that is not over
         self._ended_by = ""  # the option by which we ended the job
 
     def run(self) -> int:
@@ -142,7 +143,7 @@ class _Session:
     def _on_poll(self, ranks: Sequence[RankProcess], idle: float) -> None:
         self._wanted.side_files.update(ranks, idle)
         if (folder := self._wanted.side_files.case_wanted()) is not None:
-            answer(folder, self._known.during_stall(tuple(ranks), idle))
+            answer(folder, self._known.during_stall(tuple(ranks), idle, stalled=self._stalled))
         if self._progress.observe(ranks, idle, time.monotonic()):
             self._line.update(self._progress.in_words())
 
@@ -163,11 +164,13 @@ class _Session:
             case Waiting(text=text):
                 reporter.say(f"note: {text}")
             case Recovered(seconds=seconds):
+                self._stalled = False
                 reporter.resumed(seconds)
             case SlowJob(evidence=evidence, codes=codes) if nodes.reports:
                 reporter.show(reporter.judged(evidence, about=codes))
 
     def _on_stall(self, stall: Stalled) -> None:
+        self._stalled = True
         reporter, wanted = self._reporter, self._wanted
         report = reporter.judged(stall.evidence)
         healthy_yet = bool(stall.alive) and wanted.stall_after is None

@@ -141,10 +141,10 @@ def _passing_signals_on(received: list[Received]) -> Iterator[Callable[[int], No
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         received.append(Received(signal.Signals(number), time.time()))
-        if number == signal.SIGINT and _at_a_terminal():
-            return
         if not target:
             early.append(number)
+            return
+        if number == signal.SIGINT and _at_a_terminal():
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(target[0], number)

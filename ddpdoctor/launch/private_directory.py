@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -65,9 +66,15 @@ def private_directory(*, for_sockets: bool = False) -> Iterator[PrivateDirectory
 def _place(*, for_sockets: bool) -> Path:
     if for_sockets:
         for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108 - the name is random
-            if place and len(place) < SOCKET_PATH_LENGTH and os.access(place, os.W_OK | os.X_OK):
+            if place and len(place) < SOCKET_PATH_LENGTH and os.access(place, os.W_OK | os.X_OK) and _is_safe(place):
                 return Path(place).absolute()
     return Path(tempfile.gettempdir())
+
+
+def _is_safe(place: str) -> bool:
+    """Whether nobody else can put another directory in the place of ours: root may be given that of another user."""
+    found = Path(place).stat()
+    return found.st_uid == os.geteuid() or (found.st_uid == 0 and bool(found.st_mode & stat.S_ISVTX))
 
 
 def _remover(path: Path, pipe: int) -> subprocess.Popen[bytes] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.timeline import IssuedCall
-from ddpdoctor.analysis.hangs.wait_for_graph import WaitForGraph
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.model import Where
 
 
@@ -33,7 +33,7 @@ class OddCalls:
         """The line of the first of these calls, where it is known."""
         place = self.calls[0].place
         if place is not None:
-            note = "first left out here" if self.left_out else "first called besides"
+            note = "first left out here" if self.left_out else "first extra call here"
             yield Where.at(place, rank=self.rank, note=f"{note}: {self.name}")
 
 
@@ -45,10 +45,12 @@ def odd_calls(graph: WaitForGraph) -> Iterator[OddCalls]:
 
 
 def earlier(graph: WaitForGraph) -> Iterator[OddCalls]:
-    """The same, without the call itself that the others wait in, and those of that time."""
+    """Those of the group that the others wait in, that came before what they wait in, and are what the ranks are blamed for."""
     for operation in graph.operations[:1]:
-        here = (operation.group.name if operation.group is not None else operation.link, operation.seq)
+        name = operation.group.name if operation.group is not None else operation.link
         for odd in odd_calls(graph):
-            itself = here in ((call.group, call.seq) for call in odd.calls)
-            if odd.calls[0].created_ns < operation.created_ns and not itself:
+            blamed = odd.left_out is (graph.reason is Reason.LEFT_OUT)
+            before = odd.calls[0].created_ns < operation.created_ns
+            here = all(call.group == name and call.seq != operation.seq for call in odd.calls)
+            if blamed and before and here:
                 yield odd

@@ -28,7 +28,7 @@ _ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first
 _STOPS = re.compile(r"^should_(?:\w+_)?stop$|^stop_training$")
 _CALLS = re.compile(r"^should_(?:evaluate|save)$")
 _ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b")
-_ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w*\.terminate(?:_epoch)?$", re.IGNORECASE)
+_ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w{0,40}\.terminate(?:_epoch)?$", re.IGNORECASE)
 """What Lightning, Transformers and Ignite act on in their loops."""
 
 

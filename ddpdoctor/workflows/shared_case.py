@@ -12,8 +12,10 @@ from ddpdoctor import case
 from ddpdoctor.case import write_atomically
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.host.owned_files import read_owned
 
 REQUEST = ".case-wanted"
+MOST_BYTES = 64  # of a request
 FOLDER = re.compile(r"look-\d{8}-\d{6}")  # what a request may name: nothing outside the directory
 
 
@@ -50,7 +52,7 @@ class CaseRequests:
         """The folder that a request made since the last call names; None where there is none."""
         text = ""
         with contextlib.suppress(OSError):
-            text = (self.directory / REQUEST).read_text(errors="replace")
+            text = read_owned(self.directory / REQUEST, None, most=MOST_BYTES).decode(errors="replace")
         before, self._seen = self._seen, text
         known = before is None or before == text  # a request older than this `watch` is not for it
         return self.directory / text if not known and FOLDER.fullmatch(text) else None

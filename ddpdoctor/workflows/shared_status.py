@@ -14,9 +14,11 @@ from ddpdoctor.analysis.hangs.ranks_to_look_at import SILENT
 from ddpdoctor.case import write_atomically
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence.rank_status import RankStatus
+from ddpdoctor.host.owned_files import read_owned
 from ddpdoctor.json_errors import JSON_ERRORS
 
 PATTERN = ".node-with-rank-*.status"
+MOST_BYTES = 64 << 20  # of one node's rows
 DEAD_SECONDS = 300.0  # by our own clock, which may be that much off: then no `watch` runs at all
 FRESH_SECONDS = 30.0  # older than the newest one, by the clock of the file system: that node says nothing any more
 
@@ -55,7 +57,12 @@ def read_statuses(directory: Path) -> tuple[RankStatus, ...]:
     found: list[tuple[float, list[RankStatus]]] = []
     for file in directory.glob(PATTERN):
         with contextlib.suppress(OSError, *JSON_ERRORS):
-            found.append((file.stat().st_mtime, msgspec.json.decode(file.read_bytes(), type=list[RankStatus])))
+            found.append(
+                (
+                    file.stat().st_mtime,
+                    msgspec.json.decode(read_owned(file, None, most=MOST_BYTES), type=list[RankStatus]),
+                )
+            )
     newest = max((at for at, _ in found), default=0.0)
     if newest < time.time() - DEAD_SECONDS:
         return ()

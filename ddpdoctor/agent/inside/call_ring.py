@@ -88,9 +88,9 @@ class CallRing:
         self._count(now)
 
     def resume(self, index: int) -> None:
-        """Record that somebody waits for the call with this number, which had returned before it was complete."""
+        """Record that the rank begins to wait for the call with this number, which had returned before it was complete."""
         if self.written - index <= layout.RING:
-            layout.RETURNED.pack_into(self._map, _offset(index) + layout.RETURNED_OFFSET, 0)
+            layout.BEGAN_AND_RETURNED.pack_into(self._map, _offset(index) + layout.BEGAN_OFFSET, time.time_ns(), 0)
 
     def batch(
         self, data_set: int, *, asked_ns: int, seq: int, iteration: int, in_pass: int | None, of: int | None = None

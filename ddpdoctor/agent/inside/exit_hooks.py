@@ -201,9 +201,10 @@ def record_uncaught(rank: Rank) -> None:
         with rank.giving_up("noting that it left"), open(rank.path("left"), "w", encoding="utf-8") as file:
             json.dump(Left(time.time(), reason.called), file)
 
-    def left_at_once(status: object) -> None:
-        with rank.giving_up("noting a call of os._exit"):
-            reason.note(status, above=2)
+    def left_at_once(status: object, *, by_the_program: bool) -> None:
+        if by_the_program:
+            with rank.giving_up("noting a call of os._exit"):
+                reason.note(status, above=2)
         left()
 
     def at_exit() -> None:
@@ -220,14 +221,18 @@ def record_uncaught(rank: Rank) -> None:
     _record_os_exit(rank, left_at_once)
 
 
-def _record_os_exit(rank: Rank, left: Callable[[object], None]) -> None:
-    """Have `left` called before `os._exit`, after which nothing of Python runs any more."""
+def _record_os_exit(rank: Rank, left: Callable[..., None]) -> None:
+    """Have `left` called before `os._exit`, after which nothing of Python runs any more.
+
+    A child that multiprocessing has forked ends so, too, whatever it did: that is no call of the program's.
+    """
     original = os._exit
 
     @functools.wraps(original)
     def leave(status: int) -> NoReturn:
         if rank.is_here() and threading.current_thread() is threading.main_thread():
-            left(status)
+            caller = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001
+            left(status, by_the_program=caller != "multiprocessing.popen_fork")
         original(status)
 
     os._exit = leave

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +27,7 @@ from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter
 
 MOST_OPERATIONS = 1 << 14  # of one step whose results are compared: four for each of 4,000 parameters
+COMMUNICATES = ("c10d", "_c10d_functional", "c10d_functional")  # the namespaces of operations with other ranks
 UNDEFINED = "empty"  # operations with this in their name return memory as it is
 
 
@@ -117,6 +119,7 @@ class _Inputs:
         self._optimizer = copy.deepcopy(optimizer)
         self._gradients = [_copied(parameter.grad) for parameter in _parameters_of(optimizer)]
         self._random = random.getstate(), torch.get_rng_state()
+        self._numpy = _numpy_random().get_state() if _numpy_random() is not None else None
         self._devices = sorted({p.device.index for p in _parameters_of(optimizer) if p.is_cuda})
         self._on_devices = [torch.cuda.get_rng_state(device) for device in self._devices]
 
@@ -130,16 +133,26 @@ class _Inputs:
     @contextmanager
     def random_state(self) -> Iterator[None]:
         """Random generators as they were before the step; in the end they are as they are now."""
-        now = random.getstate()
+        now, numpy = random.getstate(), _numpy_random()
+        numpy_now = numpy.get_state() if numpy is not None else None
         with torch.random.fork_rng(devices=self._devices):
             random.setstate(self._random[0])
             torch.set_rng_state(self._random[1])
+            if numpy is not None and self._numpy is not None:
+                numpy.set_state(self._numpy)
             for device, state in zip(self._devices, self._on_devices, strict=True):
                 torch.cuda.set_rng_state(state, device)
             try:
                 yield
             finally:
                 random.setstate(now)
+                if numpy is not None:
+                    numpy.set_state(numpy_now)
+
+
+def _numpy_random() -> Any:  # noqa: ANN401
+    """NumPy's random generator, where the job has loaded NumPy."""
+    return getattr(sys.modules.get("numpy"), "random", None)
 
 
 class _Operations(TorchDispatchMode):
@@ -151,6 +164,8 @@ class _Operations(TorchDispatchMode):
         self.results: list[tuple[str, str]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+        if getattr(func, "namespace", "") in COMMUNICATES:
+            raise RuntimeError("it communicates")  # a repetition must not: its peers may not be in it
         result = func(*args, **(kwargs or {}))
         name = str(func).rpartition(".")[0]
         if UNDEFINED not in name and len(self.results) < MOST_OPERATIONS:
@@ -164,6 +179,8 @@ def _why_not(optimizer: Optimizer, *, closure: bool) -> str:
         return "it steps with a closure"
     if getattr(optimizer, "grad_scale", None) is not None or getattr(optimizer, "found_inf", None) is not None:
         return "it unscales gradients itself"
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:  # noqa: SLF001 - ours are global
+        return "it has step hooks of its own"
     if any(is_meshed(parameter) for parameter in _parameters_of(optimizer)):
         return "it steps parameters on a device mesh"
     return ""

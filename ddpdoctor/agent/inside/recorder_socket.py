@@ -1,4 +1,4 @@
-"""A Unix socket on which this rank hands out its flight recorder, with the stacks that the worker server leaves out, or parts.
+"""A Unix socket on which this rank hands out its flight recorder, whole or in part, with stacks that the worker server lacks.
 
 One thread of the interpreter answers all requests, so silence within a second means that somebody holds the GIL and does not
 let go. The worker server needs no GIL, but answers from many threads, and the allocator keeps a dump's memory for each.
@@ -50,14 +50,16 @@ def _serve(server: socket.socket) -> None:
                 return
             time.sleep(ACCEPT_AGAIN_SECONDS)
             continue
+        collectives = False
         with contextlib.suppress(Exception), connection:
             connection.settimeout(5)
             asked = connection.recv(64)
             if asked in _ASKED:
                 collectives, stacks = _ASKED[asked]
                 connection.sendall(recorder_pickle(collectives=collectives, stacks=stacks))
-                if collectives:
-                    return_freed_memory()  # 10 MB, which the allocator would keep for this thread
+        if collectives:  # who asked has its answer by now
+            with contextlib.suppress(Exception):
+                return_freed_memory()  # 10 MB, which the allocator would keep for this thread
 
 
 def recorder_pickle(*, collectives: bool = True, stacks: bool = True) -> bytes:

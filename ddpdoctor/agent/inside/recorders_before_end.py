@@ -17,10 +17,11 @@ from .rank_process import Rank
 
 ANSWER_SECONDS = 1.0  # for all ranks together: a thread that can run answers within milliseconds
 MOST_BYTES = 256 << 20
+_asked: set[tuple[str, str]] = set()  # each rank is asked once: a launcher ends them one by one, and some twice
 
 
 def keep_recorders(rank: Rank) -> None:
-    """Do so in this process, where it ends ranks: as torchrun does, and as `torch.multiprocessing.spawn` does."""
+    """Install this for torchrun and for `torch.multiprocessing.spawn`."""
     after_import(
         "torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_handler",
         lambda module: keeps_before(rank, module.SubprocessHandler, "close", lambda handler: handler.proc.pid),
@@ -53,7 +54,9 @@ def keep_all(directory: str) -> None:
 
     sockets = [name for name in os.listdir(directory) if name.endswith(".ask")]
     pids = [name[: -len(".ask")] for name in sockets]
-    asked = [pid for pid in pids if not os.path.exists(os.path.join(directory, f"{pid}.recorder"))]
+    kept = {pid for pid in pids if os.path.exists(os.path.join(directory, f"{pid}.recorder"))}
+    asked = [pid for pid in pids if pid not in kept and (directory, pid) not in _asked]
+    _asked.update((directory, pid) for pid in asked)
     threads = [threading.Thread(target=_keep, args=(directory, pid), daemon=True) for pid in asked]
     for thread in threads:
         thread.start()

@@ -66,7 +66,7 @@ def _with(record: FlightRecord, rank: int, told: CollectiveCalls) -> FlightRecor
         state=states,
         created_ns=created,
         completed_ns=completed if record.completed_ns else (),
-        lost=record.lost or _lost(transfers),
+        lost=record.lost or _lost(told.calls),
     )
 
 
@@ -80,11 +80,12 @@ def _groups(
     return (*record.groups, *others)
 
 
-def _lost(transfers: Sequence[CollectiveCall]) -> int:
-    """How many transfers were made before those that the agent still holds."""
+def _lost(calls: Sequence[CollectiveCall]) -> int:
+    """How many transfers were made before those that the agent still holds; one from any rank counts, too."""
     first: dict[str, int] = {}
-    for transfer in transfers:
-        first.setdefault(transfer.group, transfer.seq or 1)
+    for call in calls:
+        if call.began_ns is not None:
+            first.setdefault(call.group, call.seq or 1)
     return sum(number - 1 for number in first.values())
 
 

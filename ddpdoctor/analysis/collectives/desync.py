@@ -25,7 +25,7 @@ from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDe
 from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
 from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
-from ddpdoctor.analysis.collectives.program_comparison import Deviation, by_programs
+from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_usual_period, sequence_offset_of
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch, Timeline
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_error
@@ -94,6 +94,7 @@ class Desyncs:
 
 def derive(
     timeline: Timeline,
+    programs: ProgramComparison,
     code: SourceCode | None,
     exits: PerRank[RankExit] | None,
     calls: PerRank[CollectiveCalls] | None = None,
@@ -102,7 +103,7 @@ def derive(
     """Every group's desync, judged by majority over all of its ranks."""
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
     lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
-    found = [desync for group in timeline.groups for desync in _of_group(group, timeline, code, finished, lost)]
+    found = [desync for group in timeline.groups for desync in _of_group(group, programs, code, finished, lost)]
     judged = [_by_stop(_by_passes(desync, timeline, calls, code), calls, code) for desync in found]
     last = departures.first if departures is not None else None
     if last is not None and not last.went_on:
@@ -132,14 +133,14 @@ def _began(desync: Desync) -> int:
 
 
 def _of_group(
-    group: GroupTimeline, timeline: Timeline, code: SourceCode | None, finished: set[int], lost: set[int]
+    group: GroupTimeline, programs: ProgramComparison, code: SourceCode | None, finished: set[int], lost: set[int]
 ) -> Iterator[Desync]:
     mismatch = group.mismatches.get(MismatchKind.OPERATION) or group.mismatches.get(MismatchKind.SHAPE)
-    if mismatch is not None and _is_race(group, timeline, mismatch):
+    if mismatch is not None and _is_race(group, programs.timeline, mismatch):
         yield _from_race(group, mismatch)
         return
     for mismatch in sorted(group.mismatches.values(), key=lambda one: one.seq):
-        desync = _from_mismatch(group, mismatch, timeline, code)
+        desync = _from_mismatch(group, mismatch, programs, code)
         if mismatch.kind is MismatchKind.OPERATION or desync.cause is not Cause.MISMATCH:
             yield desync
             return  # of two shapes: two calls that share a name, and not one call with two shapes
@@ -214,12 +215,15 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCa
     )
 
 
-def _from_mismatch(group: GroupTimeline, mismatch: Mismatch, timeline: Timeline, code: SourceCode | None) -> Desync:
+def _from_mismatch(
+    group: GroupTimeline, mismatch: Mismatch, programs: ProgramComparison, code: SourceCode | None
+) -> Desync:
+    timeline = programs.timeline
     called = {rank: (issued.op, _compared(issued.calls, mismatch.kind)) for rank, issued in mismatch.issued.items()}
     sides = vote(called)
     majority = sides.majority
     minority = sides.minority
-    deviation = _by_programs(group, mismatch, timeline, called, tied=sides.tied)
+    deviation = _by_programs(group, mismatch, programs, called, tied=sides.tied)
     tied = sides.tied and deviation is None
     if deviation is not None and sides.tied:
         minority = deviation.ranks
@@ -270,7 +274,9 @@ def _by_requests(desync: Desync, code: SourceCode | None) -> Desync:
         return desync
     for asked in rank_requests(code, "call"):
         made_by = asked.made_by(sorted(ranks))
-        by = (made_by if made_by in (desync.minority, desync.majority) else ()) if desync.tied else desync.minority
+        sides = (desync.minority, desync.majority) if desync.tied else (desync.minority,)
+        untold = () if desync.tied or made_by else desync.minority
+        by = made_by if made_by in sides else untold
         handed = re.findall(r"[\w.]+", asked.request.text)
         others = {frame.function for rank in ranks if rank not in by for frame in programs[rank]}
         ours = {frame.function for rank in by for frame in programs[rank]} - others
@@ -291,7 +297,7 @@ def _by_requests(desync: Desync, code: SourceCode | None) -> Desync:
 def _by_programs(
     group: GroupTimeline,
     mismatch: Mismatch,
-    timeline: Timeline,
+    programs: ProgramComparison,
     called: Mapping[int, tuple[object, ...]],
     *,
     tied: bool,
@@ -299,8 +305,7 @@ def _by_programs(
     """Which side differs from ranks with the same part in the job; asked where the group has no majority, or no stacks."""
     if not tied and any(issued.stack for issued in mismatch.issued.values()):
         return None
-    return by_programs(
-        timeline,
+    return programs.decide(
         group,
         mismatch.seq,
         called,

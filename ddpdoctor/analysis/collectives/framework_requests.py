@@ -12,7 +12,7 @@ from ddpdoctor.evidence.source import Condition, Request, SourceCode
 
 _ONE_RANK = re.compile(r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d+)\b")
 _THE_FIRST = re.compile(
-    r"(?P<not>\bnot )?[\w.]*\b(?:is_(?:local_|world_|global_)?(?:main_process|process_zero|zero|primary|master|main)"
+    r"(?P<not>\bnot [\w.]{0,80})?\b(?:is_(?:local_|world_|global_)?(?:main_process|process_zero|zero|primary|master|main)"
     r"|is_global_zero|master_process|main_process)\b"
 )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+from ddpdoctor.analysis.collectives.agents_transfers import RECEIVES, SENDS
 from ddpdoctor.analysis.collectives.call_sequences import users_stack
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
@@ -19,9 +20,6 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls
 from ddpdoctor.evidence.recorder import FlightRecord, State
 from ddpdoctor.model import SkipCheck
-
-SENDS = ("send", "isend")
-RECEIVES = ("recv", "irecv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +50,7 @@ class Handshakes:
 
 def derive(
     timeline: Timeline | None,
+    programs: ProgramComparison | None,
     calls: PerRank[CollectiveCalls] | None,
     graph: WaitForGraph | None,
     deadlocks: Deadlocks | None,
@@ -63,7 +62,7 @@ def derive(
     """
     if timeline is None and calls is None:
         raise SkipCheck("no flight-recorder dump and no record of what the ranks sent and received")
-    found = _not_dropped([*_by_recorder(timeline)], timeline) if timeline is not None else []
+    found = _not_dropped([*_by_recorder(timeline)], programs) if timeline is not None and programs is not None else []
     ages = [one.seconds for one in found if one.seconds is not None]
     if ages and max(ages) < MOVING_SECONDS:
         found = []
@@ -73,7 +72,7 @@ def derive(
             return Handshakes(())
         unmatched = tuple(_at_the_end(found, graph, deadlocks))
         return Handshakes(unmatched, None if unmatched else _by_programs(graph))
-    if not found and calls is not None:
+    if not found and calls is not None and (timeline is None or not _holds_transfers(timeline)):
         found = [*_by_agent(calls)]
     return Handshakes(tuple(_roots(found)), _by_programs(graph))
 
@@ -127,6 +126,11 @@ def _follow(start: int, awaited: Mapping[int, int]) -> list[int]:
     return chain
 
 
+def _holds_transfers(timeline: Timeline) -> bool:
+    """Whether the records hold sends and receives, those that only the agent saw included: then they tell of all."""
+    return any(call.point_to_point for record in timeline.call_index.records.values() for call in record.calls)
+
+
 def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
     issued: Counter[tuple[str, int, str, int, int]] = Counter()
     under_way: Counter[tuple[str, int, str, int, int]] = Counter()
@@ -156,7 +160,7 @@ def _by_recorder(timeline: Timeline) -> Iterator[Unmatched]:
             yield _unmatched(mine, rank, partner, op, entry, batch=(name, mine.seq[entry]) if incomplete else None)
 
 
-def _not_dropped(found: list[Unmatched], timeline: Timeline) -> list[Unmatched]:
+def _not_dropped(found: list[Unmatched], programs: ProgramComparison) -> list[Unmatched]:
     """Without those of which the partner has completed and dropped its half.
 
     It has made as many sends and receives as ranks with its part in other groups, where nobody waits in this way.
@@ -164,7 +168,6 @@ def _not_dropped(found: list[Unmatched], timeline: Timeline) -> list[Unmatched]:
     unsure = [one for one in found if one.batch is not None]
     if not unsure:
         return found
-    programs = ProgramComparison(timeline)
     groups = {
         group.name: programs.label(rank, group.name)
         for rank, record in programs.records.items()

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import merge
 from itertools import islice, repeat
 from typing import NamedTuple, TypeVar
@@ -110,34 +111,52 @@ class FirstDeviation:
     """Whether what it left out had always followed before, on both: then it is this rank that deviates, and not `like`."""
 
 
-@dataclass(slots=True)
+@dataclass
 class ProgramComparison:
-    """Compares the programs of ranks; each is read once, when it is asked for."""
+    """Compares the programs of ranks; each is read once, when it is asked for, and so is what all of them need."""
 
     timeline: Timeline
     _programs: dict[int, _Program] = field(default_factory=dict)
     _calls: dict[tuple[int, int, int, tuple[Kind, ...]], _Calls] = field(default_factory=dict)
-    _memberships: dict[int, list[GroupTimeline]] = field(default_factory=dict)
     _labels_of: dict[int, Mapping[str, str]] = field(default_factory=dict)
     _numbered: dict[int, list[int]] = field(default_factory=dict)
     _tokens_of: dict[Hashable, int] = field(default_factory=dict)
-    _pipelines: set[str] = field(default_factory=set)
-    _with_collectives: set[str] = field(default_factory=set)
-    _ranks: list[int] = field(default_factory=list)
     _parts: dict[Part, list[int]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Find the groups of each rank, and those in which ranks send and receive: the place in these is a rank's part."""
-        self._ranks.extend(sorted(self.records))
+    @cached_property
+    def _ranks(self) -> list[int]:
+        return sorted(self.records)
+
+    @cached_property
+    def _memberships(self) -> Mapping[int, list[GroupTimeline]]:
+        """The groups of each rank, of those whose members are known."""
+        found: dict[int, list[GroupTimeline]] = defaultdict(list)
         for group in self.timeline.groups:
             for rank in group.members if group.group_sequences.members_known else ():
-                self._memberships.setdefault(rank, []).append(group)
-        for rank, record in self.records.items():
-            labels = self._labels(rank)
-            for call in record.calls:
-                found = self._pipelines if call.point_to_point else self._with_collectives
-                found.add(labels[record.groups[call.group].name])
-            self._pipelines.update(labels[group.name] for group in record.groups if _counts_both(group))
+                found[rank].append(group)
+        return found
+
+    @cached_property
+    def _pipelines(self) -> set[str]:
+        """The labels of groups in which ranks send and receive: the place in such a group is a rank's part."""
+        return self._labels_with(point_to_point=True) | {
+            self._labels(rank)[group.name]
+            for rank, record in self.records.items()
+            for group in record.groups
+            if _counts_both(group)
+        }
+
+    @cached_property
+    def _with_collectives(self) -> set[str]:
+        return self._labels_with(point_to_point=False)
+
+    def _labels_with(self, *, point_to_point: bool) -> set[str]:
+        return {
+            self._labels(rank)[record.groups[call.group].name]
+            for rank, record in self.records.items()
+            for call in record.calls
+            if call.point_to_point == point_to_point
+        }
 
     def with_transfers(self, group: GroupTimeline) -> bool:
         """Whether ranks send and receive in this group, or in others with its part in the job."""
@@ -223,9 +242,10 @@ class ProgramComparison:
         for count in range(1, FARTHEST + 1):
             if agree(mine[at:], theirs[at + count :]):
                 usual = mine[at] in mine[:at] and usually_next(mine[:at]) == theirs[at]
-                left_out = (self._issued_at(like, entry) for entry in others[at : at + count])
-                own_names = tuple(replace(one, group=self._own_name(rank, like, one)) for one in left_out)
-                return FirstDeviation(rank=rank, like=like, left_out=own_names, unusual=usual)
+                names = self._own_names(rank, like)
+                made = (self._issued_at(like, entry) for entry in others[at : at + count])
+                left_out = tuple(replace(one, group=names.get(one.group, one.group)) for one in made)
+                return FirstDeviation(rank=rank, like=like, left_out=left_out, unusual=usual)
             if agree(mine[at + count :], theirs[at:]):
                 extra = tuple(self._issued_at(rank, entry) for entry in own[at : at + count])
                 return FirstDeviation(rank=rank, like=like, extra=extra)
@@ -289,18 +309,20 @@ class ProgramComparison:
             created_ns=record.created_ns[entry],
         )
 
-    def _own_name(self, rank: int, like: int, call: IssuedCall) -> str:
-        """What the group is called in which the rank should have made this call of its like."""
-        theirs = {self._spoken(like, name): label for name, label in self._labels(like).items()}
+    def _own_names(self, rank: int, like: int) -> Mapping[str, str]:
+        """What the rank's groups are called whose counterparts `like` has, by the names of these."""
         own = {label: name for name, label in self._labels(rank).items()}
-        name = own.get(theirs.get(call.group, ""))
-        return call.group if name is None else self._spoken(rank, name)
+        return {
+            self._spoken(like, name): self._spoken(rank, own[label])
+            for name, label in self._labels(like).items()
+            if label in own
+        }
 
     def _spoken(self, rank: int, name: str) -> str:
         """A group's name as findings say it."""
-        groups = (one for one in self.timeline.groups if one.group_sequences.group.name == name)
-        found = next((one.name for one in groups if rank in one.members), None)
-        return f"group {name}" if found is None else found
+        groups = (one for one in self._memberships.get(rank, ()) if one.group_sequences.group.name == name)
+        found = next(groups, None)
+        return f"group {name}" if found is None else found.name
 
     def kind(self, rank: int, group: str, *, point_to_point: bool) -> Kind | None:
         """The kind of a rank's calls in the group with this name, None where its dump does not know the group."""
@@ -308,13 +330,14 @@ class ProgramComparison:
         return Kind(label, point_to_point) if label is not None else None
 
     def decide(
-        self, group: str, number: int, called: Mapping[int, V], value_of: Callable[[Call], V]
+        self, group_timeline: GroupTimeline, number: int, called: Mapping[int, V], value_of: Callable[[Call], V]
     ) -> Deviation | None:
         """Which of the ranks that made different calls `called` as collective `number` of this group differ from their like.
 
         Decided by how many calls each had made at a later point of its program; else by what ranks with their part in other
         groups made as this number.
         """
+        group = group_timeline.group_sequences.group.name
         kinds = {
             rank: kind
             for rank in _a_few_of_each(called)
@@ -514,12 +537,9 @@ def _made_as(group: ProcessGroup) -> tuple[int, int, str]:
     return (group.number or 0, len(group.name), group.name)
 
 
-def by_programs(
-    timeline: Timeline, group: GroupTimeline, seq: int, called: Mapping[int, V], value_of: Callable[[Call], V]
-) -> Deviation | None:
-    """Which of the ranks that made different calls `called` as number `seq` of the group differ from their like elsewhere."""
-    name = group.group_sequences.group.name
-    return ProgramComparison(timeline).decide(name, seq, called, value_of)
+def derive(timeline: Timeline) -> ProgramComparison:
+    """The comparison of the programs of all ranks with a record, one for everything that asks."""
+    return ProgramComparison(timeline)
 
 
 def _a_few_of_each(called: Mapping[int, V]) -> list[int]:

@@ -160,9 +160,15 @@ class Timeline:
     def transfers(self, rank: int) -> bool:
         """Whether the rank waits in a send or receive that its agent saw (gloo): there it is issued where it is waited for."""
         record = self.call_index.records.get(rank)
-        return record is not None and any(
-            call.point_to_point and state is not State.DONE and record.groups[call.group].backend == "gloo"
-            for call, state in zip(map(record.calls.__getitem__, record.call), record.state, strict=True)
+        if record is None:
+            return False
+        between = {
+            number
+            for number, call in enumerate(record.calls)
+            if call.point_to_point and record.groups[call.group].backend == "gloo"
+        }
+        return bool(between) and any(
+            call in between and state is not State.DONE for call, state in zip(record.call, record.state, strict=True)
         )
 
     def issued(self, group: GroupTimeline, rank: int, seq: int) -> IssuedCall | None:

@@ -98,11 +98,10 @@ def _not_kept(records: Mapping[int, FlightRecord]) -> Iterator[int]:
     # dumps of one job are of one kind; those of active entries alone have a table of groups, and differ in length
     tables = any(group.last_enqueued is not None for record in records.values() for group in record.groups)
     lengths = {len(record) for record in records.values()}
+    longest = max(lengths, default=0)
     whole = not all(map(only_active, records.values())) or (not tables and len(lengths) == 1)
     return (
-        rank
-        for rank, record in records.items()
-        if _lost_outstanding(record, whole=whole, full=len(record) == max(lengths))
+        rank for rank, record in records.items() if _lost_outstanding(record, whole=whole, full=len(record) == longest)
     )
 
 

@@ -109,7 +109,7 @@ class WaitForGraph:
         return all(operation.group is None for operation in self.operations)
 
 
-def derive(timeline: Timeline) -> WaitForGraph:
+def derive(timeline: Timeline, programs: ProgramComparison) -> WaitForGraph:
     """What the waits of all ranks lead to, by their flight recorders.
 
     Raises:
@@ -121,7 +121,7 @@ def derive(timeline: Timeline) -> WaitForGraph:
     seconds = outstanding.seconds
     if seconds is not None and seconds < MOVING_SECONDS:
         raise SkipCheck(f"the oldest outstanding call is {seconds:.1f} s old: the job moves")
-    return _Graph(timeline, outstanding).verdict()
+    return _Graph(programs, outstanding).verdict()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +139,10 @@ class _Graph:
     Ranks are nodes from 0 on; operation number `n` is node `-1 - n`.
     """
 
-    def __init__(self, timeline: Timeline, outstanding: Outstanding) -> None:
-        self._timeline = timeline
+    def __init__(self, programs: ProgramComparison, outstanding: Outstanding) -> None:
+        self._timeline = timeline = programs.timeline
         self._outstanding = outstanding
-        self._programs = ProgramComparison(timeline)
+        self._programs = programs
         self._completed = {
             id(group): completed_by(timeline, group, transfers=self._programs.with_transfers(group))
             for group in timeline.groups
@@ -362,10 +362,10 @@ class _Graph:
         """The minority that left out what had always followed before, of ranks of which no majority tells who is odd."""
         deviations = [self._programs.first_deviation(rank) for rank in found.ranks[:MOST_COMPARED]]
         odd = {one.rank for one in deviations if one is not None and one.unusual}
-        operations = tuple(one for one in found.operations if not odd.isdisjoint(one.absent))
-        if not odd or 2 * len(odd) > len(found.ranks) or not operations:
+        lacking = next((one for one in found.operations if not odd.isdisjoint(one.absent)), None)
+        if lacking is None or 2 * len(odd) > len(found.ranks):
             return None
-        return self._towards(Reason.LEFT_OUT, odd, operations=operations[:1])
+        return self._towards(Reason.LEFT_OUT, odd.intersection(lacking.absent), operations=(lacking,))
 
     def _final_of(self, component: Collection[int]) -> _Final | None:
         operations = sorted(

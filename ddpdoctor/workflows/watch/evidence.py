@@ -79,8 +79,8 @@ class JobEvidence:
         if ranks and self.run is not None and "torch" not in self.run.versions:
             self.run = replace(self.run, versions={**self.run.versions, **versions_of(ranks[0].pid)})
 
-    def during_stall(self, ranks: tuple[RankProcess, ...], quiet: float) -> Evidence:
-        """What its ranks show after `quiet` seconds without a sign of life.
+    def during_stall(self, ranks: tuple[RankProcess, ...], quiet: float, *, stalled: bool = True) -> Evidence:
+        """What its ranks show after `quiet` seconds without a sign of life, or, where they are not `stalled`, at any time.
 
         Processes of the launch that have not called `init_process_group` are ranks too.
         """
@@ -95,7 +95,7 @@ class JobEvidence:
         of_absent = {process.rank for process in absent}
         missing = tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in of_absent)
         looked = {found.rank: found for found in facts}
-        stall = Stall(seconds=time.time() - began)
+        stall = Stall(seconds=time.time() - began) if stalled else None
         return self._together(ranks, looked, missing, stall, code=None)
 
     def after_exit(self, code: int, stall: Evidence | None) -> Evidence:

@@ -24,6 +24,8 @@ IDENTITY_OFFSET = 16
 COUNTERS = Struct("<QQQqQ")
 COUNTERS_OFFSET = IDENTITY_OFFSET + IDENTITY.size
 PREFIX = Struct("<QQ")  # number and kind, which every record begins with
+BEGAN_AND_RETURNED = Struct("<qq")
+BEGAN_OFFSET = 16
 RETURNED = Struct("<q")  # `returned_ns` of the records of calls
 RETURNED_OFFSET = 24
 
@@ -50,7 +52,7 @@ class Header(NamedTuple):
     last_ns: int = 0
     """When a counter last changed, in nanoseconds since the epoch."""
     returned: int = 0
-    """The number of recorded calls that have returned."""
+    """How often a recorded call has returned, or a wait for an asynchronous send or receive has ended."""
 
 
 class Collective(NamedTuple):
@@ -80,7 +82,7 @@ class PointToPoint(NamedTuple):
     """A call of a send or receive by the user's code."""
 
     began_ns: int
-    """When it was called, in nanoseconds since the epoch."""
+    """When it was called, or the rank began to wait for an asynchronous one, in nanoseconds since the epoch."""
     returned_ns: int
     """When it returned, with or without an exception; 0 while it runs, and while the rank waits for an asynchronous one."""
     tag: int
