@@ -94,3 +94,18 @@ def test_a_rank_that_leaves_by_another_call_than_sys_exit_says_at_which_line(tmp
         code, _, error = told(tmp_path / f"{name}-failing", f"def stop():\n    {call.format(4)}\nstop()")
         assert error is not None
         assert (code, error.message, [line.function for line in error.stack]) == (4, "4", ["stop", "<module>"]), name
+
+
+def test_the_end_of_a_forked_rank_is_no_call_of_os_exit(tmp_path: Path) -> None:
+    body = """
+import multiprocessing
+def work():
+    rank.place((), {"rank": 1, "world_size": 2})
+    sys.exit("disk is full")
+child = multiprocessing.get_context("fork").Process(target=work)
+child.start()
+child.join()
+"""
+    _, _, error = told(tmp_path / "forked", body)
+    assert error is not None
+    assert error.message == "disk is full"

@@ -7,6 +7,7 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -121,3 +122,32 @@ def test_what_cannot_be_made_again_is_left_out(tmp_path: Path) -> None:
     optimizer = torch.optim.SGD(module.parameters())
     optimizer.state[next(module.parameters())]["lock"] = sys.stdout  # nobody copies that
     assert repeated(tmp_path, optimizer, module, [0]).failed.startswith("it cannot be copied (TypeError")
+
+
+def test_a_step_with_hooks_of_its_own_is_not_made_again(tmp_path: Path) -> None:
+    module = network()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    optimizer.register_step_pre_hook(lambda *_: None)
+    assert repeated(tmp_path, optimizer, module, [0, 0]).failed == "it has step hooks of its own"
+
+
+class _WithNumpy(torch.optim.SGD):
+    """Draws from NumPy's global generator."""
+
+    def step(self, closure: object = None) -> None:  # type: ignore[override]
+        super().step(closure)  # type: ignore[arg-type]
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.data.add_(float(np.random.random()) * 1e-3)
+
+
+def test_numpy_goes_on_as_if_the_step_had_been_made_once(tmp_path: Path) -> None:
+    np.random.seed(5)
+    module = network()
+    found = repeated(tmp_path, _WithNumpy(module.parameters(), lr=0.1), module, [0, 0])
+    after = np.random.random()
+    np.random.seed(5)
+    for _ in module.parameters():
+        np.random.random()
+    assert np.random.random() == after
+    assert found.first == found.second
