@@ -125,9 +125,9 @@ def _by_programs(graph: WaitForGraph) -> Finding:
         )
         point = ""
     elif not any(operation.absent for operation in operations):
-        verdict = "left out" if graph.reason is Reason.LEFT_OUT else "made besides"
+        verdict = "left out a" if graph.reason is Reason.LEFT_OUT else "made an extra"
         said = (
-            f"{group_ranks(ranks)} {verdict} a collective of {_group(operations[0])}: {called} of {group_ranks(ranks)} is not "
+            f"{group_ranks(ranks)} {verdict} collective of {_group(operations[0])}: {called} of {group_ranks(ranks)} is not "
             f"the call in which {group_ranks(others)} {verb(others, 'waits', 'wait')}"
         )
         point = "have made another number of calls at this point"

@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.crashes import exception_context
+from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
@@ -68,8 +69,12 @@ def check(
         return
     if desyncs is None and failures is None and stack_desync is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
-    if iterations is not None and (iterations.forked is not None or iterations.accumulation is not None):
-        return  # the ranks parted there: DDP305, DDP316
+    accumulates = iterations is not None and iterations.accumulation is not None
+    mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
+    if accumulates and (parted is not None or mixed_up or (desyncs is not None and desyncs.found)):
+        return  # the ranks parted there: DDP316
+    if iterations is not None and iterations.forked is not None:
+        return  # and there: DDP305
     last = departures.first if departures is not None else None
     left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     for desync, *elsewhere in _by_end(left):

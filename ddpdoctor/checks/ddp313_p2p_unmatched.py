@@ -50,14 +50,19 @@ def check(handshakes: Handshakes, timeline: Timeline | None, graph: WaitForGraph
 def _by_programs(graph: WaitForGraph) -> Finding:
     """By how many sends and receives ranks with the same part in the job have made at the same point of their programs."""
     ranks, (operation, *_) = graph.ranks, graph.operations
-    said = "left out" if graph.reason is Reason.LEFT_OUT else "made besides"
+    said = "left out a" if graph.reason is Reason.LEFT_OUT else "made an extra"
+    deviations = [*first_deviations.odd_calls(graph)]
     others = [rank for rank in operation.members if rank not in ranks]
     shown = {**graph.meanwhile, **operation.waiting}
     return RULE.finding(
-        f"{group_ranks(ranks)} {said} a send or receive between ranks {operation.members[0]} and {operation.members[-1]}: "
+        f"{group_ranks(ranks)} {said} send or receive between ranks {operation.members[0]} and {operation.members[-1]}: "
         f"what they wait in there are not halves of one transfer",
         ranks=ranks,
-        where=[*witnesses(shown, ranks), *witnesses(shown, others)],
+        where=[
+            *(where for one in deviations for where in one.where()),
+            *witnesses(shown, ranks),
+            *witnesses(shown, others),
+        ],
         details=[
             "other ranks with the same part in the job have made another number of sends and receives at this point",
             *graph.details(),

@@ -17,6 +17,7 @@ from .schema.source_line import SourceLine
 from .whose_code import is_programs, is_users
 
 MOST_HANDLED = 64  # lines that raised an error that was being handled while a collective was called
+MOST_CODES = 1 << 14  # functions that are remembered
 MOST_CHARACTERS = 2000
 MOST_LINES = (
     24  # of one stack: enough to meet a peer's stack in the loop that both are in, below a framework's trainer, too
@@ -98,6 +99,9 @@ class CallLog:
     def _frames(self, frame: FrameType | None) -> list[FrameType]:
         """The innermost frames from `frame` on whose code is neither torch's nor of the standard library."""
         known = self._codes
+        if len(known) > MOST_CODES:  # a job that makes code anew at every step: ids of code that is gone come again
+            known.clear()
+            self._stacks.clear()
         frames: list[FrameType] = []
         while frame is not None and len(frames) < MOST_LINES:
             code = frame.f_code

@@ -118,9 +118,9 @@ class ShownErrors:
 
 
 class ExitReason:
-    """Notes why the main thread last called `sys.exit`, `exit` or `os._exit` with a failure, and at which line it did with none.
+    """Notes the main thread's last call of `sys.exit`, `exit` or `os._exit`: the reason of a failure, or the line without one.
 
-    With a failure that is the error that it was handling, or had logged just before, or else the call itself.
+    The reason of a failure is the error that it was handling, or had logged just before, or else the call itself.
     """
 
     def __init__(self, rank: Rank) -> None:
@@ -150,7 +150,7 @@ class ExitReason:
             setattr(quitter, "__call__", leave_by_name)  # noqa: B010 - mypy knows it as a method
 
     def note(self, status: object, above: int = 1) -> None:
-        """Note that who called our caller is about to leave with `status`; `above` is how many frames more are ours."""
+        """Note that the job is about to leave with `status`; `above` is how many frames above this one are ours."""
         if self._rank.is_here() and threading.current_thread() is threading.main_thread():
             fails = status is not None and status != 0
             self.error = self._describe(status, above + 1) if fails else None

@@ -158,10 +158,6 @@ class _Hooks:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        for parameter in (one() for one in self._hooked):
-            if parameter is not None and not parameter._post_accumulate_grad_hooks:  # noqa: SLF001
-                none: Any = None  # autograd calls Python for an empty dict, too
-                parameter._post_accumulate_grad_hooks = none  # noqa: SLF001
 
     def _hook(self, place: int) -> Callable[[Tensor], None]:
         assert self._gradients is not None

@@ -14,6 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 MOST_TURNS = 1 << 31
+MOST_LINES = 1 << 14  # lines that are remembered
 MAX_SOURCE_BYTES = 1 << 20
 _READS_FUNCTIONS = sys.version_info >= (3, 13)
 
@@ -33,6 +34,8 @@ class Turns:
             here = id(code), frame.f_lasti
             met = self._counters.get(here)
             if met is None:
+                if len(self._counters) > MOST_LINES:  # code that is made anew at every step
+                    self._counters.clear()
                 met = self._counters[here] = code, self._names(code, frame.f_lineno)
             if names := met[1]:
                 variables = frame.f_locals

@@ -13,7 +13,7 @@ ONE_PAIR_OF_STEPS_IN = 16  # later: reading them takes as long as the fingerprin
 
 
 def is_read_at(step: int) -> bool:
-    """Whether the generators are read at this audited step: then at the one before, too, or at the one after."""
+    """Whether the generators are read at this audited step. With every step audited, two steps in a row are read."""
     return step < FIRST_STEPS or step % ONE_PAIR_OF_STEPS_IN < 2
 
 

@@ -12,7 +12,7 @@ class StepWindow:
     """The parts of a `Step` of the trace, as far as they are known; filled in where the window is audited."""
 
     backward: Backward = field(default_factory=Backward)
-    """The forwards and the backward so far. Their numbers are counted in every window."""
+    """The forwards and the backward so far."""
     closure: bool = False
     """Whether the optimizer was given a closure, which calls forward and backward inside the step."""
     stepping: Stepping | None = None
