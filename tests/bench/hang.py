@@ -26,7 +26,7 @@ import psutil
 
 STALL_AFTER = 10.0
 LIMIT_SECONDS, LIMIT_BYTES = 5.0, 100 << 20
-START_SECONDS = 170.0  # until the job stands still
+START_SECONDS = 170.0  # at most, from the start of the job to its hang
 VERDICT_SECONDS = 60.0
 POLL_SECONDS = 0.05
 WATCHES, HANGS = "watch", "hang"

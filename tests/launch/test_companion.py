@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -16,8 +14,8 @@ import pytest
 from ddpdoctor.launch.companion import PROGRAM
 from ddpdoctor.launch.observed_job import observe
 from ddpdoctor.launch.private_directory import private_directory
+from tests.waiting import within
 
-SECONDS = 60.0
 LINES = """
 import sys, time
 for number in range(int(sys.argv[1])):
@@ -37,15 +35,6 @@ with private_directory() as folder:
         time.sleep(600)
 """
 WATCHING = REPORTING.replace('"true"', '"sleep", "600"').replace("pass", 'print("ready", flush=True)')
-
-
-def within(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def companions() -> list[psutil.Process]:

@@ -7,15 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ddpdoctor.launch.guarded_process import end, start_guarded
 from ddpdoctor.launch.process_tree import members
+from tests.waiting import within
 
-SECONDS = 60.0
 STARTER = """
 import sys, time
 from ddpdoctor.launch.guarded_process import start_guarded
@@ -23,15 +22,6 @@ process = start_guarded([sys.executable, "-c", "import time; time.sleep(600)"])
 print(process.pid, flush=True)
 time.sleep(600)
 """
-
-
-def within(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def below(pid: int) -> list[int]:

@@ -7,8 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -16,8 +15,8 @@ import pytest
 
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.launch.private_directory import REMOVER, private_directory
+from tests.waiting import SECONDS, within
 
-SECONDS = 60.0
 OWNER = """
 import sys, time
 from ddpdoctor.launch.private_directory import private_directory
@@ -36,15 +35,6 @@ with private_directory() as folder:
     print("ready", flush=True)
     run([sys.executable, "-c", program, str(folder.path)], deadline_seconds=600, folder=folder)
 """
-
-
-def within(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def removers() -> list[psutil.Process]:

@@ -207,7 +207,8 @@ class _Layout:
         for place in self._large:
             if place < len(tensors):
                 found[place] = parity(tensors[place])
-        for place, tensor in enumerate(tensors):  # whose words lie in another order
+        for place, tensor in enumerate(tensors):
+            # the copy of a tensor that is not contiguous has its words in another order
             if tensor.layout is torch.strided and not tensor.is_contiguous():
                 found[place] = int(parities([tensor]), 16)
         return as_digits(found[: len(tensors)])
