@@ -137,3 +137,15 @@ def test_a_command_that_is_asked_to_end_cleans_up_itself_and_ends_by_the_signal(
             remover.kill()
         process.send_signal(number)
         assert process.wait(timeout=SECONDS) == -number
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a directory of another user")
+def test_root_does_not_use_the_runtime_directory_of_another_user(
+    place: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path_factory.mktemp("theirs")
+    os.chown(theirs, 65534, 65534)
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(theirs))
+    with private_directory(for_sockets=True) as folder:
+        assert folder.path.parent != theirs
