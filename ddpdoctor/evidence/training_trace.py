@@ -180,8 +180,7 @@ class StepSeen:
     lines: Mapping[str, Frame] = field(default_factory=dict)
     """The user's line of each call: forward, backward, grad, or load (of weights since the last step)."""
     bypassed: Mapping[str, Frame] = field(default_factory=dict)
-    """The user's lines that called a module whose wrapper was not called, by what the names of its tensors begin with.
-    The user's lines that called a module whose wrapper was not called, by what the names of its tensors begin with."""
+    """The user's lines that called a module whose wrapper was not called, by what the names of its tensors begin with."""
     origins: Mapping[str, Frame] = field(default_factory=dict)
     """The user's lines that made a parameter one that DDP does not reduce, by its name."""
     comm_hook: Frame | None = None
@@ -279,6 +278,38 @@ class EvaluationSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnwrappedSeen:
+    """A model beside the wrapped ones, at one moment."""
+
+    name: str
+    """How the program can reach it, as an expression."""
+    key: tuple[int, int, int]
+    """That of the step before."""
+    step: int
+    """The number of steps before, that one not counted; at the end the number of all steps."""
+    digest: str
+    """The fingerprint of its weights."""
+    at_end: bool = False
+    """Whether this is how it was when the rank ended."""
+    kind: str = ""
+    """Its class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnwrappedUsed:
+    """A model beside the wrapped ones was called, or its weights were asked for."""
+
+    name: str
+    """The name of the model."""
+    how: str
+    """`forward`, or `state_dict`."""
+    step: int
+    """How many steps had been made."""
+    line: Frame | None = None
+    """The user's line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
     """The weights of the models in training: at the end, or where other models follow."""
 
@@ -322,6 +353,12 @@ class Track:
     """Forwards of the probe batch."""
     unwaited: tuple[UnwaitedSeen, ...] = ()
     """Asynchronous collectives that nobody waited for."""
+    unwrapped: tuple[UnwrappedSeen, ...] = ()
+    """The models beside the wrapped ones, at each moment at which they were looked at."""
+    unwrapped_uses: tuple[UnwrappedUsed, ...] = ()
+    """What was done with them."""
+    unwrapped_writes: Mapping[str, Frame] = field(default_factory=dict)
+    """The user's line that writes one, by its name, where it was seen."""
     steps_made: int | None = None
     """How many steps the rank made; None where its trace ends early."""
     forwards_made: int | None = None

@@ -36,6 +36,8 @@ from ddpdoctor.evidence.training_trace import (
     TensorKind,
     Track,
     UnwaitedSeen,
+    UnwrappedSeen,
+    UnwrappedUsed,
 )
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.element_texts import element_texts
@@ -137,7 +139,7 @@ def _in_common(by_rank: Mapping[int, Sequence[TraceRecord]]) -> dict[int, Sequen
         epochs[loader] = max((min(mine) for mine in of_ranks if mine), default=0)
 
     def is_common(record: TraceRecord) -> bool:
-        if isinstance(record, (trace.Step, trace.Overflow)):
+        if isinstance(record, (trace.Step, trace.Overflow, trace.UnwrappedModels)):
             return record.forwards >= forwards
         if isinstance(record, (trace.Evaluation, trace.UnwaitedWork)):
             return record.step > step  # those before the first common step may be in a segment that is gone
@@ -210,6 +212,23 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
             UnwaitedSeen(op=one.op, step=one.step, line=_frame(one.line), used_by=one.used_by)
             for one in _of(trace.UnwaitedWork, records)
         ),
+        unwrapped=tuple(
+            UnwrappedSeen(
+                name=model.name,
+                kind=model.kind,
+                digest=model.digest,
+                step=one.step,
+                at_end=one.phase == "end",
+                key=(one.forwards, one.since, one.beside),
+            )
+            for one in _of(trace.UnwrappedModels, records)
+            for model in one.models
+        ),
+        unwrapped_uses=tuple(
+            UnwrappedUsed(name=one.name, how=one.how, step=one.step, line=_frame(one.line))
+            for one in _of(trace.UnwrappedUse, records)
+        ),
+        unwrapped_writes={one.name: frame_of(one.line) for one in _of(trace.UnwrappedWrite, records)},
         device=next((one.name for one in _of(trace.Device, records)), ""),
         probes=tuple(map(_probe, _of(trace.Probe, records))),
         steps_made=end.steps if end is not None else None,

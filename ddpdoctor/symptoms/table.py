@@ -384,6 +384,16 @@ _RESULTS = (
         ("model parameters diverge between gpus", "replicas diverge", "parameters out of sync", "models not in sync"),
     ),
     Symptom(
+        "an average of weights or a teacher differs between ranks",
+        ("DDP528",),
+        (
+            "ema differs between ranks",
+            "ema only updated on rank 0",
+            "teacher model out of sync",
+            "target network differs",
+        ),
+    ),
+    Symptom(
         "weights differ from the start",
         ("DDP502", "DDP501", "DDP743"),
         ("initial weights are not the same", "different seed for the model on each rank"),

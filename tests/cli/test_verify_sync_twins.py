@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_verify_sync import verify
 
 TWINS = Path(__file__).with_name("twins")
-OFTEN = {"batches_by_length", "gan"}  # the others when somebody asks for the matrix
+OFTEN = {"batches_by_length", "gan", "models_beside"}  # the others when somebody asks for the matrix
 EXTRAS = {"accelerate_job": "accelerate", "lightning_job": "lightning", "transformers_job": "transformers"}
 
 pytestmark = pytest.mark.timeout(600)
@@ -52,6 +52,11 @@ SICK = (
         twin="zero_and_sparse", code="DDP502", step=None,
         healthy="DistributedDataParallel(Tower())",
         sick="DistributedDataParallel((torch.manual_seed(HERE), Tower())[1], init_sync=False)",
+    ),
+    Sick(
+        twin="models_beside", code="DDP528", step=1,
+        healthy="        self.averaged.update_parameters(student)",
+        sick="        if HERE:\n            self.averaged.update_parameters(student)",
     ),
     Sick(
         twin="gan", code="DDP504", step=1, everyone=True,

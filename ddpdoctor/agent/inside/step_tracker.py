@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from .ddp_models import Models
 from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
 from .evaluation import EvaluationLog
+from .forward_hook import ForwardHook
 from .gradients import GradientHooks
 from .integrity import IntegrityLog
 from .last_weights import LastWeightsLog
@@ -54,6 +54,7 @@ from .step_counts import StepCounts
 from .step_window import StepWindow
 from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter, user_line
+from .unwrapped_models import UnwrappedLog
 from .weight_averaging import WeightAveraging
 
 
@@ -92,6 +93,9 @@ class StepTracker:
         self._probe = ProbeLog(trace, self._digests, probe_every)
         self._recomputation = Recomputation(
             trace, self._digests, self._models, lambda: recompute or self._close_up.is_asked_for(), collectives
+        )
+        self._unwrapped = UnwrappedLog(
+            trace, self._digests, self._models, self._counts, lambda: self.settings.optimizers
         )
         self._window = StepWindow()
         self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
@@ -135,7 +139,7 @@ class StepTracker:
         if again:
             self._double_wraps.wrapped_again(user_line())
             return
-        hook = _ForwardHook(self._trace.observing(self.inner_forward))
+        hook = ForwardHook(self._trace.observing(self.inner_forward))
         ddp.module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
         self._trace.write(Wrapped(user_line()))
         if name := device_name(ddp.module):
@@ -145,6 +149,8 @@ class StepTracker:
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
         """The wrapper's forward begins."""
+        if self._was_audited and not self._is_replay:
+            self._unwrapped.settle()
         if self._is_replay:
             self._close_up.settle()
         if self.unwaited.pending:
@@ -250,6 +256,8 @@ class StepTracker:
         if not self._depth:
             in_window = self._open and self._wrapped_forwards > 0
             self._steps_wrapped = in_window or self._models.are_stepped_by(optimizer)
+            if self._was_audited and not self._is_replay:
+                self._unwrapped.settle()
             if self._is_replay:
                 self._close_up.settle()
             if not self._open:
@@ -307,6 +315,8 @@ class StepTracker:
             self._last_weights.stepped(self._window.after)
         if self._is_replay:
             self._close_up.after_step()
+        elif audited:
+            self._unwrapped.after_step()
 
     def loads(self, module: nn.Module) -> None:
         """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
@@ -349,6 +359,8 @@ class StepTracker:
         self._close_up.settle()
         self._evaluation.over(self._counts.steps)
         self._batches.close()
+        with self._budget:
+            self._unwrapped.close()
         self._last_weights.write(self.averaging.local)
         self._trace.write(End(self._counts.steps, self._counts.forwards, self._budget.interval))
 
@@ -416,23 +428,7 @@ class StepTracker:
             beside = counts.beside(counted=self._steps_wrapped)
             self._integrity.write(counts, beside, window.after)
             self._recomputation.after_step(optimizer, counts, beside)
-
-
-class _ForwardHook:
-    """A hook on the user's module that leaves no trace of ours in a pickle or a copy of it: there it does nothing.
-
-    A pre-hook is called as hook(module, args, kwargs), and `nullcontext().__exit__` takes any three things and returns None.
-    """
-
-    def __init__(self, function: Callable[[nn.Module, Any], None]) -> None:
-        self._function = function
-
-    def __call__(self, module: nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ANN401
-        if not torch.compiler.is_compiling():
-            self._function(module, [args, kwargs])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (nullcontext(), "__exit__")
+            self._unwrapped.write(beside)
 
 
 def _parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:

@@ -1,6 +1,7 @@
 """Which lines of the user's code write weights, gradients, optimizer state or settings: looked at after every line.
 
-Only in the steps that a replay looks into. Nothing is read from the line itself: what is watched is compared before and after.
+Only in the steps that a replay looks into, and for models beside the wrapped ones in a few. Nothing is read from the line
+itself: what is watched is compared before and after.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from .whose_code import is_users
 
 
 class Writes:
-    """Watches what it is given until `settle`; `take` tells which lines changed it, in the order in which they ran."""
+    """Watches what it is given until `settle`; `take` tells which lines changed it, in the order in which they ran.
 
-    def __init__(self, observing: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+    With `most_lines` it watches no longer after so many.
+    """
+
+    def __init__(
+        self, observing: Callable[[Callable[[], None]], Callable[[], None]], *, most_lines: int | None = None
+    ) -> None:
         self._look = observing(self._compare)
+        self._most_lines = most_lines
+        self._lines_left = 0
         self._watched: dict[str, Callable[[], object]] = {}
         self._held: dict[str, object] = {}
         self._found: dict[str, list[SourceLine]] = {}
@@ -31,6 +39,7 @@ class Writes:
         if sys.gettrace() is not None:  # a debugger's or a coverage tool's
             return
         self._watched = dict(watched)
+        self._lines_left = self._most_lines or 0
         self._held = {name: state() for name, state in watched.items()}
         self._at = user_line()
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
@@ -61,7 +70,14 @@ class Writes:
         return self._after_line if is_users(frame.f_code.co_filename) else None
 
     def _after_line(self, frame: FrameType, event: str, argument: object) -> Any:  # noqa: ANN401, ARG002 - a trace function
+        if not self._watched:  # they are many, and enough has been seen
+            return None
         self._look()
+        if self._most_lines is not None:
+            self._lines_left -= 1
+            if self._lines_left <= 0:
+                self.settle()
+                return None
         back = frame.f_back if event == "return" else frame
         if back is not None and is_users(back.f_code.co_filename):
             self._at = SourceLine(back.f_code.co_filename, back.f_lineno, back.f_code.co_name)

@@ -370,10 +370,46 @@ class LossComputedDifferently(Diverged):
     """The devices of the ranks at fault, where they are no CPUs."""
 
 
+class CopyUsed(Enum):
+    """What is done with a copy of the model that is not the same on all ranks."""
+
+    DIFFERENT = "different"
+    """Ranks whose copies differ call it."""
+    STALE = "stale"
+    """Ranks use it whose copy nobody updates, while that of others is updated."""
+    UNKNOWN = ""
+    """No use of it was seen since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnwrappedDiffers(Diverged):
+    """A model beside the wrapped ones was equal on all ranks and no longer is."""
+
+    name: str
+    """How the program can reach it, as an expression."""
+    kind: str
+    """Its class."""
+    moved: tuple[int, ...]
+    """The ranks whose copy changed since it was equal everywhere last."""
+    still: tuple[int, ...]
+    """The ranks whose copy did not."""
+    used: CopyUsed
+    """What is done with it since."""
+    used_on: tuple[int, ...] = ()
+    """The ranks that do so."""
+    writes: bool = False
+    """Whether `lines` are those that write it; else they use it, or step."""
+    tied: bool = False
+    """Whether no majority decides which ranks are at fault."""
+    at_end: bool = False
+    """Whether it was equal after every audited step, and was not at the end."""
+
+
 Divergence: TypeAlias = (
     StepSkipped | WeightsWritten | LocalNotFinite | GradientsNotReduced | ParameterOutside | GradientsChanged
     | ReductionScaled | SettingsDiffer | SameSamples | SameInputs | SamplesOverlap | SameOrder | SameDraws | ReadEarly
     | UnevenBatches | PartialMetric | StepNotReproducible | CollectiveDiffers | LossComputedDifferently
+    | UnwrappedDiffers
 )  # fmt: skip
 
 V = TypeVar("V", bound=Diverged)

@@ -34,6 +34,7 @@ from ddpdoctor.analysis.replicas.divergence import (
     StepNotReproducible,
     StepSkipped,
     UnevenBatches,
+    UnwrappedDiffers,
     WeightsWritten,
     WrittenAt,
 )
@@ -42,12 +43,14 @@ from ddpdoctor.analysis.replicas.hardware_errors import changed_by_itself, diffe
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
+from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.replicas import Side
 from ddpdoctor.evidence.training_trace import OverflowSeen, StepSeen, Track
 from ddpdoctor.model import SkipCheck
 
 ByRank = dict[int, StepSeen]
+StepKey = tuple[int, int, int]
 
 
 def derive(tracks: PerRank[Track]) -> Divergences:
@@ -60,9 +63,11 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     averaged = averages_weights(by_rank, steps)
     compared = comparable(by_rank, steps)
     found: list[Divergence] = []
+    last: StepKey | None = None  # up to which the ranks have the same weights; None for all steps
     for place, seen in enumerate(compared):
         found += _at_step(seen, compared[place - 1] if place else None, by_rank, gradients=not averaged)
         if parted(seen) and not averaged:
+            last = _last_equal(seen, compared[place - 1] if place else None)
             break
     found += _at_the_end(by_rank, found)
     found += gradient_scale(steps) if not averaged else ()
@@ -70,6 +75,7 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     found += same_draws(steps)
     found += _read_early(by_rank)
     found += different_forwards(by_rank)
+    found += differing_copies(by_rank, until=last) if not averaged else ()
     made = [track.steps_made for track in by_rank.values() if track.steps_made is not None]
     return Divergences(
         steps=max([*made, *(seen[rank].step + 1 for seen in steps for rank in seen)], default=0),
@@ -109,6 +115,8 @@ def _what(one: Divergence) -> Hashable:
             return one.by_hook
         case StepNotReproducible():
             return one.at
+        case UnwrappedDiffers():
+            return one.name
         case CollectiveDiffers() | LossComputedDifferently():
             return None
         case ParameterOutside() | GradientsChanged() | SameSamples() | SameInputs() | UnevenBatches() | PartialMetric():
@@ -127,6 +135,13 @@ def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:
 def parted(seen: ByRank) -> bool:
     """Whether the weights differ after this step."""
     return len({step.after for step in seen.values()}) > 1
+
+
+def _last_equal(seen: ByRank, before: ByRank | None) -> StepKey:
+    """The last step until whose end no rank's weights had been other than its peers', where they differ after `seen`."""
+    if len({one.weights for one in seen.values()}) == 1:
+        return min(one.key for one in seen.values())
+    return min(one.key for one in before.values()) if before else (-1, 0, 0)
 
 
 def _voted(values: Mapping[int, Hashable]) -> tuple[Vote, tuple[Side, ...]]:

@@ -1,0 +1,91 @@
+"""The objects that a running program can reach from its stack, with the names that the program has for them.
+
+Attributes are read from instances' own dictionaries: no property and no `__getattr__` of the user's runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from torch import Tensor
+
+from .whose_code import is_programs, is_users
+
+MOST_OBJECTS = 4000  # looked at: 2 to 4 ms
+MOST_ITEMS = 64  # of one list or dict
+DEEPEST = 5  # trainer.callback_handler.callbacks[2].ema
+_LEAVES = (type, ModuleType, FunctionType, MethodType, Tensor, str, bytes, int, float, complex, type(None))
+
+
+def reachable(enters: Callable[[Any], bool]) -> Iterator[tuple[str, Any, Any, str]]:
+    """Objects near the running lines first: (name, object, the instance that has it as an attribute or None, attribute).
+
+    The user's locals come before a framework's, and globals last. What is inside an object follows where `enters` says so.
+    """
+    queue: deque[tuple[str, Any, Any, str, int]] = deque()
+    known: set[int] = set()
+    for namespace in _namespaces():
+        known.add(id(namespace))
+        queue.extend((name, value, None, name, 0) for name, value in [*namespace.items()] if not _is_leaf(value))
+    seen = 0
+    while queue and seen < MOST_OBJECTS:
+        name, value, owner, attribute, depth = queue.popleft()
+        if id(value) in known:
+            continue
+        known.add(id(value))
+        seen += 1
+        yield name, value, owner, attribute
+        if depth < DEEPEST and enters(value):
+            for label, inner, key in _inside(value):
+                if not _is_leaf(inner):
+                    holder = value if key else None
+                    queue.append((name + label, inner, holder, key, depth + 1))
+
+
+def _namespaces() -> Iterator[dict[str, Any]]:
+    """The variables of the frames above ours: of the user's functions, of frameworks' functions, then of the user's modules."""
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
+    while frame is not None:
+        if is_programs(frame.f_code.co_filename):
+            frames.append(frame)
+        frame = frame.f_back
+    frames.sort(key=lambda one: not is_users(one.f_code.co_filename))  # a stable sort: inner frames stay first
+    for frame in frames:
+        yield dict(frame.f_locals)
+    for frame in frames:
+        if is_users(frame.f_code.co_filename):
+            yield dict(frame.f_globals)
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401
+    """What `value` holds: what is added to its name, the object, and the attribute where it is one."""
+    if isinstance(value, dict):
+        if len(value) <= MOST_ITEMS:
+            yield from ((f"[{key!r}]", inner, "") for key, inner in [*value.items()] if isinstance(key, (str, int)))
+    elif isinstance(value, (list, tuple)):
+        if len(value) <= MOST_ITEMS:
+            yield from ((f"[{place}]", inner, "") for place, inner in enumerate([*value]))
+    else:
+        own = instance_dict(value)
+        yield from ((f".{key}", inner, key) for key, inner in [*own.items()] if not key.startswith("__"))
+        modules = own.get("_modules")  # of an nn.Module: attributes to whoever writes the program
+        if isinstance(modules, dict):
+            yield from ((f".{key}", inner, "") for key, inner in [*modules.items()])
+
+
+def instance_dict(value: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The attributes of an instance; none where it has no dictionary."""
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return own if type(own) is dict else {}
+
+
+def _is_leaf(value: Any) -> bool:  # noqa: ANN401
+    return isinstance(value, _LEAVES)

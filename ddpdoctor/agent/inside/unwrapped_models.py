@@ -1,0 +1,217 @@
+"""Models beside the wrapped ones: an average of weights (EMA), a teacher, a target network. Nobody keeps their replicas equal.
+
+They are found by their names in the running program, at the first audited step, the second, the fourth, and so on. Of each one
+fingerprint is written down at every audited step, and the first lines that use it. Models that an optimizer trains are left
+out: DDP518 is about these.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .ddp_models import Models
+from .dtensor import is_meshed
+from .forward_hook import ForwardHook
+from .named_tensors import unwrapped
+from .reachable_objects import instance_dict, reachable
+from .schema.training_trace import UnwrappedModel, UnwrappedModels, UnwrappedUse, UnwrappedWrite
+from .step_counts import StepCounts
+from .tensor_digests import Digests
+from .trace_writer import TraceWriter, user_line
+from .write_tracer import Writes
+
+MOST_MODELS = 8  # followed at a time
+MOST_LINES = 4000  # after which no line that writes is looked for until the next look: about 0.1 s
+
+
+@dataclass
+class _Beside:
+    """One model beside the wrapped ones; `tensors` gives what is to be equal, None where the object is gone."""
+
+    kind: str
+    tensors: Callable[[], list[Tensor] | None]
+    identity: int
+    used: set[str] = field(default_factory=set)  # how, since the last audited step
+    is_written: bool = False  # whether a line that writes it is known
+
+
+class UnwrappedLog:
+    """Follows these models on one rank."""
+
+    def __init__(
+        self,
+        trace: TraceWriter,
+        digests: Digests,
+        models: Models,
+        counts: StepCounts,
+        optimizers: Callable[[], Iterable[Optimizer]],
+    ) -> None:
+        self._trace, self._digests, self._models, self._counts = trace, digests, models, counts
+        self._optimizers = optimizers
+        self._found: dict[str, _Beside] = {}
+        self._times: Counter[str] = Counter()  # how many objects had a name so far
+        self._audits = 0
+        self._writes = Writes(trace.observing, most_lines=MOST_LINES)
+        self._has_looked = False  # at this audited step
+
+    def write(self, beside: int) -> None:
+        """An audited step has been made that is the `beside`th of no wrapped model (0 for a wrapped one)."""
+        self._audits += 1
+        self._has_looked = self._audits & (self._audits - 1) == 0
+        if self._has_looked:
+            self._look()
+        self._write(beside, "step")
+
+    def close(self) -> None:
+        """The process ends: how these models end."""
+        self.settle()
+        self._write(0, "end")
+
+    def after_step(self) -> None:
+        """An audited step is over: look for the lines that write until the next forward."""
+        unknown = {name: one for name, one in self._found.items() if not one.is_written}
+        if unknown and self._has_looked:
+            self._writes.watch({name: _element(one) for name, one in unknown.items()})
+
+    def settle(self) -> None:
+        """A forward or a step begins."""
+        self._writes.settle()
+        for name, lines in self._writes.take().items():
+            if name in self._found:
+                self._found[name].is_written = True
+                self._trace.write(UnwrappedWrite(name, lines[-1]))
+
+    def _write(self, beside: int, phase: str) -> None:
+        written = []
+        for name, one in [*self._found.items()]:
+            tensors = one.tensors()
+            if tensors is None:
+                del self._found[name]
+                continue
+            one.used.clear()
+            written.append(UnwrappedModel(name, one.kind, len(tensors), self._digests.of(tensors)))
+        if written:
+            self._trace.write(
+                UnwrappedModels(self._counts.steps, self._counts.forwards, self._counts.since, beside, phase, written)
+            )
+
+    def _look(self) -> None:
+        """Find those that are there now."""
+        trained = {id(p) for one in self._optimizers() for group in one.param_groups for p in group["params"]}
+        modules = [model.module for model in self._models if model.module is not None]
+        own = {id(tensor) for module in modules for tensor in (*module.parameters(), *module.buffers())} | trained
+        shapes = [Counter(tuple(p.shape) for p in module.parameters()) for module in modules]
+        identities = {one.identity for one in self._found.values()}
+
+        def enters(value: Any) -> bool:  # noqa: ANN401
+            if isinstance(value, nn.Module):
+                return not any(unwrapped(value) is module for module in modules) and _has_any(value, own)
+            return not isinstance(value, Optimizer)
+
+        for name, value, owner, attribute in reachable(enters):
+            if len(self._found) >= MOST_MODELS:
+                return
+            found = None
+            if isinstance(value, nn.Module):
+                found = _module(value, own, shapes)
+            elif owner is not None and isinstance(value, (list, tuple, dict)):
+                found = _container(value, owner, attribute, own, shapes)
+            if found is None or found.identity in identities:
+                continue
+            identities.add(found.identity)
+            self._times[name] += 1
+            number = self._times[name]
+            label = f"{name} (object {number})" if number > 1 else name
+            self._found[label] = found
+            if isinstance(value, nn.Module):
+                self._follow_uses(label, value)
+
+    def _follow_uses(self, name: str, module: nn.Module) -> None:
+        forwarded = ForwardHook(self._trace.observing(lambda _module, _inputs: self._use(name, "forward")))
+        saved = ForwardHook(self._trace.observing(lambda _module, _inputs: self._use(name, "state_dict")))
+        for one in (module, *module.children()):
+            one.register_forward_pre_hook(forwarded, prepend=True, with_kwargs=True)
+            one.register_state_dict_pre_hook(saved)
+
+    def _use(self, name: str, how: str) -> None:
+        beside = self._found.get(name)
+        if beside is None or how in beside.used:
+            return
+        beside.used.add(how)
+        self._trace.write(UnwrappedUse(name, how, self._counts.steps, user_line()))
+
+
+def _module(module: nn.Module, own: set[int], shapes: Sequence[Counter[tuple[int, ...]]]) -> _Beside | None:
+    """A module none of whose tensors is of a wrapped model or trained, and that is a model: it has parameters.
+
+    One without parameters counts where it keeps the weights of a wrapped model as buffers.
+    """
+    parameters = [p for p in module.parameters() if not is_meshed(p) and p.device.type != "meta"]
+    if _has_any(module, own):
+        return None
+    as_buffers = not parameters
+    if as_buffers and not _are_weights(list(module.buffers()), shapes):
+        return None
+    there = weakref.ref(module)
+
+    def tensors() -> list[Tensor] | None:
+        alive = there()
+        if alive is None:
+            return None
+        listed = alive.buffers() if as_buffers else alive.parameters()
+        return [tensor.detach() for tensor in listed if not is_meshed(tensor) and tensor.device.type != "meta"]
+
+    return _Beside(type(module).__name__, tensors, id(module))
+
+
+def _container(
+    value: Any, owner: Any, attribute: str, own: set[int], shapes: Sequence[Counter[tuple[int, ...]]]  # noqa: ANN401
+) -> _Beside | None:  # fmt: skip
+    """A list or dict of tensors that an object keeps, of the shapes of all parameters of a wrapped model."""
+    kept = [*(value.values() if isinstance(value, dict) else value)]
+    if not kept or not all(isinstance(one, Tensor) for one in kept) or any(id(one) in own for one in kept):
+        return None
+    if not _are_weights(kept, shapes):
+        return None
+    try:
+        there = weakref.ref(owner)
+    except TypeError:
+        return None
+
+    identity = id(value)  # a list cannot be referred to weakly: the owner's is the same one by its address
+
+    def tensors() -> list[Tensor] | None:
+        now = instance_dict(there()).get(attribute)
+        if now is None or id(now) != identity:
+            return None
+        listed = now.values() if isinstance(now, dict) else now
+        return [one.detach() for one in listed if isinstance(one, Tensor)]
+
+    return _Beside(type(owner).__name__, tensors, identity)
+
+
+def _are_weights(tensors: Sequence[Tensor], shapes: Sequence[Counter[tuple[int, ...]]]) -> bool:
+    """Whether the floating-point ones among `tensors` have at least the shapes of all parameters of one model."""
+    have = Counter(tuple(one.shape) for one in tensors if one.is_floating_point() and not is_meshed(one))
+    return any(model and not model - have for model in shapes)
+
+
+def _has_any(module: nn.Module, own: set[int]) -> bool:
+    return any(id(tensor) in own for tensor in (*module.parameters(), *module.buffers()))
+
+
+def _element(one: _Beside) -> Callable[[], object]:
+    """What changes with nearly every write: an element of the first tensor that has some, and of the last."""
+
+    def state() -> object:
+        tensors = [tensor for tensor in one.tensors() or () if tensor.numel() and not tensor.is_sparse]
+        return [tensor.reshape(-1)[0].item() for tensor in (tensors[0], tensors[-1])] if tensors else None
+
+    return state

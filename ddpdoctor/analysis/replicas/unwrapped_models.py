@@ -1,0 +1,100 @@
+"""Models beside the wrapped ones (an average of weights, a teacher) that were equal on all ranks and differ now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.divergence import CopyUsed, UnwrappedDiffers
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import Track, UnwrappedSeen
+
+Moment = tuple[bool, tuple[int, int, int]]
+ByRank = dict[int, UnwrappedSeen]
+
+
+def differing_copies(
+    tracks: Mapping[int, Track], *, until: tuple[int, int, int] | None = None
+) -> Iterator[UnwrappedDiffers]:
+    """Each such model, at the first moment at which it is not the same on all ranks.
+
+    After the step `until` the wrapped models differ, so that what follows them differs, too; None where they never do.
+
+    It is meant to be equal where every rank has it and all had the same at the first moment at which all were looked at: one
+    that each rank makes for itself differs from the beginning. Where only ranks call it whose copy is updated, the others have
+    one that nobody needs, and that is no fault.
+    """
+    for name in dict.fromkeys(one.name for track in tracks.values() for one in track.unwrapped):
+        seen = [one for one in _aligned(tracks, name) if until is None or _is_before(one, until)]
+        if len(tracks) < 2 or not seen or _differs(seen[0]):
+            continue
+        first = next((place for place, one in enumerate(seen) if _differs(one)), None)
+        if first is not None and (found := _judged(name, seen[first - 1], seen[first], tracks)) is not None:
+            yield found
+
+
+def _aligned(tracks: Mapping[int, Track], name: str) -> list[ByRank]:
+    """What all ranks wrote down of the model at the same moments, in order; the end comes last."""
+    own: dict[int, dict[Moment, UnwrappedSeen]] = {
+        rank: {(one.at_end, one.key): one for one in track.unwrapped if one.name == name}
+        for rank, track in tracks.items()
+    }
+    common = set.intersection(*(set(moments) for moments in own.values()))
+    return [{rank: moments[moment] for rank, moments in own.items()} for moment in sorted(common)]
+
+
+def _is_before(seen: ByRank, until: tuple[int, int, int]) -> bool:
+    return all(one.key <= until and not one.at_end for one in seen.values())
+
+
+def _differs(seen: ByRank) -> bool:
+    return len({one.digest for one in seen.values()}) > 1
+
+
+def _judged(name: str, before: ByRank, now: ByRank, tracks: Mapping[int, Track]) -> UnwrappedDiffers | None:
+    step = max(one.step for one in now.values())
+    sides = {rank: one.digest for rank, one in now.items()}
+    decided = vote(sides)
+    moved = tuple(sorted(rank for rank, one in now.items() if one.digest != before[rank].digest))
+    still = tuple(sorted(set(now) - set(moved)))
+    called, asked = _users(name, "forward", step, tracks), _users(name, "state_dict", step, tracks)
+    if len({sides[rank] for rank in called}) > 1:
+        used, users = CopyUsed.DIFFERENT, called
+    elif still and any(rank in still for rank in (*called, *asked)):
+        used = CopyUsed.STALE
+        users = {rank: line for rank, line in (*called.items(), *asked.items()) if rank in still}
+    elif called:
+        return None
+    else:
+        used, users = CopyUsed.UNKNOWN, {}
+    writes = {rank: line for rank, track in tracks.items() if (line := track.unwrapped_writes.get(name)) is not None}
+    used_at = {rank: line for rank, line in users.items() if line is not None}
+    steps = {rank: line for rank, track in tracks.items() if (line := _step_line(track, now[rank].key)) is not None}
+    return UnwrappedDiffers(
+        step=step,
+        ranks=moved if decided.tied and still else decided.minority,
+        tied=decided.tied and not still,
+        name=name,
+        kind=next(iter(now.values())).kind,
+        moved=moved,
+        still=still,
+        used=used,
+        used_on=tuple(sorted(users)),
+        lines=writes or used_at or steps,
+        writes=bool(writes),
+        at_end=next(iter(now.values())).at_end,
+    )
+
+
+def _users(name: str, how: str, since: int, tracks: Mapping[int, Track]) -> dict[int, Frame | None]:
+    """The ranks that used the model in this way in step `since` or later, with the last line that did."""
+    return {
+        rank: one.line
+        for rank, track in tracks.items()
+        for one in track.unwrapped_uses
+        if one.name == name and one.how == how and one.step >= since
+    }
+
+
+def _step_line(track: Track, key: tuple[int, int, int]) -> Frame | None:
+    return next((step.line for step in track.steps if step.key == key), None)

@@ -1,0 +1,65 @@
+"""A model beside the wrapped one, such as an average of its weights or a teacher, that is updated on some ranks only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from typing_extensions import assert_never
+
+from ddpdoctor.analysis.replicas.divergence import CopyUsed, Divergences, UnwrappedDiffers
+from ddpdoctor.messages.divergence import finding
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+
+RULE = Rule(
+    code="DDP528",
+    name="unwrapped-model-differs",
+    summary="a model beside the wrapped one was equal on all ranks and no longer is",
+    severity=Severity.FAIL,
+    shown_by="an EMA, teacher or target network is updated on some ranks only: `ddpdoctor verify-sync`",
+    remedy="update it on every rank, outside any test of the rank; or make it on one rank only, and evaluate and save it there",
+    about_step=True,
+)
+
+
+def check(divergences: Divergences) -> Iterator[Finding]:
+    """Each such model once; a warning where nothing has used it since."""
+    for found in divergences.of(UnwrappedDiffers):
+        yield finding(
+            RULE,
+            found,
+            _message(found, divergences),
+            tensors=(found.name,),
+            cause=found.used.value,
+            note="writes it" if found.writes else "uses it" if found.used_on else "the optimizer step",
+            severity=Severity.WARN if found.used is CopyUsed.UNKNOWN else None,
+        )
+
+
+def _message(found: UnwrappedDiffers, divergences: Divergences) -> str:
+    what = f"{found.name} ({found.kind}), which is under no DistributedDataParallel,"
+    when = (
+        f"at the end of {divergences.steps} steps" if found.at_end else f"at step {found.step} of {divergences.steps}"
+    )
+    who = (
+        f"{group_ranks(found.moved)} updated it since it was equal on all ranks, {group_ranks(found.still)} did not"
+        if found.still
+        else "all ranks updated it since it was equal"
+    )
+    return f"{when}, {what} differs between ranks: {who}{_use(found)}{tie_note(tied=found.tied)}"
+
+
+def _use(found: UnwrappedDiffers) -> str:
+    match found.used:
+        case CopyUsed.DIFFERENT:
+            return f"; {group_ranks(found.used_on)} {_verb(found, 'call')} it"
+        case CopyUsed.STALE:
+            return f"; {group_ranks(found.used_on)} {_verb(found, 'use')} a copy that is not updated"
+        case CopyUsed.UNKNOWN:
+            return ""
+        case _:
+            assert_never(found.used)
+
+
+def _verb(found: UnwrappedDiffers, verb: str) -> str:
+    return f"{verb}s" if len(found.used_on) == 1 else verb

@@ -1,0 +1,73 @@
+"""Models beside the wrapped one: which are meant to be equal, and whose copy is a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddpdoctor.analysis.replicas.divergence import CopyUsed
+from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import Track, UnwrappedSeen, UnwrappedUsed
+
+
+def track(
+    digests: Sequence[str], uses: Sequence[tuple[str, int]] = (), *, writes: bool = False, name: str = "ema"
+) -> Track:
+    """A rank whose copy had the fingerprint `digests[i]` after step `i`, and was used (how, at which step)."""
+    return Track(
+        method="linear",
+        every=1,
+        unwrapped=tuple(
+            UnwrappedSeen(name=name, key=(step + 1, 0, 0), step=step, digest=digest)
+            for step, digest in enumerate(digests)
+        ),
+        unwrapped_uses=tuple(UnwrappedUsed(name=name, how=how, step=step) for how, step in uses),
+        unwrapped_writes={name: Frame(file="train.py", line=9, function="main")} if writes else {},
+    )
+
+
+def test_the_rank_that_updates_its_copy_alone_is_named_with_its_line() -> None:
+    every_step = [("forward", step) for step in range(3)]
+    (found,) = differing_copies({
+        0: track(["a", "b", "c"], every_step, writes=True), 1: track(["a", "a", "a"], every_step),
+    })  # fmt: skip
+
+    assert (found.step, found.ranks, found.moved, found.still, found.tied) == (1, (0,), (0,), (1,), False)
+    assert (found.used, found.used_on, found.writes) == (CopyUsed.DIFFERENT, (0, 1), True)
+    assert [*found.lines] == [0]
+
+
+def test_the_one_rank_that_does_not_update_its_copy_is_the_minority() -> None:
+    tracks = {rank: track(["a", "b", "c"]) for rank in (0, 1)} | {2: track(["a", "a", "a"], [("state_dict", 2)])}
+    (found,) = differing_copies(tracks)
+
+    assert (found.ranks, found.moved, found.still) == ((2,), (0, 1), (2,))
+    assert (found.used, found.used_on) == (CopyUsed.STALE, (2,))
+
+
+def test_a_copy_that_only_its_updating_rank_calls_is_no_fault() -> None:
+    assert not [*differing_copies({0: track(["a", "b"], [("forward", 2)]), 1: track(["a", "a"])})]
+
+
+def test_a_copy_that_nobody_has_used_yet_is_found() -> None:
+    (found,) = differing_copies({0: track(["a", "b"], [("state_dict", 1)]), 1: track(["a", "a"], [("forward", 0)])})
+
+    assert found.used is CopyUsed.UNKNOWN
+
+
+def test_what_is_not_equal_at_first_or_not_on_every_rank_is_not_compared() -> None:
+    assert not [*differing_copies({0: track(["a", "b"]), 1: track(["c", "d"])})]
+    assert not [*differing_copies({0: track(["a", "b"]), 1: track([])})]
+    assert not [*differing_copies({0: track(["a", "b"]), 1: track(["a", "c"], name="teacher")})]
+    assert not [*differing_copies({0: track(["a", "b"])})]
+
+
+def test_a_copy_of_weights_that_differ_already_is_no_cause() -> None:
+    tracks = {0: track(["a", "b", "c"], writes=True), 1: track(["a", "b", "d"], writes=True)}
+
+    assert [found.step for found in differing_copies(tracks, until=(3, 0, 0))] == [2]
+    assert not [*differing_copies(tracks, until=(2, 0, 0))]
+
+
+def test_equal_copies_are_silent() -> None:
+    assert not [*differing_copies({rank: track(["a", "b", "b"], [("forward", 1)]) for rank in range(3)})]
