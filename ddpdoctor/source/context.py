@@ -6,13 +6,15 @@ import ast
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
+from ddpdoctor.source.scopes import Block, RawLoop, RawStatement, Scope
+from ddpdoctor.source.walk import walk
 
 MAX_SOURCE_BYTES = 4 << 20
 MAX_TEST = 80  # characters of a condition that are worth showing
@@ -43,9 +45,8 @@ def source_of(frames: Iterable[Frame], owner: int | None = None) -> SourceCode |
     requests: list[Request] = []
     for file, lines in itertools.groupby(wanted, key=lambda frame: frame[0]):
         text = _read(Path(file), owner)
-        tree = _parse(text) if text is not None else None
-        if text is not None and tree is not None:
-            found = _places(file, tree, text)
+        found = _index(file, text) if text is not None else None
+        if found is not None:
             requests += found.requests() if is_users(file) else ()
             places += [
                 place
@@ -92,81 +93,137 @@ def _read(path: Path, owner: int | None = None) -> bytes | None:
         return None
 
 
-def _parse(text: bytes) -> ast.Module | None:
+def _index(file: str, text: bytes) -> _Index | None:
     try:
-        return ast.parse(text)
+        tree = ast.parse(text)
+        return _Index(file, _lines(text), names_of_the_rank(tree), walk(tree, file))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 @dataclass(frozen=True)
-class _Scope:
-    """What stands around a node: its function, which begins at line `start`; `ranks` are the names that hold the rank."""
-
-    ranks: frozenset[str] = frozenset()
-    function: str = "<module>"
-    start: int = 0
-    loops: tuple[Loop, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-
-    @property
-    def depth(self) -> int:
-        return len(self.loops) + len(self.conditions)
-
-
-@dataclass(frozen=True)
 class _Index:
-    """Every statement of a file by its first line, and the scope that it stands in."""
+    """Every statement of a file with the block that it stands in, as `walk` found them for `lint`, too."""
 
     file: str
     lines: list[str]
-    spans: list[tuple[ast.stmt, int, _Scope]] = field(default_factory=list)
-
-    def _rank_values(self, start: int, line: int) -> Iterator[RankValue]:
-        """Those of the function that begins at line `start`, up to `line`."""
-        for statement, _, scope in self.spans:
-            if scope.start == start and statement.lineno <= line and not hasattr(statement, "body"):
-                for value in values_by_rank(statement, scope.ranks):
-                    yield RankValue(line=value.lineno, text=_short(value))
+    ranks: frozenset[str]
+    """The names that hold the rank."""
+    scopes: list[Scope]
 
     def requests(self) -> Iterator[Request]:
-        """Those of the whole file that stand under a condition."""
-        for statement, _, scope in self.spans:
-            wants = _wants(statement)
-            if not scope.conditions and wants != "accumulate":
-                continue
-            if wants is not None:
-                yield Request(
-                    file=self.file,
-                    line=statement.lineno,
-                    function=scope.function,
-                    text=ast.unparse(statement).partition("\n")[0][:MAX_STATEMENT],
-                    wants=wants,
-                    conditions=scope.conditions,
-                )
+        """Those of the whole file that stand under a condition, or that ask to accumulate."""
+        for scope in self.scopes:
+            for found in scope.statements:
+                wants = _wants(found.node)
+                conditions = self._conditions(found, scope) if wants is not None else ()
+                if wants is not None and (conditions or wants == "accumulate"):
+                    yield Request(
+                        file=self.file,
+                        line=found.node.lineno,
+                        function=scope.name,
+                        text=ast.unparse(found.node).partition("\n")[0][:MAX_STATEMENT],
+                        wants=wants,
+                        conditions=conditions,
+                    )
 
     def at(self, line: int) -> CodePlace | None:
+        """The innermost statement at a line; of `if rank == 0: save()` on one line the deepest."""
         around = [
-            (last - statement.lineno, -scope.depth, statement, scope)
-            for statement, last, scope in self.spans
-            if statement.lineno <= line <= last
+            (found, scope)
+            for scope in self.scopes
+            for found in scope.statements
+            if found.node.lineno <= line <= (found.node.end_lineno or found.node.lineno)
         ]
         if not around:
             return None
-        # of `if rank == 0: save()` on one line the deepest
-        *_, statement, scope = min(around, key=lambda span: span[:2])
+        found, scope = min(around, key=_size)
         first, excerpt = _around(self.lines, line)
         return CodePlace(
             file=self.file,
             line=line,
-            function=scope.function,
-            loops=scope.loops,
-            conditions=scope.conditions,
-            calls=tuple(_calls(statement)),
-            rank_values=tuple(self._rank_values(scope.start, line)),
+            function=scope.name,
+            loops=tuple(self._loop(loop, scope) for loop in _loops_around(found.block, scope)),
+            conditions=self._conditions(found, scope),
+            calls=tuple(_calls(found.node)),
+            rank_values=tuple(self._rank_values(scope, line)),
             excerpt=excerpt,
             excerpt_from=first,
         )
+
+    def _rank_values(self, scope: Scope, line: int) -> Iterator[RankValue]:
+        """Those of a function, up to `line`, the nearest first."""
+        for found in reversed(scope.statements):
+            if found.node.lineno <= line and not hasattr(found.node, "body"):
+                for value in values_by_rank(found.node, self.ranks):
+                    yield RankValue(line=value.lineno, text=_short(value))
+
+    def _conditions(self, found: RawStatement, scope: Scope) -> tuple[Condition, ...]:
+        """Those around a statement, outermost first: decorators, blocks, and a test in the statement itself."""
+        blocks = [*found.block.chain(), *_blocks_within(found, scope)]
+        around = (condition for block in blocks if (condition := self._condition(block)) is not None)
+        return (*_decorators(scope), *around)
+
+    def _condition(self, block: Block) -> Condition | None:
+        """What a block says of when it runs; None of loops, of `try`, and of a `with` that lets every rank in."""
+        node, test = block.node, block.test
+        match block.form:
+            case "if" | "else" | "and" | "or" if test is not None:
+                line = node.lineno if isinstance(node, ast.If) else test.lineno
+                by_rank = tells_the_rank(test, self.ranks)
+                return Condition(line=line, test=_short(test), branch=block.branch, by_rank=by_rank)
+            case "except" if (handler := block.handler) is not None:
+                caught = f"except {_short(test)}" if test is not None else "except"
+                return Condition(line=handler.lineno, test=caught, branch=0)
+            case "with" if isinstance(node, ast.withitem) and _ONE_RANK_FIRST.search(_called(node.context_expr)):
+                text = f"with {_short(node.context_expr)}"
+                return Condition(line=node.context_expr.lineno, test=text, branch=0, by_rank=True)
+        return None
+
+    def _loop(self, loop: RawLoop, scope: Scope) -> Loop:
+        jumps = tuple(sorted(self._jumps(loop, scope), key=lambda jump: jump.line))
+        skips = tuple(jump.line for jump in jumps if jump.word == "continue")
+        return Loop(line=loop.node.lineno, head=_head(loop.node), skips=skips, jumps=jumps)
+
+    def _jumps(self, loop: RawLoop, scope: Scope) -> Iterator[Jump]:
+        """The statements that leave the loop or its turn; of loops inside of it only the `return`s."""
+        for leaves in scope.exits:
+            if leaves.form not in {"break", "continue", "return"} or not leaves.block.inside(loop.body):
+                continue
+            inside = leaves.block.chain()[loop.body.depth + 1 :]
+            if leaves.form == "return" or not any(block.form in {"for", "while"} for block in inside):
+                test = next((block.test for block in reversed(inside) if block.form in {"if", "else"}), None)
+                yield Jump(
+                    line=leaves.node.lineno,
+                    word=leaves.form,
+                    test=_short(test) if test is not None else "",
+                    by_rank=test is not None and tells_the_rank(test, self.ranks),
+                )
+
+
+def _size(found: tuple[RawStatement, Scope]) -> tuple[int, int]:
+    """How many lines a statement has, and of equally long ones how deep it stands, the deepest first."""
+    node, block = found[0].node, found[0].block
+    return (node.end_lineno or node.lineno) - node.lineno, -block.depth
+
+
+def _loops_around(block: Block, scope: Scope) -> list[RawLoop]:
+    return [loop for loop in scope.loops if block.inside(loop.body)]
+
+
+def _blocks_within(found: RawStatement, scope: Scope) -> list[Block]:
+    """The block that decides whether a simple statement calls: of `x = f() if rank == 0 else 0`, `rank == 0 and f()`.
+
+    None where both alternatives call.
+    """
+    match found.node:
+        case ast.Expr(value=ast.BoolOp() | ast.IfExp() as whole) | ast.Assign(value=ast.IfExp() as whole):
+            pass
+        case _:
+            return []
+    around = (block for call in scope.calls for block in call.block.chain())
+    alternatives = {block.branch: block for block in around if block.node is whole}
+    return [*alternatives.values()] if len(alternatives) == 1 else []
 
 
 def _wants(statement: ast.stmt) -> str | None:
@@ -195,56 +252,9 @@ def _is_false(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and not value.value
 
 
-def _places(file: str, tree: ast.Module, text: bytes) -> _Index:
-    index = _Index(file, _lines(text))
-    pending: list[tuple[ast.AST, _Scope]] = [(tree, _Scope(ranks=names_of_the_rank(tree)))]
-    while pending:
-        node, scope = pending.pop()
-        if isinstance(node, ast.stmt):
-            inner = replace(scope, conditions=(*scope.conditions, *_conditions_within(node, scope.ranks)))
-            index.spans.append((node, node.end_lineno or node.lineno, inner))
-        pending.extend(_inside(node, scope))
-    return index
-
-
-def _inside(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
-    """The children of `node`, each with the scope that it stands in."""
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-            inner = _Scope(
-                ranks=scope.ranks,
-                function=getattr(node, "name", "<lambda>"),
-                start=node.lineno,
-                conditions=tuple(_decorators(node)),
-            )
-            yield from ((child, inner) for child in ast.iter_child_nodes(node))
-        case ast.For() | ast.AsyncFor() | ast.While():
-            jumps = tuple(sorted(_jumps(node.body, scope.ranks), key=lambda jump: jump.line))
-            skips = tuple(jump.line for jump in jumps if jump.word == "continue")
-            loop = Loop(line=node.lineno, head=_head(node), skips=skips, jumps=jumps)
-            inner = replace(scope, loops=(*scope.loops, loop))
-            yield from ((child, inner) for child in node.body)
-            yield from ((child, scope) for child in node.orelse)
-            yield from ((child, scope) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
-        case ast.If():
-            yield from _branches(node, scope)
-        case ast.With() | ast.AsyncWith():
-            first = [item.context_expr for item in node.items if _ONE_RANK_FIRST.search(_called(item.context_expr))]
-            taken = (Condition(line=node.lineno, test=f"with {_short(one)}", branch=0, by_rank=True) for one in first)
-            inner = replace(scope, conditions=(*scope.conditions, *taken))
-            yield from ((item, scope) for item in node.items)
-            yield from ((child, inner) for child in node.body)
-        case ast.ExceptHandler():
-            caught = f"except {_short(node.type)}" if node.type is not None else "except"
-            handler = Condition(line=node.lineno, test=caught, branch=0)
-            yield from ((child, _under(scope, handler)) for child in node.body)
-        case _:
-            yield from ((child, scope) for child in ast.iter_child_nodes(node))
-
-
-def _decorators(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[Condition]:
+def _decorators(scope: Scope) -> Iterator[Condition]:
     """Those by which one rank alone runs the function."""
-    for decorator in getattr(function, "decorator_list", ()):
+    for decorator in scope.decorators:
         if _ONE_RANK_ONLY.search(_called(decorator)):
             yield Condition(line=decorator.lineno, test=f"@{_short(decorator)}", branch=0, by_rank=True)
 
@@ -254,79 +264,11 @@ def _called(expression: ast.expr) -> str:
     return ast.unparse(expression.func if isinstance(expression, ast.Call) else expression)
 
 
-def _jumps(
-    nodes: Iterable[ast.AST], ranks: frozenset[str], under: ast.expr | None = None, *, inner: bool = False
-) -> Iterator[Jump]:
-    """The statements among `nodes` and below them that leave the loop or its turn; of `inner` loops only the `return`s."""
-    for node in nodes:
-        match node:
-            case ast.Continue() | ast.Break() if inner:
-                pass
-            case ast.Continue() | ast.Break() | ast.Return():
-                test = _short(under) if under is not None else ""
-                by_rank = under is not None and tells_the_rank(under, ranks)
-                yield Jump(line=node.lineno, word=type(node).__name__.lower(), test=test, by_rank=by_rank)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.expr():
-                pass
-            case ast.For() | ast.AsyncFor() | ast.While():
-                yield from _jumps(node.body, ranks, under, inner=True)
-                yield from _jumps(node.orelse, ranks, under, inner=inner)
-            case ast.If():
-                yield from _jumps((*node.body, *node.orelse), ranks, node.test, inner=inner)
-            case _:
-                yield from _jumps(ast.iter_child_nodes(node), ranks, under, inner=inner)
-
-
-def _conditions_within(statement: ast.stmt, ranks: frozenset[str]) -> Iterator[Condition]:
-    """The test that decides whether a simple statement calls: of `x = f() if rank == 0 else 0`, `rank == 0 and f()`."""
-    match statement:
-        case ast.Expr(value=ast.BoolOp(op=operator, values=[test, *_, last])) if _has_call(last):
-            branch = 0 if isinstance(operator, ast.And) else 1
-        case (
-            ast.Expr(value=ast.IfExp(test=test, body=body, orelse=orelse))
-            | ast.Assign(value=ast.IfExp(test=test, body=body, orelse=orelse))
-        ) if _has_call(body) != _has_call(orelse):
-            branch = 0 if _has_call(body) else 1
-        case _:
-            return
-    yield Condition(line=test.lineno, test=_short(test), branch=branch, by_rank=tells_the_rank(test, ranks))
-
-
-def _has_call(expression: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call) for node in ast.walk(expression))
-
-
 def _calls(statement: ast.stmt) -> Iterator[str]:
     """The names that a statement calls; of a compound one those of its head."""
     head = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr | ast.withitem)]
     for part in head:
         yield from (_short(node.func) for node in ast.walk(part) if isinstance(node, ast.Call))
-
-
-def _branches(node: ast.If, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
-    """The statements of an `if` and of its `elif`s and `else`, each under the whole statement with its branch's number."""
-    branch, at = 0, node
-    while True:
-        known = Condition(
-            line=node.lineno,
-            test=_short(at.test),
-            branch=branch,
-            by_rank=tells_the_rank(at.test, scope.ranks),
-        )
-        inner = _under(scope, known)
-        yield at.test, scope
-        yield from ((child, inner) for child in at.body)
-        branch += 1
-        if len(at.orelse) == 1 and isinstance(at.orelse[0], ast.If) and at.orelse[0].col_offset == node.col_offset:
-            at = at.orelse[0]
-            continue
-        otherwise = _under(scope, replace(known, branch=branch))
-        yield from ((child, otherwise) for child in at.orelse)
-        return
-
-
-def _under(scope: _Scope, condition: Condition) -> _Scope:
-    return replace(scope, conditions=(*scope.conditions, condition))
 
 
 def _head(node: ast.For | ast.AsyncFor | ast.While) -> str:

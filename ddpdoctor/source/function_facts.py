@@ -216,10 +216,7 @@ class FunctionFacts:
     def _new_guard(self, block: Block, scope: Scope, *, after: bool) -> Guard | None:
         test = block.test if block.test is not None else getattr(block.node, "test", None)
         if block.form == "except":
-            node = block.node
-            line = test.lineno if test is not None else getattr(node, "lineno", 1)
-            if isinstance(node, ast.Try) and 0 < block.branch <= len(node.handlers):
-                line = node.handlers[block.branch - 1].lineno
+            line = block.handler.lineno if block.handler is not None else 1
             file, line = self._line(scope, line)
             text = self.values.text(test, scope) if test is not None else ""
             return Guard(form="except", file=file, line=line, test=text, branch=block.branch, value=Value())

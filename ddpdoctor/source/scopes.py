@@ -65,6 +65,12 @@ class Block:
             mine, theirs = mine.parent, theirs.parent
         return False
 
+    @property
+    def handler(self) -> ast.ExceptHandler | None:
+        """Of an `except`, the handler; else None."""
+        handlers: list[ast.ExceptHandler] = getattr(self.node, "handlers", []) if self.form == "except" else []
+        return handlers[self.branch - 1] if 0 < self.branch <= len(handlers) else None
+
     def chain(self) -> list[Block]:
         """The block and all around it, outermost first."""
         found = []
@@ -123,6 +129,14 @@ class RawExit:
 
 
 @dataclass(slots=True)
+class RawStatement:
+    """A statement and the block that it stands in."""
+
+    node: ast.stmt
+    block: Block
+
+
+@dataclass(slots=True)
 class RawCut:
     """A part of a list: `parts` are the bounds of the slice, or the test of a comprehension."""
 
@@ -148,6 +162,8 @@ class Scope:
     imports: dict[str, str] = field(default_factory=dict)
     functions: dict[str, Scope] = field(default_factory=dict)
     classes: dict[str, Scope] = field(default_factory=dict)
+    statements: list[RawStatement] = field(default_factory=list)
+    """All of its statements, those within others too, in order; those of functions and classes within it are theirs."""
     calls: list[RawCall] = field(default_factory=list)
     loops: list[RawLoop] = field(default_factory=list)
     exits: list[RawExit] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
-from ddpdoctor.source.scopes import Block, Definition, RawCall, RawCut, RawExit, RawLoop, Scope
+from ddpdoctor.source.scopes import Block, Definition, RawCall, RawCut, RawExit, RawLoop, RawStatement, Scope
 
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop)
 _CHANGES_ITS_OBJECT = frozenset({"append", "extend", "update", "add", "insert", "add_", "copy_", "step", "put"})
@@ -73,6 +73,7 @@ class _Walker:
 
     def body(self, statements: list[ast.stmt]) -> None:
         for statement in statements:
+            self.scope.statements.append(RawStatement(statement, self.block))
             visit = self.statements.get(type(statement))
             if visit is not None:
                 visit(statement)
