@@ -119,9 +119,10 @@ def shrunk(server: Server, found: Input, broken: Broken) -> Input:
 
 
 def tried(server: Server, given: Input) -> Broken | None:
-    """What the input breaks, in a directory of its own."""
+    """What the input breaks, in a directory of its own, two levels deep: `..` and `../..` are the fuzzer's own too."""
     with tempfile.TemporaryDirectory(prefix="ddpdoctor-fuzz-") as name:
-        folder = Path(name)
+        folder = Path(name, "a", "b")
+        folder.mkdir(parents=True)
         for file, content in given.files.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
