@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found] # what `signal` adds takes milliseconds to import, in which an interrupt ends in a traceback
+import atexit
 import os
 
 TYPE_CHECKING = False
@@ -17,6 +18,9 @@ def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as below `nohup`, or in the background of a shell
         signal.signal(signal.SIGINT, _leave)
+        # The first to be registered is the last to run. After it the interpreter takes itself apart, with handlers that are
+        # back at their defaults: an interrupt would end it as a signal, after a verdict that is complete.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     from ddpdoctor.cli import main as run  # takes most of a second, and holds nothing that would have to be put away
 
     run()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
@@ -20,10 +21,12 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.model import Report
 from ddpdoctor.ranks.training_trace_reader import read_tracks
 from ddpdoctor.replicas.hook_scope import Hooked
 from ddpdoctor.transport import store
+from ddpdoctor.transport.peer_message import PeerError, decoded
 
 WAIT_SECONDS = 60.0  # longer than one rank's evaluation or checkpoint after the block, shorter than NCCL's timeout
 NOT_SEEN = ("DDP515",)  # collectives that the user's code imported by name before the block cannot be counted
@@ -76,20 +79,22 @@ class track:  # noqa: N801 - used like `open` or `suppress`
                 "track was entered before torch.distributed.init_process_group",
                 hint="enter it on every rank, after init_process_group",
             )
-        self._folder = TemporaryDirectory(prefix="ddpdoctor-")
-        self._hooked = Hooked(self._folder.name, self._every, self._models)
+        with ExitStack() as attempt:
+            self._folder = attempt.enter_context(private_directory()).path
+            self._hooked = Hooked(str(self._folder), self._every, self._models)
+            self._held = attempt.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._hooked.remove()
-        with self._folder as folder:
-            files = {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir() if path.is_file()}
-        raised = "" if kind is None else f"{kind.__name__}: {error}"
+        with self._held:
+            files = {path.name: path.read_text(encoding="utf-8") for path in self._folder.iterdir() if path.is_file()}
+        raised = "" if kind is None else f"{kind.__name__}: {error}".encode(errors="backslashreplace").decode()
         exchange = _Exchange(f"ddpdoctor/track/{next(_blocks)}", time.monotonic() + self._wait)
         try:
-            exchange.give({"files": files, "raised": raised})
+            exchange.give(_Told(files=files, raised=raised))
             given = exchange.take() if kind is None else {}
             exchange.leave(wait=kind is None)
         except (dist.DistError, ValueError) as lost:  # ValueError: the block has destroyed the process group
@@ -100,19 +105,33 @@ class track:  # noqa: N801 - used like `open` or `suppress`
             self._report = diagnose(evidence, ignore=NOT_SEEN)
 
 
-def _evidence(given: dict[int, dict[str, Any] | None]) -> Evidence:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What a rank has to say at the end of its block."""
+
+    files: dict[str, str]
+    """The texts that its tracker wrote, by name."""
+    raised: str
+    """The exception with which it left the block; empty where it reached the end."""
+
+
+def _evidence(given: Mapping[int, _Told | PeerError | None]) -> Evidence:
     """What the ranks saw, brought together; None stands for a rank that did not come."""
     undecided = []
-    with TemporaryDirectory(prefix="ddpdoctor-") as folder:
+    with private_directory() as folder:
         for rank, said in given.items():
             if said is None:
                 undecided.append(f"rank {rank} did not reach the end of the tracked block")
                 continue
-            if said["raised"]:
-                undecided.append(f"rank {rank} left the tracked block with {said['raised']}")
-            for name, text in said["files"].items():
-                Path(folder, f"{rank}.{name}").write_text(text, encoding="utf-8")
-        ranks, notes = read_tracks(Path(folder)), given_up(Path(folder))
+            if isinstance(said, PeerError):
+                undecided.append(f"what rank {rank} sent cannot be used: {said}")
+                continue
+            if said.raised:
+                undecided.append(f"rank {rank} left the tracked block with {said.raised}")
+            for name, text in said.files.items():
+                with suppress(OSError, ValueError):  # no name of a file
+                    (folder.path / f"{rank}.{PurePath(name).name}").write_text(text, encoding="utf-8")
+        ranks, notes = read_tracks(folder.path), given_up(folder.path)
     tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
     if not any(track.steps for track in tracks):
         undecided.append("no optimizer made a step in the tracked block")
@@ -126,11 +145,11 @@ class _Exchange:
     name: str
     deadline: float
 
-    def give(self, told: dict[str, Any]) -> None:
+    def give(self, told: _Told) -> None:
         """Leave what this rank has to say for the others."""
-        store.put(_store(), self._of(dist.get_rank()), json.dumps(told).encode())
+        store.put(_store(), self._of(dist.get_rank()), json.dumps(asdict(told)).encode())
 
-    def take(self) -> dict[int, dict[str, Any] | None]:
+    def take(self) -> dict[int, _Told | PeerError | None]:
         """What every rank had to say, None of one that left nothing in time; the last rank to read it clears it away."""
         return {rank: self._take(rank) for rank in range(dist.get_world_size())}
 
@@ -141,15 +160,20 @@ class _Exchange:
         elif wait:
             store.comes(_store(), f"{self.name}/all left", until=self.deadline)
 
-    def _take(self, rank: int) -> dict[str, Any] | None:
+    def _take(self, rank: int) -> _Told | PeerError | None:
         shared, key = _store(), self._of(rank)
-        data = store.get(shared, key, until=self.deadline)
-        if data is None:
-            return None
+        try:
+            data = store.get(shared, key, until=self.deadline)
+            if data is None:
+                return None
+            told: _Told | PeerError = decoded(data, _Told, most_bytes=store.MOST_BYTES)
+        except PeerError as error:
+            told = error
+        except ValueError as error:
+            return PeerError(str(error))
         if shared.add(f"{key}/read", 1) == dist.get_world_size():
             store.clear(shared, key)
             shared.delete_key(f"{key}/read")
-        told: dict[str, Any] = json.loads(data)
         return told
 
     def _of(self, rank: int) -> str:

@@ -1,4 +1,4 @@
-"""The process between a watched job's stderr and ours. It survives us; while we live, we replace it where it is killed."""
+"""The process between a watched job's stderr and ours. It survives us; while we live, we replace it where it dies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from ddpdoctor.launch.private_directory import PrivateDirectory
 from ddpdoctor.launch.subreaper import at_the_end_of_its_parent
 
 PROGRAM = Path(__file__).with_name("stderr_tee.py")
+RESTART_SECONDS = 1.0
 
 
 class Companion:
@@ -28,6 +30,7 @@ class Companion:
         self._mark = mark
         self._control = -1
         self._said = b""
+        self._next_start = 0.0
         self._process = self._start()
 
     def tell(self, line: str) -> None:
@@ -37,18 +40,15 @@ class Companion:
             os.write(self._control, f"{line}\n".encode())
 
     def keep_alive(self) -> None:
-        """Continue it where somebody has stopped it, and start another one where somebody has killed it."""
+        """Continue it where somebody has stopped it, and start another one where it was killed or failed."""
         if self._stderr < 0:
             return
         code = self._process.poll()
         if code is None:
             if _is_stopped(self._process.pid):
                 self._process.send_signal(signal.SIGCONT)
-        elif code < 0:
-            os.close(self._control)
-            self._process = self._start()
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._control, self._said)
+        elif code != 0:
+            self._start_another()
         else:  # the job has closed its stderr, or ours is closed: then the job must find its own closed too
             self._close_stderr()
 
@@ -64,18 +64,37 @@ class Companion:
         self._close_stderr()
         os.close(self._control)
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        theirs, self._control = os.pipe()
+    def _start_another(self) -> None:
+        """At most one a second: where each one fails, as without memory, this must not keep the machine busy too."""
+        if time.monotonic() < self._next_start:
+            return
+        self._next_start = time.monotonic() + RESTART_SECONDS
+        before = self._control
         try:
-            return subprocess.Popen(
+            self._process = self._start()
+        except OSError:  # no process can be started now
+            return
+        os.close(before)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._control, self._said)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        theirs, ours = os.pipe()
+        try:
+            process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(PROGRAM), str(self._tail), str(theirs), *filter(None, [self._mark])],
                 stdin=self._stderr,
                 pass_fds=(theirs, self._folder.keeper),
                 preexec_fn=at_the_end_of_its_parent(signal.SIGCONT),  # where somebody has stopped it
                 start_new_session=True,
             )
+        except OSError:
+            os.close(ours)
+            raise
         finally:
             os.close(theirs)
+        self._control = ours
+        return process
 
     def _close_stderr(self) -> None:
         if self._stderr >= 0:

@@ -17,6 +17,7 @@ from pathlib import Path
 from ddpdoctor.errors import DdpdoctorError
 
 SOCKET_PATH_LENGTH = 60  # of a directory: a socket in it has a name, and Linux takes 108 bytes for both
+NAMES_TRIED = 16  # a name has 64 random bits: one that is taken was made by somebody who watches us
 LEAVE_SECONDS = 2.0  # for the remover to end; it has nothing to do
 
 # Any line says that the directory was removed. The end of its input without one says that all who held the pipe are gone.
@@ -43,21 +44,36 @@ def private_directory(*, for_sockets: bool = False) -> Iterator[PrivateDirectory
     Raises:
         DdpdoctorError: no directory can be made.
     """
+    place = _place(for_sockets=for_sockets)
+    for _ in range(NAMES_TRIED):
+        with _made(place / f"ddpdoctor-{secrets.token_hex(8)}") as made:
+            if made is not None:
+                yield made
+                return
+    raise _cannot(place, f"{NAMES_TRIED} random names were taken")
+
+
+@contextlib.contextmanager
+def _made(path: Path) -> Iterator[PrivateDirectory | None]:
+    """The directory `path`, which is ours from now on; None where somebody has made it before."""
     try:
-        path = _place(for_sockets=for_sockets) / f"ddpdoctor-{secrets.token_hex(8)}"
         theirs, ours = os.pipe()
     except OSError as error:
-        raise _cannot(error) from None
+        raise _cannot(path.parent, error.strerror) from None
     remover = _remover(path, theirs)
     os.close(theirs)
+    is_ours = True
     try:
         try:
             path.mkdir(mode=0o700)
+        except FileExistsError:
+            is_ours = False
         except OSError as error:
-            raise _cannot(error) from None
-        yield PrivateDirectory(path=path, keeper=ours)
+            raise _cannot(path.parent, error.strerror) from None
+        yield PrivateDirectory(path=path, keeper=ours) if is_ours else None
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        if is_ours:
+            shutil.rmtree(path, ignore_errors=True)
         if remover is not None:
             _dismiss(remover, ours)
         os.close(ours)
@@ -68,7 +84,10 @@ def _place(*, for_sockets: bool) -> Path:
         for place in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108 - the name is random
             if place and len(place) < SOCKET_PATH_LENGTH and os.access(place, os.W_OK | os.X_OK) and _is_safe(place):
                 return Path(place).absolute()
-    return Path(tempfile.gettempdir())
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError:
+        raise _cannot(Path(os.environ.get("TMPDIR", "/tmp")), "no directory can be written") from None  # noqa: S108 - named only
 
 
 def _is_safe(place: str) -> bool:
@@ -100,7 +119,7 @@ def _dismiss(remover: subprocess.Popen[bytes], pipe: int) -> None:
         remover.wait(timeout=LEAVE_SECONDS)
 
 
-def _cannot(error: OSError) -> DdpdoctorError:
+def _cannot(place: Path, why: str | None) -> DdpdoctorError:
     return DdpdoctorError(
-        f"cannot make a temporary directory: {error.strerror}", hint="set TMPDIR to a writable directory with space"
+        f"cannot make a temporary directory in {place}: {why}", hint="set TMPDIR to a writable directory with space"
     )

@@ -5,17 +5,14 @@ Hundreds of them are read by as many processes as there are processors.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import io
-import multiprocessing
 import os
 import pickle
 import re
 import resource
-import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +26,7 @@ from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.host.owned_files import read_owned
+from ddpdoctor.launch.reading_pool import ReadingPool
 from ddpdoctor.ranks.fr_parser import record_of
 
 MAX_DUMP_BYTES = 1 << 30  # a full ring of 20,000 entries with stacks of their own is 100 MB
@@ -38,7 +36,6 @@ MEMORY_FOR_ANY = 512 << 20
 WORTH_IT = 64  # files from which starting processes costs less than it saves
 AT_ONCE = 16  # files for one process at a time: what ranks share is then sent back once
 MAX_PROCESSES = 16
-PR_SET_PDEATHSIG = 1
 
 MOST_DIGITS = len(str(MOST_RANKS))
 _RANK = re.compile(r"rank[_\-.]?(\d+)(?!\d)", re.IGNORECASE)
@@ -105,8 +102,7 @@ def read_dumps(files: Sequence[Path]) -> Iterator[Dump | UndecidedError]:
         yield from map(_read, files)
         return
     chunks = [files[start : start + AT_ONCE] for start in range(0, len(files), AT_ONCE)]
-    fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(processes, mp_context=fork, initializer=_begin_reading) as pool:
+    with ReadingPool(processes) as pool:
         reading = [pool.submit(_read_all, chunk) for chunk in chunks]
         all_checks()  # imported while the processes read, it costs no time
         for chunk, found in zip(chunks, reading, strict=True):
@@ -125,7 +121,7 @@ def _result(files: Sequence[Path], found: Future[list[Dump | UndecidedError]]) -
 
 def _read_apart(file: Path) -> Dump | UndecidedError:
     """The dump, read by a process of its own: whatever kills that costs this file and no other one."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"), initializer=_begin_reading) as pool:
+    with ReadingPool(1) as pool:
         try:
             return pool.submit(_read, file).result()
         except BrokenProcessPool:
@@ -141,12 +137,6 @@ def _read(file: Path) -> Dump | UndecidedError:
         return read_dump(file)
     except UndecidedError as error:
         return UndecidedError(error.message)
-
-
-def _begin_reading() -> None:
-    """End with the parent, and without garbage collection: a search of what the parent holds frees nothing."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    gc.disable()
 
 
 def _bytes_of(path: Path, owner: int | None) -> bytes:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from ddpdoctor.evidence.training_code import Module, Program, TrainingCode
+from ddpdoctor.launch.reading_pool import ReadingPool
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.regular_file import read_regular
 from ddpdoctor.source.training_code import Reading, python_files, read_files
@@ -30,8 +29,9 @@ def read_training_code(paths: Sequence[Path]) -> Reading:
         return read_files(files)
     parts = _parts(files)
     try:
-        with ProcessPoolExecutor(PROCESSES, mp_context=multiprocessing.get_context("fork")) as pool:
-            return _merged(pool.map(read_files, parts))
+        with ReadingPool(PROCESSES) as pool:
+            reading = [pool.submit(read_files, part) for part in parts]
+            return _merged(found.result() for found in reading)
     except (BrokenProcessPool, OSError):
         return read_files(files)
 

@@ -36,6 +36,7 @@ from ddpdoctor.ranks.stacks import NoStacks, py_spy_each
 RECORDS = 64  # of a rank's call ring that are read at a time: a few steps
 LATENESS_CALLS = 20
 STACKS_AT_ONCE = 4  # py-spy takes 0.05 s of a CPU for each
+STACKS_SECONDS_SHARE = 0.1  # of the time of who asks: a rank that does not answer py-spy holds it up for 4 s
 STACKS_SHARE = 0.005  # of the CPUs of this host that reading stacks may take, after the first look at each rank
 PACE_SECONDS = 15.0  # of samples from which the rate of steps is taken
 MOST_FRAMES = 12  # of a stack that are kept in a row
@@ -64,6 +65,7 @@ class StatusReader:
     _read_before: set[int] = field(default_factory=set)
     _turn: int = 0
     _next_stacks: float = 0.0
+    _not_before: float = 0.0
     _gpus: Gpus | None = None
     _next_gpus: float = 0.0
 
@@ -167,10 +169,10 @@ class StatusReader:
         if not wanted:
             return
         first = {target.rank for target in wanted} - self._read_before
-        if not first and now < self._next_stacks:
+        if now < self._next_stacks and (not first or now < self._not_before):
             return
         self._read_before |= first
-        before = _seconds_of_children()
+        began, before = time.monotonic(), _seconds_of_children()
         unread = [target for target in wanted if target.rank not in self._stacks and target.rank not in first]
         turn = unread[:STACKS_AT_ONCE]
         if not turn:
@@ -180,7 +182,9 @@ class StatusReader:
         for target, frames in main_stacks([*chosen.values()]).items():
             self._stacks[target.rank] = frames if frames is not None else ()
         spent = _seconds_of_children() - before
-        self._next_stacks = now + spent / (STACKS_SHARE * (os.cpu_count() or 1))
+        ended = time.monotonic()
+        self._not_before = ended + (ended - began) / STACKS_SECONDS_SHARE
+        self._next_stacks = max(self._not_before, now + spent / (STACKS_SHARE * (os.cpu_count() or 1)))
 
     def _wants_stack(self, target: Target, now: float) -> bool:
         return target.agent is None or (self._idle(target, now) or 0.0) > QUIET_SECONDS

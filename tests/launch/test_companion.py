@@ -64,6 +64,29 @@ def test_the_job_keeps_its_stderr_where_its_companion_is_stopped_or_killed(numbe
     assert within(lambda: not companions())
 
 
+def test_a_companion_that_fails_by_itself_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with an error code, as where it has no memory, and not by a signal: the job has not closed its stderr."""
+    failing = tmp_path / "failing.py"
+    failing.write_text(
+        f"import sys, os\nif not os.path.exists({str(tmp_path / 'failed')!r}):\n"
+        f"    open({str(tmp_path / 'failed')!r}, 'w'); sys.exit(1)\n"
+        f"os.execv(sys.executable, [sys.executable, '-I', '-S', {str(PROGRAM)!r}, *sys.argv[1:]])\n"
+    )
+    monkeypatch.setattr("ddpdoctor.launch.companion.PROGRAM", failing)
+    with (
+        private_directory() as folder,
+        observe(
+            [sys.executable, "-c", LINES, "60"], environ={}, mark="NOBODY=has-this", folder=folder, die_with_us=False
+        ) as job,
+    ):
+        assert within(lambda: job.wait(0.05) is not None)
+        assert job.wait(0) == 0
+        assert within(
+            lambda: (job.drain(), b"".join(map(Path.read_bytes, job.stderr_files())))[1].endswith(b"line 59\n")
+        )
+    assert (tmp_path / "failed").exists()
+
+
 def test_no_directory_is_left_where_the_watcher_is_killed_while_it_reports(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", REPORTING],

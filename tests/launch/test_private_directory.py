@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -112,9 +113,26 @@ def test_without_a_shell_it_is_made_all_the_same(place: Path, monkeypatch: pytes
 
 def test_a_directory_that_cannot_be_made_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/proc/no-such-directory")
-    with pytest.raises(DdpdoctorError, match="cannot make a temporary directory: No such file"), private_directory():
+    with pytest.raises(DdpdoctorError, match="in /proc/no-such-directory: No such file"), private_directory():
         pass
     assert not removers()
+
+
+def test_a_name_that_is_taken_is_left_alone_and_another_is_tried(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    names = iter(["taken", "free"])
+    monkeypatch.setattr("secrets.token_hex", lambda _: next(names))
+    (place / "ddpdoctor-taken").mkdir()
+    (place / "ddpdoctor-taken" / "file").touch()
+    with private_directory() as folder:
+        assert folder.path.name == "ddpdoctor-free"
+    assert (place / "ddpdoctor-taken" / "file").exists()
+    monkeypatch.setattr("secrets.token_hex", lambda _: "taken")
+    with pytest.raises(DdpdoctorError, match="random names were taken"), private_directory():
+        pass
+    assert (place / "ddpdoctor-taken" / "file").exists()
+    assert not removers()
+    shutil.rmtree(place / "ddpdoctor-taken")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

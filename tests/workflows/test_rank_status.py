@@ -183,3 +183,21 @@ def test_a_command_that_fails_or_hangs_is_named(monkeypatch: pytest.MonkeyPatch)
     command.run("verdict", "")
     command.finish()
     assert command.failures == ["--on-verdict: `sleep 600` was ended after 0 s"]
+
+
+def test_ranks_that_do_not_answer_do_not_hold_up_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """py-spy waits 4 s for each: after such a look the next one comes when ten times as long has passed, also of new ranks."""
+    clock, looks = [100.0], []
+
+    def unanswered(targets: list[Target]) -> dict[Target, None]:
+        looks.append([target.rank for target in targets])
+        clock[0] += 4.0
+        return dict.fromkeys(targets)
+
+    monkeypatch.setattr(rank_status, "main_stacks", unanswered)
+    monkeypatch.setattr(rank_status.time, "monotonic", lambda: clock[0])
+    reader = StatusReader(host="a")
+    for ranks in range(1, 11):
+        reader.sample([Target(rank=rank, pid=os.getpid()) for rank in range(ranks)])
+        clock[0] += 5.0
+    assert len(looks) == 2  # at 100 s and, of 50 s, once more after 44 s
