@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the imports of many ranks on few cores a minute
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
+LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "python", "python3"})
 
 
 def register(app: typer.App) -> None:
@@ -208,6 +209,11 @@ def _refuse_script_before_checkpoints(target: list[str], nproc: int | None) -> N
 
 def _refuse_what_is_no_script(target: list[str]) -> None:
     """Said before ranks are announced that will not start."""
+    if Path(target[0]).name in LAUNCHERS:
+        raise UsageError(
+            f"{target[0]} starts ranks, and verify-sync takes the script that runs in each of them",
+            hint=f"ddpdoctor watch --verify-sync -- {shlex.join(target)}",
+        )
     if not Path(target[0]).is_file():
         raise UsageError(f"{target[0]} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
     if not is_python_script(Path(target[0])):

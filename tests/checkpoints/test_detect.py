@@ -47,3 +47,12 @@ def test_a_report_is_not_run_as_a_script(tmp_path: Path, capsys: pytest.CaptureF
     error = capsys.readouterr().err
     assert f"{file} is neither a Python script nor a checkpoint" in error
     assert "verify-sync --nproc 2 train.py" in error
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "/usr/bin/srun", "python3"])
+def test_a_launcher_is_not_run_as_a_script(launcher: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Regression: two torchruns were started, with all their ranks each."""
+    assert run(["verify-sync", "--", launcher, "-n", "2", "train.py"]) == 2
+    error = capsys.readouterr().err
+    assert f"{launcher} starts ranks, and verify-sync takes the script that runs in each of them" in error
+    assert f"ddpdoctor watch --verify-sync -- {launcher} -n 2 train.py" in error
