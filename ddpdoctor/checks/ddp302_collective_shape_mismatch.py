@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ddpdoctor.analysis.collectives.call_order import reordered
 from ddpdoctor.analysis.collectives.desync import Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.matching import MismatchKind, shape
@@ -44,6 +45,10 @@ OF_TWO_LINES = (
 RUN_IT_AGAIN = "run it again under `ddpdoctor watch`, or give the flight recorders to `ddpdoctor diagnose`"
 COMPARE_THE_LINES = (
     "see what these lines give to the collective on each rank (shape, dtype), and what each rank called before"
+)
+IN_ONE_ORDER = (
+    "make these calls in the same order on every rank: iterate over something sorted (`sorted(stats)`) and not over what each "
+    "rank has put together itself"
 )
 SHOWN_TENSORS = 3
 
@@ -153,12 +158,14 @@ def _finding(programs: ProgramComparison, group: GroupTimeline, mismatch: Mismat
     name = mismatch.issued[its[0]].name
     rest = " and ".join(f"{group_ranks(ranks)} {spoken}" for spoken, ranks in others)
     lines = {issued.place for issued in mismatch.issued.values() if issued.place is not None}
+    exchanged = reordered(group, programs.timeline, mismatch.seq, (its[0], others[0][1][0])) if others else 0
+    order = f": these ranks made the same {exchanged} calls in different orders" if exchanged else ""
     return RULE.finding(
-        f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{aftermath(group, mismatch)}",
+        f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{aftermath(group, mismatch)}{order}",
         ranks=sides.minority,
         where=witnesses(mismatch.issued, tuple(rank for ranks in by_shape.values() for rank in ranks)),
         details=unplaced(mismatch.issued, tuple(rank for ranks in by_shape.values() for rank in ranks)),
-        remedy=OF_TWO_LINES if len(lines) > 1 else None,
+        remedy=IN_ONE_ORDER if exchanged else OF_TWO_LINES if len(lines) > 1 else None,
         seq=mismatch.seq,
         group=group.name or "default",
         shapes={str(rank): _spoken(shape(issued.calls)) for rank, issued in sorted(mismatch.issued.items())},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.hangs.outstanding import Operation
-from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
+from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Operation
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.messages.collectives import duration, unplaced, witnesses

@@ -38,7 +38,7 @@ def read_owned(path: Path, owner: int | None, *, most: int = MOST_BYTES) -> byte
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        _belongs(found.st_uid, owner, path)
+        check_owner(found.st_uid, owner, path)
         return file.read(most)
 
 
@@ -54,7 +54,7 @@ def read_source(path: Path, owner: int | None, *, most: int) -> bytes | None:
         if not stat.S_ISREG(found.st_mode) or found.st_size > most:
             return None
         if not found.st_mode & stat.S_IROTH:
-            _belongs(found.st_uid, owner, path)
+            check_owner(found.st_uid, owner, path)
         return file.read(most)
 
 
@@ -71,9 +71,14 @@ def check_listener(connection: socket.socket, owner: int | None, path: Path) -> 
         OSError: it is another user's.
     """
     _, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    _belongs(user, owner, path)
+    check_owner(user, owner, path)
 
 
-def _belongs(user: int, owner: int | None, path: Path) -> None:
+def check_owner(user: int, owner: int | None, path: Path) -> None:
+    """See that what belongs to `user` belongs to `owner` (None: to anybody).
+
+    Raises:
+        OSError: it is another user's.
+    """
     if owner is not None and user != owner:
         raise OSError(errno.EACCES, f"belongs to user {user}, and the process to user {owner}", str(path))

@@ -13,19 +13,16 @@ import psutil
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.engine import derived
-from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
-from ddpdoctor.host.owned_files import other_user, user_of
-from ddpdoctor.host.processes import started_at
+from ddpdoctor.host.owned_files import other_user
 from ddpdoctor.host.running_jobs import RunningJob, joinings_of
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
-from ddpdoctor.ranks import nccl_ras
-from ddpdoctor.ranks.fr_dump_files import read_dump
+from ddpdoctor.ranks import nccl_ras, own_dumps
 from ddpdoctor.ranks.snapshot import examine
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
@@ -33,14 +30,14 @@ from ddpdoctor.source.env_overwrites import overwrites_of
 MOST_RANKS_OF_A_HOST = 1024
 MOST_NAMED = 16  # processes in one note
 LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
-DUMP_PREFIX = "/tmp/nccl_trace_rank_"  # noqa: S108 - PyTorch's own default for TORCH_FR_DUMP_TEMP_FILE
 
 
 def look(job: RunningJob) -> Evidence:
     """What every rank of `job` on this host is doing."""
     host = socket.gethostname()
+    requests = own_dumps.request(job.targets, job.environ)
     facts, missing = examine(job.targets, host=host, seconds=LOOK_SECONDS)
-    facts = tuple(_with_dump(found, job) for found in facts)
+    facts = _with_dumps(facts, job, requests)
     having = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
     facts = _with_joining(facts, job)
     frames = [frame for found in facts for fact in found.facts if isinstance(fact, Stacks) for frame in fact.frames]
@@ -84,7 +81,10 @@ def unexplained(evidence: Evidence) -> tuple[str, ...]:
     still = (
         f"every rank waits for others, none made progress for {LOOK_SECONDS:.0f} s, and their stacks do not show why"
     )
-    return (f"{still}; run the job under `ddpdoctor watch` to record what each rank called",)
+    prepared = (
+        f"run the job under `ddpdoctor watch`, or on NCCL with {own_dumps.PIPE} set, to see what each rank called"
+    )
+    return (f"{still}; {prepared}",)
 
 
 def _seen(facts: tuple[RankFacts, ...]) -> bool:
@@ -145,19 +145,13 @@ def _with_joining(facts: Sequence[RankFacts], job: RunningJob) -> tuple[RankFact
     return tuple(complete)
 
 
-def _with_dump(found: RankFacts, job: RunningJob) -> RankFacts:
-    """The rank's facts with the flight recorder that its own watchdog has dumped, where it is of this run."""
-    if any(isinstance(fact, FlightRecord) for fact in found.facts):
-        return found
-    prefix = job.environ.get("TORCH_FR_DUMP_TEMP_FILE") or job.environ.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-    path = Path(f"{prefix or DUMP_PREFIX}{found.rank}")
-    pid = next(target.pid for target in job.targets if target.rank == found.rank)
-    try:
-        if path.stat().st_mtime < (started_at(pid) or 0):
-            return found
-        return replace(found, facts=(*found.facts, read_dump(path, user_of(pid)).record))
-    except (OSError, UndecidedError):
-        return found
+def _with_dumps(facts: Sequence[RankFacts], job: RunningJob, requests: own_dumps.Requests) -> tuple[RankFacts, ...]:
+    """The ranks' facts with the flight recorders that PyTorch itself has dumped in this run, where the agent has told none."""
+    told = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
+    dumps = dict(own_dumps.collect([one for one in job.targets if one.rank not in told], job.environ, requests))
+    return tuple(
+        replace(found, facts=(*found.facts, dumps[found.rank])) if found.rank in dumps else found for found in facts
+    )
 
 
 def _ras(job: RunningJob) -> Iterator[str]:

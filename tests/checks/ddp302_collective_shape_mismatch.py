@@ -108,6 +108,18 @@ SICK = (
         also=("DDP408",),
         measured={"elements": {"0": 1000, "1": 500, "2": 1000}},
     ),
+    Sick(  # enqueued behind each other, as on a GPU
+        evidence=flights(
+            [STEP, WIDE, LONG, STEP, waits(LONG), waits(WIDE)],
+            [STEP, WIDE, LONG, STEP, waits(WIDE), waits(LONG)],
+            [STEP, WIDE, LONG, STEP, waits(WIDE), waits(LONG)],
+        ),
+        says="rank 0 gave all_reduce #5 a tensor of shape [20], ranks 1-2 [2, 6], also in 1 later calls: these ranks made "
+        "the same 2 calls in different orders",
+        ranks=(0,),
+        where=tuple(f"rank {rank} /home/me/job/train.py:61 train_step" for rank in range(3)),
+        measured={"seq": 5, "group": "default", "shapes": {"0": "[20]", "1": "[2, 6]", "2": "[2, 6]"}, "more": 1},
+    ),
 )
 HEALTHY = (
     flights([WIDE, STEP], [WIDE, STEP]),

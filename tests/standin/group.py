@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from types import ModuleType, SimpleNamespace
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -36,7 +36,13 @@ COLLECTIVES = {
     "alltoall_base": ("all_to_all", False, 1, 0),
     "all_to_all_single": ("all_to_all", False, 1, 0),
 }
+IN_GLOO = {  # what torch 2.13 calls them in a group, and gloo's own name
+    "all_gather_single": "_allgather_base",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "all_to_all_single": "alltoall_base",
+}
 C10D = "/torch/distributed/distributed_c10d.py"
+MOST_CALLERS = 12  # from a collective to the function of torch.distributed that the program called
 
 
 class DisagreementError(Exception):
@@ -100,6 +106,10 @@ class StandIn(ProcessGroup):  # type: ignore[misc]
         token = [torch.zeros(1)]
         return self._enqueue("all_reduce_barrier", lambda: self._gloo.barrier(opts).wait(), token, token, blocks=True)
 
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """Block as gloo's own does: NCCL has none, so a job on GPUs makes it in a group of gloo too."""
+        self._gloo.monitored_barrier(timeout or self._timeout, wait_all_ranks)
+
     def send(self, tensors: list[torch.Tensor], target: int, tag: int) -> Work:
         """A send, on the lane of the pair."""
         me, other = self._global(self.rank()), self._global(target)
@@ -134,10 +144,11 @@ class StandIn(ProcessGroup):  # type: ignore[misc]
 
         def run() -> None:
             self._agree(repr(told))
-            getattr(self._gloo, method)(*args).wait()
+            getattr(self._gloo, IN_GLOO.get(method, method))(*args).wait()
 
         called_by_python = sys._getframe(2).f_code.co_filename.endswith(C10D)
-        work = self._enqueue(operation, run, inputs, outputs, blocks=not called_by_python)
+        reads_the_result = any("object" in name for name in _callers_in_c10d(sys._getframe(2)))
+        work = self._enqueue(operation, run, inputs, outputs, blocks=not called_by_python or reads_the_result)
         if not called_by_python:
             _wait_in_backward(work)
         return work
@@ -204,6 +215,16 @@ def _flat(tensors: Any) -> list[torch.Tensor]:
     if isinstance(tensors, torch.Tensor):
         return [tensors]
     return [tensor for inner in tensors for tensor in _flat(inner)]
+
+
+def _callers_in_c10d(frame: FrameType | None) -> Iterator[str]:
+    """The functions of torch.distributed among the innermost callers: an agent may have wrapped some of them."""
+    for _ in range(MOST_CALLERS):
+        if frame is None:
+            return
+        if frame.f_code.co_filename.endswith(C10D):
+            yield frame.f_code.co_name
+        frame = frame.f_back
 
 
 def _wait_in_backward(work: Work) -> None:

@@ -1,4 +1,4 @@
-"""Ends a rank whose collective exceeds its timeout, with the messages and the dump of NCCL's watchdog."""
+"""Ends a rank whose collective exceeds its timeout, with the messages and the dump of NCCL's watchdog, and dumps on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from .recorder import RECORDER, Entry
 
 LOOK_SECONDS = 0.1
-DUMP_PREFIX = "/tmp/nccl_trace_rank_"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+DUMP_PREFIX = CACHE / "torch" / "comm_lib_trace_rank_"
 SECONDS_FOR_PEERS = 1.0  # NCCL's watchdog gives its peers as long to dump
 
 
@@ -21,11 +22,14 @@ class Watchdog(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="pt_nccl_watchdg", daemon=True)
         self._rank = os.environ["RANK"]
+        self._pipe = self._opened_pipe()
 
     def run(self) -> None:
-        """Look until something exceeds its timeout."""
+        """Look until something exceeds its timeout, and dump whenever something was written to the pipe."""
         while True:
             time.sleep(LOOK_SECONDS)
+            if self._requested():
+                self._dump()
             now = time.time_ns()
             for entry in [*RECORDER.entries]:
                 if entry.completed_ns is None and (now - entry.created_ns) / 1e6 > entry.timeout_ms:
@@ -61,9 +65,28 @@ class Watchdog(threading.Thread):
         sys.stderr.flush()
         os.abort()
 
+    def _opened_pipe(self) -> int | None:
+        """The named pipe through which anybody may ask for a dump, as NCCL's heartbeat monitor makes it."""
+        prefix = os.environ.get("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
+        if not prefix:
+            return None
+        pipe = Path(f"{prefix}{self._rank}.pipe")
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        return os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    def _requested(self) -> bool:
+        if self._pipe is None:
+            return False
+        try:
+            return bool(os.read(self._pipe, 128))
+        except BlockingIOError:
+            return False
+
     def _dump(self) -> None:
         prefix = os.environ.get("TORCH_FR_DUMP_TEMP_FILE") or os.environ.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
         path = Path(f"{prefix or DUMP_PREFIX}{self._rank}")
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(RECORDER.dump())
         self._say(1733, f"[Rank {self._rank}] Finished writing Flight Recorder debug info to {path}")
 

@@ -10,6 +10,14 @@ from pathlib import PurePath
 
 from typing_extensions import assert_never
 
+from ddpdoctor.analysis.collectives.call_order import (
+    LOOKED_AHEAD,
+    agree,
+    operations_from,
+    operations_until,
+    reordered,
+    skipped,
+)
 from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
@@ -23,7 +31,7 @@ from ddpdoctor.analysis.collectives.callsites import (
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests, ranks_under
 from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
-from ddpdoctor.analysis.collectives.matching import ALIKE_ON_EVERY_RANK, MismatchKind, dtypes, operation, shape
+from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
 from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_usual_period, sequence_offset_of
@@ -36,8 +44,6 @@ from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
 from ddpdoctor.evidence.recorder import Call
 from ddpdoctor.evidence.source import Condition, Loop, SourceCode
 
-LOOKED_AHEAD = 9  # calls that a rank may have left out, or made besides, and still be recognised
-COMPARED_AHEAD = 64
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
 
 
@@ -332,50 +338,14 @@ def _cause_by_calls(
     """What the minority did, by the number of its calls beside its like, or by the calls that follow on both sides."""
     if deviation is not None and deviation.extra:
         return Cause.EXTRA if deviation.extra > 0 else Cause.MISSING
-    mine, theirs = (_operations_from(group, timeline, rank, seq) for rank in ranks)
-    if _agree(mine[1:], theirs[1:]):
+    mine, theirs = (operations_from(group, timeline, rank, seq) for rank in ranks)
+    if agree(mine[1:], theirs[1:]) or reordered(group, timeline, seq, ranks):
         return Cause.MISMATCH
-    if any(_agree(mine, theirs[missing:]) for missing in range(1, LOOKED_AHEAD)):
+    if any(agree(mine, theirs[missing:]) for missing in range(1, LOOKED_AHEAD)):
         return Cause.MISSING
-    if any(_agree(mine[extra:], theirs) for extra in range(1, LOOKED_AHEAD)):
+    if any(agree(mine[extra:], theirs) for extra in range(1, LOOKED_AHEAD)):
         return Cause.EXTRA
-    return Cause.MISSING if _skipped(_operations_until(group, timeline, ranks[1], seq), mine[:1]) else Cause.MISMATCH
-
-
-def _skipped(theirs: Sequence[object], mine: Sequence[object]) -> bool:
-    """Whether one side is at the call that came after the other side's call when the program was here before.
-
-    `theirs` ends in the call of the other side, with what led to it before.
-    """
-    here = theirs[-2:]
-    before = next((place for place in range(len(theirs) - 2, 0, -1) if theirs[place - 1 : place + 1] == here), None)
-    return before is not None and theirs[before + 1 : before + 2] == mine != theirs[-1:]
-
-
-def _operations_from(group: GroupTimeline, timeline: Timeline, rank: int, seq: int) -> list[object]:
-    """The calls of this rank from number `seq` on with their dtypes, and the shapes of those that have the same on every rank."""
-    sequence = group.group_sequences.sequence(rank)
-    if sequence is None:
-        return []
-    numbers = sequence.calls[seq - sequence.first :][:COMPARED_AHEAD]
-    calls = [timeline.call_index.calls[number] for number in numbers]
-    return [
-        (operation(one), dtypes(one), shape(one) if all(call.op in ALIKE_ON_EVERY_RANK for call in one) else ())
-        for one in calls
-    ]
-
-
-def _operations_until(group: GroupTimeline, timeline: Timeline, rank: int, seq: int) -> list[object]:
-    """The same of the calls up to number `seq`, the last ones."""
-    sequence = group.group_sequences.sequence(rank)
-    first = max(seq + 1 - COMPARED_AHEAD, sequence.first) if sequence is not None else seq
-    return _operations_from(group, timeline, rank, first)[: seq + 1 - first]
-
-
-def _agree(mine: Sequence[object], theirs: Sequence[object]) -> bool:
-    """Whether both go on alike, as far as both are known."""
-    length = min(len(mine), len(theirs))
-    return length > 0 and [*mine[:length]] == [*theirs[:length]]
+    return Cause.MISSING if skipped(operations_until(group, timeline, ranks[1], seq), mine[:1]) else Cause.MISMATCH
 
 
 def _as_always(group: GroupTimeline, rank: int, seq: int) -> bool:

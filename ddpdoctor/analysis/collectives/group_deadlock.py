@@ -8,7 +8,8 @@ from itertools import combinations
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import on_a_cycle
-from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
+from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.analysis.majority import Vote, vote
 
 

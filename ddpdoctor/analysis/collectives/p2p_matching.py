@@ -13,8 +13,9 @@ from ddpdoctor.analysis.collectives.call_sequences import users_stack
 from ddpdoctor.analysis.collectives.group_deadlock import Deadlocks
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import Timeline, age
+from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS
 from ddpdoctor.analysis.hangs.rank_activity import Activities
-from ddpdoctor.analysis.hangs.wait_for_graph import MOVING_SECONDS, Reason, WaitForGraph
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls

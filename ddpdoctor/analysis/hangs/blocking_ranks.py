@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, outstanding_of
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence.process import Stall
@@ -52,11 +54,11 @@ class Hang:
         return tuple(where for where in theirs + others if where is not None)
 
 
-def derive(activities: Activities, stall: Stall | None) -> Hang:
+def derive(activities: Activities, stall: Stall | None, timeline: Timeline | None = None) -> Hang:
     """The standstill that the ranks' activities show.
 
     Raises:
-        SkipCheck: no rank waits for its peers, so nobody keeps anybody waiting.
+        SkipCheck: no rank waits for its peers, so nobody keeps anybody waiting, or the job goes on.
     """
     if not activities.waiting:
         raise SkipCheck("no rank waits for another one")
@@ -65,6 +67,10 @@ def derive(activities: Activities, stall: Stall | None) -> Hang:
         raise SkipCheck(
             f"the job goes on: {group_ranks(moving)} came out of the wait and was elsewhere at a second look"
         )
+    if stall is None and timeline is not None and any(one.moves for one in activities.elsewhere):
+        seconds = outstanding_of(timeline).seconds
+        if seconds is not None and seconds < MOVING_SECONDS:
+            raise SkipCheck(f"the job goes on: the oldest call that a rank waits in is {seconds:.1f} s old")
     return Hang(
         waiting=activities.waiting, elsewhere=activities.elsewhere, seconds=stall.seconds if stall is not None else None
     )

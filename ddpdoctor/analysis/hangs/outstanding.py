@@ -16,7 +16,7 @@ from ddpdoctor.evidence.recorder import FlightRecord, State
 ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop", "_reduce_oop"})
 """Operations that one rank may complete before the others take part."""
 
-
+MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
 TRANSFERS = ("send", "recv")
 
 

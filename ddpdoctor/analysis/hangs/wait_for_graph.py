@@ -11,10 +11,16 @@ from itertools import takewhile
 from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, Kind, ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
 from ddpdoctor.analysis.hangs.components import final_components, reaching
-from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation, Outstanding, completed_by, outstanding_of
+from ddpdoctor.analysis.hangs.outstanding import (
+    MOVING_SECONDS,
+    ROOTED,
+    Operation,
+    Outstanding,
+    completed_by,
+    outstanding_of,
+)
 from ddpdoctor.model import SkipCheck
 
-MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
 WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is through
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
 MOST_COMPARED = 64  # ranks whose programs are compared, call by call, with those of their like
