@@ -38,7 +38,7 @@ class TracedRank:
         )
         self._writer.write(trace.Wrapped(None))
 
-    def step(self, number: int, *, after: str = "", filler: str = "") -> None:
+    def step(self, number: int, *, after: str = "", filler: str = "", rate: str = "0.1") -> None:
         """Write one step that ends with the weights `after`, which all ranks share unless it is given."""
         self._writer.roll()
         keys = f"weights {number}", after or f"weights {number + 1}"
@@ -49,8 +49,9 @@ class TracedRank:
             trace.Step(
                 step=number, forwards=number + 1, since=0, beside=0, shadowed=0,
                 backward=trace.Backward(wrapped=1, input=f"input of {self.process.rank}{filler}"),
-                position=None, scale=None, stepping=STEPPING, gradients=None, buffers={}, weights=keys[0], after=keys[1],
-                parts={}, random_before={}, random_after={}, bypassed={}, comm_hook=None, writes={},
+                position=None, scale=None, stepping=STEPPING._replace(settings={"lr": rate}), gradients=None, buffers={},
+                weights=keys[0], after=keys[1], parts={}, random_before={}, random_after={}, bypassed={}, comm_hook=None,
+                writes={},
             )
         )  # fmt: skip
 

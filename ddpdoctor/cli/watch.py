@@ -86,6 +86,13 @@ def watch(
             help="With --verify-sync: every K steps, compare the model's outputs for one batch that all ranks share; 0: never.",
         ),
     ] = 0,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute",
+            help="With --verify-sync: make each checked optimizer step again, on copies, to name what is not reproducible.",
+        ),
+    ] = False,
     on_divergence: Annotated[
         OnDivergence, typer.Option(help="With --verify-sync: what to do when replicas differ.")
     ] = OnDivergence.REPORT,
@@ -126,10 +133,14 @@ def watch(
         _refuse_detail_without_gpus()
     if metrics is not None and metrics.is_dir():
         raise UsageError(f"--metrics {metrics} is a directory", hint=f"name a file: `--metrics {metrics / 'job.prom'}`")
-    if on_divergence is OnDivergence.STOP and verify_sync is None:
-        raise UsageError("--on-divergence stop needs --verify-sync", hint="add `--verify-sync` before the `--`")
-    if probe_every and verify_sync is None:
-        raise UsageError(f"--probe-every {probe_every} needs --verify-sync", hint="add `--verify-sync` before the `--`")
+    of_the_audit = {
+        "--on-divergence stop": on_divergence is OnDivergence.STOP,
+        f"--probe-every {probe_every}": probe_every > 0,
+        "--recompute": recompute,
+    }
+    for option, given in of_the_audit.items():
+        if given and verify_sync is None:
+            raise UsageError(f"{option} needs --verify-sync", hint="add `--verify-sync` before the `--`")
 
     from ddpdoctor.cli.watch_session import WatchOptions, run_watched
     from ddpdoctor.cli.watch_side_files import SideFiles
@@ -143,6 +154,7 @@ def watch(
         distributed_debug=distributed_debug.value,
         verify_every=verify_sync,
         probe_every=probe_every,
+        recompute=recompute,
         stop_on_divergence=on_divergence is OnDivergence.STOP,
         quiet=quiet,
         side_files=SideFiles(metrics=metrics, shared=shared),

@@ -59,6 +59,8 @@ class WatchOptions:
     """Compare the replicas every so many steps; 0: as often as the overhead allows; None: not at all."""
     probe_every: int
     """Every how many steps one batch runs through the model on all ranks; 0: never."""
+    recompute: bool
+    """Whether audited optimizer steps are made again, on copies."""
     stop_on_divergence: bool
     """Whether a job is ended when its replicas differ."""
     quiet: bool
@@ -73,14 +75,20 @@ class WatchOptions:
 
 def run_watched(command: Sequence[str], report_options: ReportOptions, wanted: WatchOptions) -> int:
     """Run `command` under observation; returns 1 for a problem, 3 for a hang that is not explained, else the job's exit code."""
-    with contextlib.closing(OtherNodes(wanted.shared)) as nodes, private_directory(for_sockets=True) as folder:
+    with (
+        contextlib.closing(OtherNodes(wanted.shared)) as nodes,
+        private_directory(for_sockets=True) as folder,
+        contextlib.ExitStack() as stack,
+    ):
         directory = folder.path
-        audit = ReplicaAudit(directory) if wanted.verify_every is not None else None
+        audit = None
+        if wanted.verify_every is not None:
+            audit = stack.enter_context(contextlib.closing(ReplicaAudit(directory)))
         environ = {
             **job_environment(["watch", *(["verify_sync"] if audit else [])], directory, os.environ),
             "DDPDOCTOR_WATCHER": str(os.getpid()),
             **_debug_environment(wanted.distributed_debug),
-            **(audit_environment(wanted.verify_every or 0, wanted.probe_every) if audit else {}),
+            **(_audit_environment(wanted) if audit else {}),
         }
         with (
             observe(
@@ -214,6 +222,10 @@ def _debug_environment(level: str) -> dict[str, str]:
     if level == "off" or "TORCH_DISTRIBUTED_DEBUG" in os.environ:
         return {}
     return {DEBUG_LEVEL: level.upper()}
+
+
+def _audit_environment(wanted: WatchOptions) -> dict[str, str]:
+    return audit_environment(wanted.verify_every or 0, wanted.probe_every, recompute=wanted.recompute)
 
 
 def _environment() -> tuple[Environment, ...]:

@@ -37,6 +37,12 @@ def averages(tracks: Sequence[Track]) -> tuple[str, ...]:
     )
 
 
+def not_made_again(tracks: Sequence[Track]) -> tuple[str, ...]:
+    """A note for each reason why optimizer steps that were to be recomputed were not."""
+    refused = {one.recomputed.failed for track in tracks for one in track.steps if one.recomputed is not None} - {""}
+    return tuple(f"optimizer steps could not be made again: {why}" for why in sorted(refused))
+
+
 def stood_still(script: Path, directory: Path, stall_after: float) -> tuple[str, ...]:
     """That the script was ended for its silence, here or on the other ranks whose files came with theirs (`3-stalled`)."""
     names = [file.name for file in directory.glob(f"*{STALLED}")]

@@ -28,7 +28,15 @@ from ddpdoctor.source.context import source_of
 from ddpdoctor.transport.store_files import gathered, hand_in
 from ddpdoctor.workflows.hang import look
 from ddpdoctor.workflows.step_bisection import OpenQuestion
-from ddpdoctor.workflows.verify_notes import STALLED, averages, how_it_ended, not_written, stood_still, wrapped_twice
+from ddpdoctor.workflows.verify_notes import (
+    STALLED,
+    averages,
+    how_it_ended,
+    not_made_again,
+    not_written,
+    stood_still,
+    wrapped_twice,
+)
 
 POLL_SECONDS = 0.1
 JOINING_SECONDS = 15.0  # without a rank that has joined, before it is seen where the ranks wait; then again and again
@@ -206,8 +214,7 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
             "skipped"
         )
     notes += averages(tracks)
-    refused = {one.recomputed.failed for track in tracks for one in track.steps if one.recomputed is not None} - {""}
-    notes += [f"optimizer steps could not be made again: {why}" for why in sorted(refused)]
+    notes += not_made_again(tracks)
     silent = sum(track.steps_made is None for track in tracks)
     if silent:
         notes.append(f"{silent} of {len(tracks)} ranks ended without a final record (killed by a signal, or os._exit)")

@@ -1,6 +1,9 @@
 """What being watched and audited costs: the same job alone and under each kind of agent, in short turns in one program.
 
-    JOBS=reference,transformer,small JOB_SECONDS=300 python -m tests.bench price
+    python -m tests.bench price
+    JOBS=reference WAYS="verify-sync --every 1" JOB_SECONDS=20 python -m tests.bench price
+
+The first takes nine minutes: three jobs of JOB_SECONDS each. JOBS and WAYS choose some of them.
 
 Two ranks train a copy of the model for each way, with the same seed and data. They take turns on the machine, so that what
 else it does meets all of them; the processor time of the ranks is compared, and the time on the clock beside it. `every 1` and
@@ -34,7 +37,8 @@ from ddpdoctor.workflows.watch.replica_audit import audit_environment
 from tests.agents_in_turn import Agent, installed
 
 JOBS = os.environ.get("JOBS", "reference,transformer,small").split(",")
-SECONDS = float(os.environ.get("JOB_SECONDS", "300"))  # for each job, over all ways
+SECONDS = float(os.environ.get("JOB_SECONDS", "160"))  # for each job, over all ways
+LEAST_TURNS = 4  # of each way, however few seconds there are
 TURN_SECONDS = 0.25
 WARM_UP = 12  # steps of each way
 RESULTS = "DDPDOCTOR_RESULTS"
@@ -184,7 +188,7 @@ def rank_main() -> None:
                 steps[name]()
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in agents}
     order = list(agents)
-    while _agreed(time.perf_counter() - began < seconds):
+    while len(taken["alone"]) < LEAST_TURNS or _agreed(time.perf_counter() - began < seconds):
         order = [*order[1:], order[0]]
         for name in order:
             dist.barrier()

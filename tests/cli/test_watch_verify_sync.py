@@ -40,9 +40,47 @@ dist.destroy_process_group()
 """
 
 
-def watch(folder: Path, *arguments: str, options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+FLIPS_ONCE = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+made = 0
+
+
+class Faulty(torch.optim.SGD):
+    def step(self, closure=None):
+        global made
+        super().step(closure)
+        made += 1
+        if made == 4 and dist.get_rank() == 1:
+            self.param_groups[0]["params"][0].detach().numpy().view("i4")[3, 2] ^= 1 << 18
+
+
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+model = DistributedDataParallel(nn.Linear(16, 4))
+optimizer = Faulty(model.parameters(), lr=0.01)
+data = torch.Generator().manual_seed(dist.get_rank())
+for step in range(6):
+    optimizer.zero_grad()
+    model(torch.randn(8, 16, generator=data)).square().mean().backward()
+    optimizer.step()
+dist.destroy_process_group()
+"""
+OPTIONS_OF_A_PROJECT = """
+[tool.ddpdoctor.watch]
+verify-sync = 1
+recompute = true
+"""
+
+
+def watch(
+    folder: Path, *arguments: str, options: tuple[str, ...], source: str = DRIFT
+) -> subprocess.CompletedProcess[str]:
     script = folder / "train.py"
-    script.write_text(DRIFT)
+    script.write_text(source)
     launcher = (
         sys.executable,
         "-m",
@@ -54,8 +92,21 @@ def watch(folder: Path, *arguments: str, options: tuple[str, ...]) -> subprocess
     )
     return subprocess.run(
         (sys.executable, "-m", "ddpdoctor", "watch", *options, "--", *launcher, str(script), *arguments),
-        capture_output=True, text=True, timeout=240, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=240, check=False, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(260)
+def test_an_error_that_came_once_is_named_with_its_rank_although_there_are_two(tmp_path: Path) -> None:
+    """With the options of a project file."""
+    (tmp_path / "pyproject.toml").write_text(OPTIONS_OF_A_PROJECT)
+    ended = watch(tmp_path, options=(), source=FLIPS_ONCE)
+    assert ended.returncode == 1, ended.stderr
+    assert "DDP525 step-not-reproducible: at step 1 of 6, Faulty.step gave other weights on rank 1" in ended.stderr, (
+        ended.stderr
+    )
+    assert "made again, the step gives rank 1 the weights of the others" in ended.stderr
 
 
 @pytest.mark.slow
@@ -109,7 +160,14 @@ def test_a_healthy_job_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [("--on-divergence", "stop"), ("--verify-sync=-1",), ("--verify-sync=often",), ("--probe-every", "5")]
+    "options",
+    [
+        ("--on-divergence", "stop"),
+        ("--verify-sync=-1",),
+        ("--verify-sync=often",),
+        ("--probe-every", "5"),
+        ("--recompute",),
+    ],
 )
 def test_mistakes_are_told(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["watch", *options, "--", "true"]) == 2

@@ -44,7 +44,7 @@ from ddpdoctor.ranks.rank_exits import (
 from ddpdoctor.ranks.snapshot import Target, examine, targets_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
-from ddpdoctor.workflows.verify_notes import averages
+from ddpdoctor.workflows.verify_notes import averages, not_made_again
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 
 Seen: TypeAlias = Stacks | ProcessState | FlightRecord | Joining
@@ -144,6 +144,7 @@ class JobEvidence:
         interrupted = request is not None and stall is None and ended_as_requested(exits, request)
         facts = []
         tracks = {found.rank: found.facts for found in self.audit.facts()} if self.audit is not None else {}
+        followed = _tracks(tracks.values())
         recorded = any(len(fact) for found in looked.values() for fact in found.facts if isinstance(fact, FlightRecord))
         for agent in ranks:
             seen = looked[agent.rank].facts if agent.rank in looked else ()
@@ -181,7 +182,7 @@ class JobEvidence:
                 *(() if seen_ranks else _no_ranks(self.directory)),
                 *(_interrupted(asked) if asked is not None and interrupted else ()),
             ),
-            notes=(*self.notes, *given_up(self.directory), *averages(_tracks(tracks.values()))),
+            notes=(*self.notes, *given_up(self.directory), *averages(followed), *not_made_again(followed)),
             about_job=True,
         )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +13,13 @@ from typing import TypeAlias
 
 from ddpdoctor.agent.inside.freed_memory import return_freed_memory
 from ddpdoctor.agent.inside.schema.training_trace import Probe, Step, segment_name
-from ddpdoctor.agent.inside.verify_sync_feature import EVERY, PROBE
+from ddpdoctor.agent.inside.verify_sync_feature import EVERY, PROBE, RECOMPUTE
 from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_BYTES as SEGMENT
 from ddpdoctor.agent.inside.verify_sync_feature import SHARE as BUDGET_SHARE
-from ddpdoctor.engine import all_checks, diagnose
+from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.launch.guarded_process import end, start_guarded
+from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.training_trace_reader import read_tracks, segments_of
@@ -33,12 +37,18 @@ _STEP, _PROBE = (f'["{kind.__name__}"'.encode() for kind in (Step, Probe))
 _OF_PROBES = -1  # in the place of `since` in the key of a probe: it comes before the steps of the same forward
 
 
-def audit_environment(every: int, probe_every: int = 0) -> dict[str, str]:
+def audit_environment(every: int, probe_every: int = 0, *, recompute: bool = False) -> dict[str, str]:
     """The variables that a job's ranks need to audit every `every`th step, or with 0 as a small share of the time allows.
 
-    They run the probe batch every `probe_every` steps, with 0 never.
+    They run the probe batch every `probe_every` steps, with 0 never, and make audited optimizer steps again with `recompute`.
     """
-    return {EVERY: str(every), PROBE: str(probe_every), BUDGET_SHARE: str(SHARE), SEGMENT: str(SEGMENT_BYTES)}
+    return {
+        EVERY: str(every),
+        PROBE: str(probe_every),
+        RECOMPUTE: str(int(recompute)),
+        BUDGET_SHARE: str(SHARE),
+        SEGMENT: str(SEGMENT_BYTES),
+    }
 
 
 @dataclass(slots=True)
@@ -46,7 +56,8 @@ class ReplicaAudit:
     """Follows the traces of the ranks on this host, and holds no more of them than the steps that some ranks have yet to write.
 
     A step at which weights differ, a probe with other outputs, and now and then any step, is a reason to ask the rules about
-    replicas. They are asked about what the ranks have kept of their traces.
+    replicas. They are asked about what the ranks have kept of their traces: while weights are equal, in a process of its own,
+    whose memory ends with it.
     """
 
     directory: Path
@@ -62,6 +73,7 @@ class ReplicaAudit:
     _next_poll: float = 0.0
     _next_judgement: float = FIRST_JUDGEMENT_SECONDS
     _next_judgement_of_difference: float = 0.0
+    _judging: subprocess.Popen[str] | None = None
 
     def look(self, ranks: Sequence[RankProcess]) -> Evidence | None:
         """What the ranks wrote down, once a rule finds that their replicas differ, and once only; else None."""
@@ -78,16 +90,33 @@ class ReplicaAudit:
             return None
         if self._began is None:
             self._began = now
-            _load_rules()
         elapsed = now - self._began
         if self._differ and elapsed >= self._next_judgement_of_difference:
             self._differ = False
             self._next_judgement_of_difference = max(1.0, LATER * elapsed)
-        elif elapsed >= self._next_judgement:
+            return self.judge()
+        if elapsed >= self._next_judgement:
             self._next_judgement = LATER * elapsed
-        else:
-            return None
-        return self._judge()
+            self.close()
+            program = str(our_file("probes", "replica_rules.py"))
+            self._judging = start_guarded(
+                [sys.executable, program, str(self.directory)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+        return self.judge() if self._other_process_found_something() else None
+
+    def close(self) -> None:
+        """End the process that asks the rules, where there is one."""
+        if self._judging is not None:
+            end(self._judging)
+            self._judging = None
+
+    def _other_process_found_something(self) -> bool:
+        """Whether it has ended by now, and not with a report that nothing was found."""
+        if self._judging is None or self._judging.poll() is None:
+            return False
+        code = self._judging.returncode
+        self.close()
+        return code != 0
 
     def facts(self) -> tuple[RankFacts, ...]:
         """What the ranks have kept of their traces."""
@@ -96,7 +125,8 @@ class ReplicaAudit:
         except OtherVersionError:
             return ()
 
-    def _judge(self) -> Evidence | None:
+    def judge(self) -> Evidence | None:
+        """What the ranks have kept, if a rule about replicas finds something in it now; else None."""
         evidence = Evidence(ranks=self.facts(), about_job=True)
         self.diverged = any(finding.code.startswith(FAMILY) for finding in diagnose(evidence).findings)
         return_freed_memory()  # the ranks' traces
@@ -127,13 +157,6 @@ def _key(record: Step | Probe) -> StepKey:
     if isinstance(record, Step):
         return record.forwards, record.since, record.beside
     return record.forwards, _OF_PROBES, 0
-
-
-def _load_rules() -> None:
-    """Import what the rules need, 20 MB, at the first steps: the watcher then keeps its size."""
-    import numpy as np  # noqa: F401
-
-    all_checks()
 
 
 @dataclass(slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 from tests.training_traces import TracedRank, traced_ranks
 
 SEGMENT_BYTES = 1 << 14
+DEADLINE_SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +70,37 @@ def test_a_probe_with_other_outputs_is_told_although_the_weights_are_equal(
     assert found.index(evidence) == 8
     assert [finding.code for finding in diagnose(evidence).findings] == ["DDP527"]
     assert audit.compared == 9
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("rate", ["0.1", "0.2"], ids=["healthy", "sick"])
+def test_now_and_then_another_process_asks_the_rules_although_the_weights_are_equal(
+    rate: str, ranks: list[TracedRank], tmp_path: Path
+) -> None:
+    with closing(ReplicaAudit(tmp_path, _next_judgement=0.0)) as audit:
+        for number in range(4):
+            ranks[0].step(number)
+            ranks[1].step(number, rate=rate)
+        found = audit.look([rank.process for rank in ranks])
+        until = time.monotonic() + DEADLINE_SECONDS
+        while audit._judging is not None and time.monotonic() < until:
+            time.sleep(0.05)
+            found = audit.look([rank.process for rank in ranks])
+        assert audit._judging is None
+    codes = [finding.code for finding in diagnose(found).findings] if found is not None else []
+    assert codes == ([] if rate == "0.1" else ["DDP506"])
+
+
+@pytest.mark.timeout(120)
+def test_the_other_process_ends_with_the_audit(ranks: list[TracedRank], tmp_path: Path) -> None:
+    audit = ReplicaAudit(tmp_path, _next_judgement=0.0)
+    for rank in ranks:
+        rank.step(0)
+    audit.look([rank.process for rank in ranks])
+    process = audit._judging
+    assert process is not None
+    audit.close()
+    assert process.poll() is not None
 
 
 def test_steps_that_one_rank_did_not_audit_are_not_kept(ranks: list[TracedRank], tmp_path: Path) -> None:
