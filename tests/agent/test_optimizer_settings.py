@@ -12,6 +12,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from ddpdoctor.agent.inside.optimizer_settings import SCHEDULES, Settings
 from ddpdoctor.agent.inside.rank_process import Rank
+from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 
 
@@ -70,3 +71,16 @@ def test_state_is_loaded_until_the_next_step(settings: Settings) -> None:
     assert found[1] == loads
     settings.stepped(optimizer)
     assert settings.loaded(optimizer) is None
+
+
+def test_a_setting_that_a_line_was_seen_to_write_has_that_line(settings: Settings) -> None:
+    optimizer, makes = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1), here()
+    optimizer.param_groups[0]["lr"] = 0.5
+    settings.written(SourceLine("train.py", 7, "main"))
+    assert lines(settings, optimizer).items() >= {"lr": 7, "momentum": makes}.items()
+
+    optimizer.param_groups[0]["lr"] = 0.25
+    assert lines(settings, optimizer)["lr"] == 7
+
+    optimizer.param_groups[0]["lr"] = 0.1
+    assert lines(settings, optimizer)["lr"] == makes

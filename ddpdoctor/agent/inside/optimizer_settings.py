@@ -26,6 +26,7 @@ class Settings:
 
     def __init__(self) -> None:
         self._given: WeakKeyDictionary[Optimizer, dict[tuple[int, str], tuple[str, SourceLine]]] = WeakKeyDictionary()
+        self._written: WeakKeyDictionary[Optimizer, dict[tuple[int, str], SourceLine]] = WeakKeyDictionary()
         self._loaded: WeakKeyDictionary[Optimizer, SourceLine] = WeakKeyDictionary()
 
     def install(self, trace: TraceWriter) -> None:
@@ -51,9 +52,23 @@ class Settings:
         given = self._given.get(optimizer, {})
         for key, text in _options(optimizer):
             given_text, line = given.get(key, ("", None))
-            if line is not None and given_text == text:
+            if given_text != text:
+                line = self._written.get(optimizer, {}).get(key)
+            if line is not None:
                 found.setdefault(line, []).append(_name(optimizer, *key))
         return list(found.items())
+
+    def state(self) -> list[object]:
+        """Every option of every optimizer, to be compared with what it was."""
+        return [[*_options(optimizer)] for optimizer in self.optimizers]
+
+    def written(self, line: SourceLine) -> None:
+        """The user's line `line` has written options, which nothing else has given: it is shown for these from now on."""
+        for optimizer in self.optimizers:
+            given = self._given.get(optimizer, {})
+            for key, text in _options(optimizer):
+                if given.get(key, ("",))[0] != text:
+                    self._written.setdefault(optimizer, {})[key] = line
 
     def loaded(self, optimizer: Optimizer) -> SourceLine | None:
         """Where its state dict was loaded, if that was since its last step."""

@@ -56,6 +56,7 @@ from .tensor_digests import Digests, tensors_in
 from .trace_writer import TraceWriter, user_line
 from .unwrapped_models import UnwrappedLog
 from .weight_averaging import WeightAveraging
+from .write_watch import WriteWatch
 
 
 class StepTracker:
@@ -97,6 +98,7 @@ class StepTracker:
         self._unwrapped = UnwrappedLog(
             trace, self._digests, self._models, self._counts, lambda: self.settings.optimizers
         )
+        self._write_watch = WriteWatch(trace, self.settings, self._unwrapped)
         self._window = StepWindow()
         self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
         self._wrapped_forwards = 0  # in this window
@@ -149,8 +151,8 @@ class StepTracker:
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
         """The wrapper's forward begins."""
-        if self._was_audited and not self._is_replay:
-            self._unwrapped.settle()
+        if self._write_watch.is_on:
+            self._write_watch.settle()
         if self._is_replay:
             self._close_up.settle()
         if self.unwaited.pending:
@@ -242,6 +244,8 @@ class StepTracker:
                 self._integrity.after_backward()
         if self._is_replay:
             self._close_up.after_backward()
+        elif self._audited:
+            self._write_watch.after_backward()
 
     def grad(self) -> None:
         """`torch.autograd.grad` was called."""
@@ -256,8 +260,8 @@ class StepTracker:
         if not self._depth:
             in_window = self._open and self._wrapped_forwards > 0
             self._steps_wrapped = in_window or self._models.are_stepped_by(optimizer)
-            if self._was_audited and not self._is_replay:
-                self._unwrapped.settle()
+            if self._write_watch.is_on:
+                self._write_watch.settle()
             if self._is_replay:
                 self._close_up.settle()
             if not self._open:
@@ -316,7 +320,7 @@ class StepTracker:
         if self._is_replay:
             self._close_up.after_step()
         elif audited:
-            self._unwrapped.after_step()
+            self._write_watch.after_step()
 
     def loads(self, module: nn.Module) -> None:
         """A state dict is about to be loaded: where training is over, its best weights for a test on one rank, say."""
@@ -357,6 +361,7 @@ class StepTracker:
     def close(self) -> None:
         """The process is about to end."""
         self._close_up.settle()
+        self._write_watch.settle()
         self._evaluation.over(self._counts.steps)
         self._batches.close()
         with self._budget:
@@ -379,6 +384,7 @@ class StepTracker:
         if self._audited:
             self._window = StepWindow(self._window.backward if same_gradients else Backward())
             self._trace.roll()
+            self._write_watch.audit()
             with self._budget:
                 self._window.averaging = self.averaging.state
                 if is_read_at(self._counts.steps):

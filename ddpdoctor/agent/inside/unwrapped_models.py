@@ -15,20 +15,20 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from .ddp_models import Models
 from .dtensor import is_meshed
 from .forward_hook import ForwardHook
 from .named_tensors import unwrapped
 from .reachable_objects import instance_dict, reachable
+from .schema.source_line import SourceLine
 from .schema.training_trace import UnwrappedModel, UnwrappedModels, UnwrappedUse, UnwrappedWrite
 from .step_counts import StepCounts
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, user_line
-from .write_tracer import Writes
 
 MOST_MODELS = 8  # followed at a time
-MOST_LINES = 4000  # after which no line that writes is looked for until the next look: about 0.1 s
 
 
 @dataclass
@@ -58,35 +58,30 @@ class UnwrappedLog:
         self._found: dict[str, _Beside] = {}
         self._times: Counter[str] = Counter()  # how many objects had a name so far
         self._audits = 0
-        self._writes = Writes(trace.observing, most_lines=MOST_LINES)
-        self._has_looked = False  # at this audited step
+        self._handles: list[RemovableHandle] = []
 
     def write(self, beside: int) -> None:
         """An audited step has been made that is the `beside`th of no wrapped model (0 for a wrapped one)."""
         self._audits += 1
-        self._has_looked = self._audits & (self._audits - 1) == 0
-        if self._has_looked:
+        if self._audits & (self._audits - 1) == 0:
             self._look()
         self._write(beside, "step")
 
     def close(self) -> None:
         """The process ends: how these models end."""
-        self.settle()
         self._write(0, "end")
+        for handle in self._handles:
+            handle.remove()
 
-    def after_step(self) -> None:
-        """An audited step is over: look for the lines that write until the next forward."""
-        unknown = {name: one for name, one in self._found.items() if not one.is_written}
-        if unknown and self._has_looked:
-            self._writes.watch({name: _element(one) for name, one in unknown.items()})
+    def watched(self) -> dict[str, Callable[[], object]]:
+        """By name, what changes with nearly every write of those whose line is not known."""
+        return {name: _element(one) for name, one in self._found.items() if not one.is_written}
 
-    def settle(self) -> None:
-        """A forward or a step begins."""
-        self._writes.settle()
-        for name, lines in self._writes.take().items():
-            if name in self._found:
-                self._found[name].is_written = True
-                self._trace.write(UnwrappedWrite(name, lines[-1]))
+    def written(self, name: str, line: SourceLine) -> None:
+        """The user's line that writes one."""
+        if name in self._found:
+            self._found[name].is_written = True
+            self._trace.write(UnwrappedWrite(name, line))
 
     def _write(self, beside: int, phase: str) -> None:
         written = []
@@ -137,8 +132,8 @@ class UnwrappedLog:
         forwarded = ForwardHook(self._trace.observing(lambda _module, _inputs: self._use(name, "forward")))
         saved = ForwardHook(self._trace.observing(lambda _module, _inputs: self._use(name, "state_dict")))
         for one in (module, *module.children()):
-            one.register_forward_pre_hook(forwarded, prepend=True, with_kwargs=True)
-            one.register_state_dict_pre_hook(saved)
+            self._handles.append(one.register_forward_pre_hook(forwarded, prepend=True, with_kwargs=True))
+            self._handles.append(one.register_state_dict_pre_hook(saved))
 
     def _use(self, name: str, how: str) -> None:
         beside = self._found.get(name)

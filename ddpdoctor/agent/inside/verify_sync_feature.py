@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .dataloader_hooks import Batches
 from .rank_process import Rank
 from .trace_writer import TraceWriter
-from .whose_code import is_users, show_as
+from .whose_code import is_users, pass_warnings_on, show_as
 
 if TYPE_CHECKING:  # they import torch
     from .close_up import CloseUp
@@ -143,6 +143,8 @@ def _follow_wrapper(wrapper: Any, steps: StepTracker, trace: TraceWriter) -> Non
         is_wrapped(module)
         build(self, module, *args, **kwargs)
         was_wrapped(self)
+
+    pass_warnings_on(__init__)
 
     def observed(self: Any, *inputs: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         if not is_compiling():

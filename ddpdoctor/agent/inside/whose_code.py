@@ -31,6 +31,14 @@ is_users: Callable[[str], bool] = _frames.is_users
 is_programs: Callable[[str], bool] = _frames.is_programs
 
 
+def pass_warnings_on(ours: Any) -> None:  # noqa: ANN401 - a function written in Python
+    """Let the warnings of what `ours` calls name the line that called `ours`, as without it.
+
+    `warnings.warn(..., stacklevel=2)` passes over the frames of files that are named like those of the import system.
+    """
+    ours.__code__ = ours.__code__.replace(co_filename="<ddpdoctor, as importlib._bootstrap>")
+
+
 def show_as(ours: Any, original: Any) -> None:  # noqa: ANN401 - functions written in Python
     """Let `ours` stand in stacks with the file and the name of `original`, which it wraps.
 

@@ -51,9 +51,10 @@ def _stderr_without(chatter: bytes) -> Iterator[None]:
         finally:
             os.dup2(kept, 2)
         os.lseek(memory, 0, os.SEEK_SET)
-        for line in os.fdopen(os.dup(memory), "rb"):
-            if chatter not in line:
-                os.write(2, line)
+        with os.fdopen(os.dup(memory), "rb") as lines:
+            for line in lines:
+                if chatter not in line:
+                    os.write(2, line)
     finally:
         os.close(memory)
         os.close(kept)

@@ -164,7 +164,7 @@ class SettingsAt(Enum):
     THE_WRITE = ""
     """Lines that changed the setting."""
     GIVEN = "given"
-    """Lines that gave it to the optimizer."""
+    """Lines that gave it to the optimizer, or wrote it there."""
     THE_STEP = "step"
     """The steps that were made with it: the change itself was not seen."""
 

@@ -1,0 +1,55 @@
+"""Finds the lines that write optimizer settings and models beside the wrapped ones, at a few audited steps of a job.
+
+These are the first audited step, the second, the fourth, and so on, between the backward and the step, and between the step and
+the next forward.
+"""
+
+from __future__ import annotations
+
+from .optimizer_settings import Settings
+from .trace_writer import TraceWriter
+from .unwrapped_models import UnwrappedLog
+from .write_tracer import Writes
+
+MOST_LINES = 4000  # looked at in one gap: about 0.1 s
+SETTINGS = "the settings of optimizers"
+
+
+class WriteWatch:
+    """Looks on while `is_on`; whoever begins a forward or a step calls `settle` first."""
+
+    def __init__(self, trace: TraceWriter, settings: Settings, unwrapped: UnwrappedLog) -> None:
+        self._settings, self._unwrapped = settings, unwrapped
+        self._writes = Writes(trace.observing, most_lines=MOST_LINES)
+        self._audits = 0
+        self.is_due = False
+        """Whether this audited step is one of those."""
+        self.is_on = False
+        """Whether lines are looked at now."""
+
+    def audit(self) -> None:
+        """An audited step begins."""
+        self._audits += 1
+        self.is_due = self._audits & (self._audits - 1) == 0
+
+    def after_backward(self) -> None:
+        """The backward has returned."""
+        if self.is_due and not self.is_on:
+            self.is_on = True
+            self._writes.watch({SETTINGS: self._settings.state})
+
+    def after_step(self) -> None:
+        """The optimizer has stepped."""
+        if self.is_due and not self.is_on:
+            self.is_on = True
+            self._writes.watch({SETTINGS: self._settings.state, **self._unwrapped.watched()})
+
+    def settle(self) -> None:
+        """Look for the last time, and note what was found."""
+        self.is_on = False
+        self._writes.settle()
+        for name, lines in self._writes.take().items():
+            if name == SETTINGS:
+                self._settings.written(lines[-1])
+            else:
+                self._unwrapped.written(name, lines[-1])
