@@ -15,14 +15,14 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="the line is above init_process_group, or the program was started as plain `python`",
     remedy="start the script with `torchrun --nproc-per-node N SCRIPT` (N=1 for one process) and call init_process_group "
-    "first; to run "
+    "first, and destroy_process_group last; to run "
     "it as one plain process use BatchNorm in place of SyncBatchNorm, and guard collectives with `dist.is_initialized()`",
     explains=("DDP401",),
     errors=(
         ErrorPattern(
             regex=r"Default process group (?:has not been|is not) initialized|Process group (?:has not been|is not) initialized|"
             r"process group is not initialized|The given group does not exist|Invalid process group specified",
-            sentence="{who} used torch.distributed before init_process_group",
+            sentence="{who} used torch.distributed before init_process_group, or after destroy_process_group",
         ),
     ),
 )

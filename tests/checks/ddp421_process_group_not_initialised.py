@@ -18,12 +18,13 @@ VALUE_ERROR_TORCH21 = r"""[rank0]: ValueError: Default process group has not bee
 SICK = (
     Sick(
         evidence=from_log(NOT_INITIALISED_BARRIER),
-        says="a rank that the log does not name used torch.distributed before init_process_group",
+        says="a rank that the log does not name used torch.distributed before init_process_group, "
+        "or after destroy_process_group",
         where=("/home/u/seg/utils/dist.py:44 reduce_metrics",),
     ),
     Sick(
         evidence=from_log(VALUE_ERROR_TORCH21),
-        says="rank 0 used torch.distributed before init_process_group",
+        says="rank 0 used torch.distributed before init_process_group, or after destroy_process_group",
         ranks=(0,),
     ),
 )
