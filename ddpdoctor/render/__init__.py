@@ -45,7 +45,8 @@ def summary(report: Report) -> str:
         for severity in (Severity.FAIL, Severity.WARN, Severity.INFO)
         if (number := sum(finding.severity is severity for finding in report.findings))
     ]
-    found = ", ".join(counts) if counts else "undecided" if report.undecided else "no findings"
+    nothing = "undecided" if report.undecided or not report.ran else "no findings"
+    found = ", ".join(counts) or nothing
     ran = len(report.ran)
     parts = [f"{ran} check{'' if ran == 1 else 's'} ran", f"{sum(outcome.tried for outcome in report.skipped)} skipped"]
     if report.crashed:

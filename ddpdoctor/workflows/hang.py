@@ -29,6 +29,7 @@ from ddpdoctor.source.env_overwrites import overwrites_of
 
 MOST_RANKS_OF_A_HOST = 1024
 MOST_NAMED = 16  # processes in one note
+ENDED = "every rank of the job ended before it could be looked at"
 LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
 
 
@@ -63,7 +64,7 @@ def look(job: RunningJob) -> Evidence:
             *(unread if seen else ()),
             *_ras(job),
         ),
-        undecided=() if seen else unread,
+        undecided=() if seen else unread or (ENDED,),
     )
 
 

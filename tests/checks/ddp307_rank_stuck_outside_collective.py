@@ -7,7 +7,7 @@ from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
 from tests.flight_records import STEP, Did, flights, waits
-from tests.hangs import STDLIB, hang, rank, stack
+from tests.hangs import STDLIB, TORCH, hang, rank, stack
 
 OWN_LINE = stack(user=(88, "validate"))
 READS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("os.read",)),))
@@ -19,6 +19,7 @@ ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
 DIED = RankError(type="OSError", message="shard-00035.tar is truncated")
 PAIR = Did("all_reduce", group="1", members=(0, 1))
 OTHERS = Did("all_reduce", group="2", members=(1, 2, 3))
+IMPORTS = stack(("<frozen importlib._bootstrap>", 1204, "_gcd_import"), (f"{TORCH}/__init__.py", 2150, "<module>"))
 QUEUED = (STEP, waits(STEP), waits(STEP), waits(STEP))
 LOOP = stack(
     (f"{STDLIB}/selectors.py", 468, "select"),
@@ -47,6 +48,13 @@ SICK = (
             "rank 1 /home/me/job/train.py:61 train_step",
         ),
         measured={"waiting": [0, 1]},
+    ),
+    Sick(
+        evidence=hang(rank(IMPORTS, active=True, state="R", cpu_share=0.5), rank()),
+        says="rank 0 in train_step (train.py:61) imports modules; rank 1 waits for it in backward for 6.1 s",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:61 train_step", "rank 1 /job/train.py:61 train_step"),
+        measured={"activity": "imports modules"},
     ),
     Sick(  # on NCCL the others have queued what comes behind it
         evidence=flights(QUEUED, [STEP], QUEUED, [STEP, waits(STEP)]),
@@ -157,4 +165,7 @@ SICK = (
         measured={"activity": "waits for a connection", "waiting": [0], "seconds": 6.1, "moves": False},
     ),
 )
-HEALTHY = (hang(rank(), rank()),)
+HEALTHY = (
+    hang(rank(), rank()),
+    hang(rank(IMPORTS, active=True, state="R", cpu_share=0.5), rank(), seconds=None),  # one look at a job that starts
+)

@@ -62,18 +62,31 @@ def derive(activities: Activities, stall: Stall | None, timeline: Timeline | Non
     """
     if not activities.waiting:
         raise SkipCheck("no rank waits for another one")
-    moving = [activity.rank for activity in activities.waiting if activity.moved]
-    if stall is None and moving:
-        raise SkipCheck(
-            f"the job goes on: {group_ranks(moving)} came out of the wait and was elsewhere at a second look"
-        )
-    if stall is None and timeline is not None and any(one.moves for one in activities.elsewhere):
-        seconds = outstanding_of(timeline).seconds
-        if seconds is not None and seconds < MOVING_SECONDS:
-            raise SkipCheck(f"the job goes on: the oldest call that a rank waits in is {seconds:.1f} s old")
+    if stall is None:
+        _refuse_what_goes_on(activities, timeline)
     return Hang(
         waiting=activities.waiting, elsewhere=activities.elsewhere, seconds=stall.seconds if stall is not None else None
     )
+
+
+def _refuse_what_goes_on(activities: Activities, timeline: Timeline | None) -> None:
+    """One look at a job that nobody has seen stand still: ranks that come out of their wait, or that still import."""
+    moving = [activity.rank for activity in activities.waiting if activity.moved]
+    if moving:
+        raise SkipCheck(
+            f"the job goes on: {group_ranks(moving)} came out of the wait and was elsewhere at a second look"
+        )
+    importing = [
+        activity.rank
+        for activity in activities.elsewhere
+        if activity.kind is Activity.IMPORTING and activity.moves is True
+    ]
+    if importing and len(importing) == len(activities.elsewhere):
+        raise SkipCheck(f"the job goes on: modules are still imported on {group_ranks(importing)}")
+    if timeline is not None and any(one.moves for one in activities.elsewhere):
+        seconds = outstanding_of(timeline).seconds
+        if seconds is not None and seconds < MOVING_SECONDS:
+            raise SkipCheck(f"the job goes on: the oldest call that a rank waits in is {seconds:.1f} s old")
 
 
 def _where(activity: RankActivity, note: str) -> Where | None:
