@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import ast
 import io
-import json
 import re
 import tokenize
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ddpdoctor.source.notebooks import SUFFIX, Cell, code_cells, encoding_of, place_in
+
 MOST_BYTES = 1 << 20  # no file that a person writes is that long
 MOST_NOTEBOOK_BYTES = 1 << 25  # notebooks hold pictures
-_MAGIC = re.compile(r"^\s*(?:[%!?]|\w+\?)")
-_RUNS_ITS_LINE = re.compile(r"^(\s*)%(?:time|timeit|prun) +(?:-\w+ +)*([^-\s].*)$")
-_RUNS_ITS_CELL = ("%%time", "%%timeit", "%%capture", "%%prun")
-_ASSIGNS = re.compile(r"^([\s\w.,]+=) *[%!]")
+MARKDOWN = (".md", ".markdown")
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)[ \t]*\{?\.?(\w*)")
 _PYTHON = frozenset({"python", "py", "python3", "pycon3", "ipython"})
 
@@ -40,12 +38,12 @@ def parse(file: str, data: bytes) -> list[PythonText]:
     Raises:
         Unreadable: it is too long, no Python 3, or no notebook.
     """
-    if len(data) > (MOST_NOTEBOOK_BYTES if file.endswith(".ipynb") else MOST_BYTES):
+    if len(data) > (MOST_NOTEBOOK_BYTES if file.endswith(SUFFIX) else MOST_BYTES):
         raise Unreadable(f"{len(data) / (1 << 20):.1f} MiB: too large to be written by hand")
-    if file.endswith(".ipynb"):
+    if file.endswith(SUFFIX):
         return [_notebook(file, data)]
     text = _decoded(data)
-    if file.endswith((".md", ".markdown")):
+    if file.endswith(MARKDOWN):
         return list(_blocks(text))
     return [PythonText(text, parsed(text))]
 
@@ -82,39 +80,22 @@ def _decoded(data: bytes) -> str:
 
 def _notebook(file: str, data: bytes) -> PythonText:
     try:
-        document = json.loads(data)
-        cells = document["cells"]
-        code = [
-            (number, _source(cell)) for number, cell in enumerate(cells, start=1) if cell.get("cell_type") == "code"
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        cells = python_cells(data.decode(encoding_of(data), "surrogatepass"))
+    except (ValueError, RecursionError):
         raise Unreadable("no notebook") from None
-    lines: list[str] = []
-    places: list[tuple[str, int]] = []
-    for number, source in code:
-        cell = [_without_magic(line) for line in source.split("\n")]
-        magic = source.lstrip().partition("\n")[0].split(" ")[0]
-        if (magic.startswith("%%") and magic not in _RUNS_ITS_CELL) or not _parses("\n".join(cell)):
-            continue
-        lines += cell
-        places += [(f"{file}:cell {number}", at) for at in range(1, len(cell) + 1)]
+    lines = [line for cell in cells for line in cell.lines]
+    places = [(place_in(file, cell.number), at) for cell in cells for at in range(1, len(cell.lines) + 1)]
     text = "\n".join(lines)
     return PythonText(text, parsed(text), tuple(places))
 
 
-def _source(cell: dict[str, object]) -> str:
-    source = cell.get("source", "")
-    return "".join(str(part) for part in source) if isinstance(source, list) else str(source)
+def python_cells(text: str) -> list[Cell]:
+    """The cells of a notebook that are Python.
 
-
-def _without_magic(line: str) -> str:
-    if runs := _RUNS_ITS_LINE.match(line):
-        return runs[1] + runs[2]
-    if assigned := _ASSIGNS.match(line):
-        return f"{assigned[1]} None"
-    if not _MAGIC.match(line):
-        return line
-    return f"{line[: len(line) - len(line.lstrip())]}pass"
+    Raises:
+        ValueError: it is no notebook.
+    """
+    return [cell for cell in code_cells(text) if cell.is_python and _parses("\n".join(cell.lines))]
 
 
 def _parses(text: str) -> bool:
@@ -125,17 +106,32 @@ def _parses(text: str) -> bool:
     return True
 
 
-def _blocks(text: str) -> Iterator[PythonText]:
-    """Each Python block with empty lines before it, so that its lines have the numbers of the file's."""
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of Python in a Markdown file: its text, and how many lines of the file stand before it."""
+
+    code: str
+    before: int
+
+
+def python_blocks(text: str) -> Iterator[Block]:
+    """The blocks of a Markdown file that are Python."""
     fence, first, block = "", 0, list[str]()
     for number, line in enumerate(text.split("\n"), start=1):
         match = _FENCE.match(line)
         if not fence and match:
             fence, first, block = match[1], number if match[2].lower() in _PYTHON else 0, []
         elif fence and line.strip() == fence:
-            code = "\n" * first + "\n".join(block)
+            code = "\n".join(block)
             if first and _parses(code):
-                yield PythonText(code, parsed(code))
+                yield Block(code, first)
             fence = ""
         elif fence:
             block.append(line)
+
+
+def _blocks(text: str) -> Iterator[PythonText]:
+    """Each Python block with empty lines before it, so that its lines have the numbers of the file's."""
+    for block in python_blocks(text):
+        code = "\n" * block.before + block.code
+        yield PythonText(code, parsed(code))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpdoctor.errors import UsageError
+from ddpdoctor.source.notebooks import file_and_cell
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,7 +47,7 @@ class LintConfig:
         return any(
             code.startswith(codes)
             for pattern, codes in self.per_file_ignores.items()
-            if _matches(self.folder, Path(file.partition(":cell ")[0]), pattern)
+            if _matches(self.folder, Path(file_and_cell(file)[0]), pattern)
         )
 
 

@@ -15,11 +15,14 @@ from ddpdoctor import case
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Finding, Fix
 from ddpdoctor.quoting import acts_on_a_terminal
+from ddpdoctor.source import notebooks
+from ddpdoctor.source.embedded_fixes import fixed_blocks, fixed_notebook
 from ddpdoctor.source.fixes import LibcstMissing, fixed
 from ddpdoctor.source.launch_script_files import SUFFIXES
+from ddpdoctor.source.python_text import MARKDOWN
 from ddpdoctor.source.regular_file import read_regular
 
-_SUFFIXES = frozenset({".py", *SUFFIXES, ""})
+_SUFFIXES = frozenset({".py", notebooks.SUFFIX, *MARKDOWN, *SUFFIXES, ""})
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")  # as git counts them: neither a carriage return nor a form feed ends one
 MOST_ROUNDS = 8  # fixes that touch the same part are made one after the other
 
@@ -89,16 +92,18 @@ def fix_all(findings: Callable[[], Iterable[Finding]], *, unsafe: bool) -> Fixed
 
 
 def fixable(finding: Finding, *, unsafe: bool) -> bool:
-    """Whether a tool can correct a finding; cells of notebooks and blocks of Markdown are left to people."""
+    """Whether a tool can correct a finding."""
     fix = finding.fix
-    return fix is not None and (fix.safe or unsafe) and Path(fix.file).suffix in _SUFFIXES
+    if fix is None or not (fix.safe or unsafe):
+        return False
+    return Path(notebooks.file_and_cell(fix.file)[0]).suffix in _SUFFIXES
 
 
 def _by_file(findings: Iterable[Finding], *, unsafe: bool) -> dict[str, list[Fix]]:
     wanted: dict[str, list[Fix]] = {}
     for finding in findings:
         if finding.fix is not None and fixable(finding, unsafe=unsafe):
-            fixes = wanted.setdefault(finding.fix.file, [])
+            fixes = wanted.setdefault(notebooks.file_and_cell(finding.fix.file)[0], [])
             if finding.fix not in fixes:
                 fixes.append(finding.fix)
     return wanted
@@ -108,12 +113,12 @@ def _correct(file: Path, fixes: list[Fix], done: Fixed, *, write: bool) -> int:
     """Make the fixes of one file; returns how many were made."""
     try:
         data = read_regular(file)
-        encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0] if file.suffix == ".py" else "utf-8"
-        text, made = fixed(data.decode(encoding), fixes)
+        encoding = _encoding(file, data)
+        text, made = _fixer(file)(data.decode(encoding), fixes)
         new = text.encode(encoding)
     except LibcstMissing as reason:
         raise UsageError(str(reason)) from None
-    except (OSError, SyntaxError, UnicodeError, LookupError):
+    except (OSError, SyntaxError, ValueError, LookupError, RecursionError):
         return 0
     if not made or new == data:
         return 0
@@ -123,6 +128,16 @@ def _correct(file: Path, fixes: list[Fix], done: Fixed, *, write: bool) -> int:
     done.after[str(file)] = new
     done.count += len(made)
     return len(made)
+
+
+def _encoding(file: Path, data: bytes) -> str:
+    if file.suffix == notebooks.SUFFIX:
+        return notebooks.encoding_of(data)
+    return tokenize.detect_encoding(io.BytesIO(data).readline)[0] if file.suffix == ".py" else "utf-8"
+
+
+def _fixer(file: Path) -> Callable[[str, list[Fix]], tuple[str, list[Fix]]]:
+    return fixed_notebook if file.suffix == notebooks.SUFFIX else fixed_blocks if file.suffix in MARKDOWN else fixed
 
 
 def _write(file: Path, data: bytes) -> None:
