@@ -1,10 +1,14 @@
-"""Every usual way of training on replicas: `verify-sync` is silent about healthy jobs and names what is sick in them."""
+"""Every usual way of training on replicas: both commands are silent about healthy jobs and name what is sick in them."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +18,7 @@ WAYS = Path(__file__).with_name("sync_ways") / "ways.py"
 AVERAGES = "averages its weights itself"
 
 pytestmark = pytest.mark.timeout(600)
+Command = Literal["verify-sync", "watch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,3 +102,90 @@ def test_what_is_made_sick_is_named(row: Sick) -> None:
     assert (first.get("code"), tuple(first.get("ranks", ()))) == (row.code, row.ranks), stderr
     assert first["measured"]["step"] == row.step
     assert [other["code"] for other in others if other["explained_by"] is None and other["severity"] != "info"] == []
+
+
+BOTH: tuple[Command, ...] = ("verify-sync", "watch")
+PLAIN = ("scales", "compiles", "checkpoints", "shards_state", "compresses", "factorizes")
+FRAMEWORKS = {"with_accelerate": "accelerate", "with_lightning": "lightning", "with_transformers": "transformers"}
+FAULTS = {"weights": "DDP509", "rate": "DDP506", "buffer": "DDP508"}
+
+
+def one_fault() -> list[Sick]:
+    """One weight, learning rate or buffer that one rank has otherwise, in each way where it is comparable."""
+    ways = [(way, 8) for way in (*PLAIN, "with_lightning", "with_transformers")] + [("with_accelerate", 4)]
+    rows = [
+        Sick(
+            way=way, fault=fault, code=code, ranks=(0,) if fault == "weights" else (0, 1), step=step,
+            needs=FRAMEWORKS.get(way, ""),
+        )
+        for way, step in ways
+        for fault, code in FAULTS.items()
+        if (way, fault) != ("compiles", "buffer")  # hooks are no part of a compiled forward
+    ]  # fmt: skip
+    return [
+        *rows,
+        Sick(way="accumulates", fault="weights", code="DDP503", ranks=(0, 1), step=2),
+        Sick(way="accumulates", fault="rate", code="DDP506", ranks=(0, 1), step=2),
+        Sick(way="accumulates", fault="buffer", code="DDP508", ranks=(0, 1), step=3),
+        Sick(way="averages_late", fault="rate", code="DDP506", ranks=(0, 1), step=8),
+        Sick(way="averages_late", fault="weights", code="DDP503", ranks=(0, 1), step=8),
+        Sick(way="shards", fault="rate", code="DDP506", ranks=(0, 1), step=8),
+        Sick(way="shards_and_replicates", fault="weights", code="DDP503", ranks=(0, 2), step=8, nproc=4),
+        Sick(way="shards_and_replicates", fault="rate", code="DDP506", ranks=(0,), step=8, nproc=4),
+    ]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("command", BOTH)
+@pytest.mark.parametrize("row", one_fault(), ids=lambda row: f"{row.way}-{row.fault}")
+def test_one_rank_with_another_weight_rate_or_buffer_is_found(row: Sick, command: Command, tmp_path: Path) -> None:
+    if row.needs:
+        pytest.importorskip(row.needs)
+    own = ("--own-buffers",) if row.fault == "buffer" else ()
+    report = reported(command, row.nproc, tmp_path, row.way, "--sick", row.fault, *own)
+    first, *others = report["findings"] or [{}]
+    assert (first.get("code"), tuple(first.get("ranks", ()))) == (row.code, row.ranks)
+    assert first["measured"]["step"] == row.step
+    assert [other["code"] for other in others if other["explained_by"] is None and other["severity"] != "info"] == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("command", BOTH)
+@pytest.mark.parametrize("own", [(), ("--own-buffers",)], ids=["", "own buffers"])
+@pytest.mark.parametrize(
+    "ways",
+    [
+        ("accumulates", *PLAIN),
+        ("averages_late",),
+        ("shards",),
+        ("shards_and_replicates",),
+        *((way,) for way in FRAMEWORKS),
+    ],
+    ids=lambda ways: ways[0],
+)
+def test_the_same_job_without_a_fault_gets_silence(
+    ways: tuple[str, ...], own: tuple[str, ...], command: Command, tmp_path: Path
+) -> None:
+    if ways[0] in FRAMEWORKS:
+        pytest.importorskip(FRAMEWORKS[ways[0]])
+    report = reported(command, 4 if "shards_and_replicates" in ways else 2, tmp_path, *ways, *own)
+    assert [finding["message"] for finding in report["findings"] if finding["severity"] != "info"] == []
+    assert report["undecided"] == []
+
+
+def reported(command: Command, nproc: int, folder: Path, *arguments: str) -> dict[str, Any]:
+    """What one of the two commands says of `ways.py` with these arguments, when every step is audited."""
+    if command == "verify-sync":
+        return verify("--nproc", str(nproc), "--every", "1", str(WAYS), *arguments)[1]
+    output = folder / "report.json"
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "ddpdoctor", "watch", "--verify-sync=1", "--format", "json", "--output", str(output), "--"),
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(nproc)),
+            *(str(WAYS), *arguments),
+        ],
+        capture_output=True, text=True, timeout=500, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert output.is_file(), ended.stderr
+    report: dict[str, Any] = json.loads(output.read_text())
+    return report

@@ -1,7 +1,12 @@
-"""Small jobs, each with another way of keeping replicas equal: `ways.py WAY... [--sick FAULT]` trains one after the other."""
+"""Small jobs, each with another way of keeping replicas equal: `ways.py WAY... [--sick FAULT]` trains one after the other.
+
+With `--own-buffers` no rank gets the buffers of another: what sets one on a single rank (`--sick buffer`) parts the replicas.
+"""
 
 import argparse
 import contextlib
+import os
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -12,6 +17,7 @@ from torch.distributed.algorithms.model_averaging.hierarchical_model_averager im
 from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
 
 STEPS = 12
 SICK_STEP = 8
@@ -20,28 +26,31 @@ SICK_STEP = 8
 class Net(nn.Module):
     """Two blocks, the first perhaps under activation checkpointing."""
 
-    def __init__(self, *, checkpointed: bool = False):
+    def __init__(self, *, checkpointed: bool = False, statistics: bool = True):
         super().__init__()
-        self.first = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.1))
+        norm = nn.BatchNorm1d(32) if statistics else nn.LayerNorm(32)
+        self.first = nn.Sequential(nn.Linear(16, 32), norm, nn.ReLU(), nn.Dropout(0.1))
         self.last = nn.Linear(32, 4)
+        self.register_buffer("scale", torch.ones(4))
         self.checkpointed = checkpointed
 
     def forward(self, x):
         x = checkpoint(self.first, x, use_reentrant=False) if self.checkpointed else self.first(x)
-        return self.last(x)
+        return self.last(x) * self.scale
 
 
 class Job:
     """What all ways share: data of each rank's own, one fault at one step."""
 
-    def __init__(self, sick):
+    def __init__(self, sick, *, own_buffers=False):
         self.sick = sick
+        self.own_buffers = own_buffers
         self.rank = dist.get_rank()
         self.data = torch.Generator().manual_seed(100 + self.rank)
 
     def model(self, **options):
         torch.manual_seed(3)
-        model = Net(**options)
+        model = Net(statistics=not self.own_buffers, **options)
         torch.manual_seed(50 + self.rank)
         return model
 
@@ -51,12 +60,21 @@ class Job:
     def batches(self, model, optimizer):
         """Inputs and targets, and between the steps what is sick."""
         for step in range(STEPS):
-            if self.is_sick(step, "weights"):
-                with torch.no_grad():
-                    next(model.parameters()).mul_(1.01)
-            if self.is_sick(step, "rate"):
-                optimizer.param_groups[0]["lr"] *= 2
-            yield step, torch.randn(8, 16, generator=self.data), torch.randint(4, (8,), generator=self.data)
+            self.before_step(step, model, optimizer)
+            yield step, *self.batch()
+
+    def batch(self):
+        return torch.randn(8, 16, generator=self.data), torch.randint(4, (8,), generator=self.data)
+
+    def before_step(self, step, model, optimizer):
+        """What is sick between the steps."""
+        if self.is_sick(step, "weights"):
+            with torch.no_grad():
+                next(model.parameters()).mul_(1.01)
+        if self.is_sick(step, "rate"):
+            optimizer.param_groups[0]["lr"] *= 2
+        if self.is_sick(step, "buffer"):
+            next(buffer for name, buffer in model.named_buffers() if name.endswith("scale")).fill_(2.0)
 
     def train(
         self, model, optimizer, after_step=lambda: None, forward=None, update=None, context=contextlib.nullcontext
@@ -74,7 +92,7 @@ class Job:
 
 
 def wrapped(job, **options):
-    return DistributedDataParallel(job.model(**options))
+    return DistributedDataParallel(job.model(**options), broadcast_buffers=not job.own_buffers)
 
 
 def sgd(model):
@@ -153,7 +171,8 @@ def averages_late(job):
 
 def averages_in_levels(job):
     model = job.model()
-    model.first[1].track_running_stats = False
+    if not job.own_buffers:
+        model.first[1].track_running_stats = False
     from collections import OrderedDict
 
     sizes = OrderedDict([(2, 2), (4, dist.get_world_size())]) if dist.get_world_size() > 2 else OrderedDict([(2, 2)])
@@ -225,13 +244,89 @@ def shards_and_replicates(job):
     job.train(model, sgd(model))
 
 
+def with_accelerate(job):
+    from accelerate import Accelerator, DistributedDataParallelKwargs
+
+    options = DistributedDataParallelKwargs(broadcast_buffers=not job.own_buffers)
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2, kwargs_handlers=[options])
+    model = job.model()
+    model, optimizer = accelerator.prepare(model, sgd(model))
+    loss = nn.CrossEntropyLoss()
+    for _, x, y in job.batches(model, optimizer):
+        with accelerator.accumulate(model):
+            accelerator.backward(loss(model(x), y))
+            if accelerator.sync_gradients:
+                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def samples():
+    """As many as all ranks need; a framework gives each rank its part."""
+    draw, count = torch.Generator().manual_seed(7), 8 * STEPS * dist.get_world_size()
+    return TensorDataset(torch.randn(count, 16, generator=draw), torch.randint(4, (count,), generator=draw))
+
+
+def with_lightning(job):
+    import lightning
+    from lightning.pytorch.strategies import DDPStrategy
+
+    class Lit(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = job.model()
+
+        def on_train_batch_start(self, batch, batch_idx):
+            job.before_step(batch_idx, self.net, self.optimizers().optimizer)
+
+        def training_step(self, batch, batch_idx):
+            x, y = batch
+            return nn.functional.cross_entropy(self.net(x), y)
+
+        def configure_optimizers(self):
+            return sgd(self.net)
+
+    trainer = lightning.Trainer(
+        max_epochs=1, accelerator="cpu", devices=int(os.environ["LOCAL_WORLD_SIZE"]), logger=False,
+        strategy=DDPStrategy(broadcast_buffers=not job.own_buffers), enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, gradient_clip_val=1.0,
+    )  # fmt: skip
+    trainer.fit(Lit(), DataLoader(samples(), batch_size=8))
+
+
+def with_transformers(job):
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    class Scored(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = job.model()
+
+        def forward(self, x, labels):
+            scores = self.net(x)
+            return {"loss": nn.functional.cross_entropy(scores, labels), "logits": scores}
+
+    class Sick(TrainerCallback):
+        def on_step_begin(self, args, state, control, model=None, optimizer=None, **_):
+            job.before_step(state.global_step, model, optimizer)
+
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = TrainingArguments(
+            output_dir=folder, use_cpu=True, max_steps=STEPS, per_device_train_batch_size=8, save_strategy="no", report_to=[],
+            disable_tqdm=True, ddp_broadcast_buffers=not job.own_buffers, remove_unused_columns=False,
+        )  # fmt: skip
+        batch = lambda rows: {"x": torch.stack([x for x, _ in rows]), "labels": torch.stack([y for _, y in rows])}  # noqa: E731
+        Trainer(Scored(), arguments, train_dataset=samples(), data_collator=batch, callbacks=[Sick()]).train()
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("ways", nargs="+")
     parser.add_argument("--sick", default="")
+    parser.add_argument("--own-buffers", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     for way in options.ways:
-        globals()[way](Job(options.sick))
+        globals()[way](Job(options.sick, own_buffers=options.own_buffers))
     dist.destroy_process_group()
