@@ -367,11 +367,18 @@ class _Graph:
     def _unusual(self, found: WaitForGraph) -> WaitForGraph | None:
         """The minority that left out what had always followed before, of ranks of which no majority tells who is odd."""
         deviations = [self._programs.first_deviation(rank) for rank in found.ranks[:MOST_COMPARED]]
-        odd = {one.rank for one in deviations if one is not None and one.unusual}
-        lacking = next((one for one in found.operations if not odd.isdisjoint(one.absent)), None)
-        if lacking is None or 2 * len(odd) > len(found.ranks):
+        unusual = {one.rank: one for one in deviations if one is not None and one.unusual}
+        if not unusual or 2 * len(unusual) > len(found.ranks):
             return None
-        return self._towards(Reason.LEFT_OUT, odd.intersection(lacking.absent), operations=(lacking,))
+        for operation in found.operations:
+            lacking = unusual.keys() & {*operation.absent}
+            if lacking:
+                return self._towards(Reason.LEFT_OUT, lacking, operations=(operation,))
+        for operation in found.operations:
+            replaced = {rank for rank in operation.waiting if rank in unusual and _replaces(operation, unusual[rank])}
+            if replaced:
+                return self._towards(Reason.LEFT_OUT, replaced, operations=(operation,))
+        return None
 
     def _final_of(self, component: Collection[int]) -> _Final | None:
         operations = sorted(
@@ -472,6 +479,19 @@ def _differs(group: GroupTimeline, seq: int) -> bool:
 def _is_mismatch(operation: Operation) -> bool:
     """Whether its ranks called different things by its number: then it is not one operation."""
     return operation.group is not None and _differs(operation.group, operation.seq)
+
+
+def _replaces(operation: Operation, deviation: FirstDeviation) -> bool:
+    """Whether a later send or receive of this rank has taken the place of one that it left out: then the rank is not absent."""
+    if operation.group is not None:
+        return False
+    waits = operation.waiting[deviation.rank]
+    return any(_ends(call) == _ends(waits) for call in deviation.left_out)
+
+
+def _ends(issued: IssuedCall) -> list[tuple[int | None, int | None]]:
+    """Between which places of a group the halves go."""
+    return [(call.source, call.target) for call in issued.calls if call.point_to_point and call.source is not None]
 
 
 def _at_different_turns(operation: Operation) -> bool:
