@@ -8,14 +8,24 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import merge
-from itertools import islice, repeat
-from typing import NamedTuple, TypeVar
+from itertools import islice
+from typing import TypeVar
 
 from ddpdoctor.analysis.collectives.call_sequences import program_stack
+from ddpdoctor.analysis.collectives.group_labels import NAMED, labels_of
+from ddpdoctor.analysis.collectives.rank_program import (
+    CallPlaces,
+    Kind,
+    Part,
+    RankProgram,
+    ahead_of,
+    call_places,
+    latest_first,
+)
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.collectives.usual_calls import agree, first_difference, usually_next
 from ddpdoctor.analysis.majority import vote
@@ -25,67 +35,7 @@ V = TypeVar("V", bound=Hashable)
 
 MOST_COMPARED = 64  # ranks of the same part: a majority of so many is one of thousands too
 ASKED_OF_A_SIDE = 4
-NAMED = "named"  # begins the label of a group of which only its name is known, which no other rank may have
 FARTHEST = 64  # calls by which a program may differ and still be the same program
-
-
-class Kind(NamedTuple):
-    """The collectives, or the sends and receives, of one group of a rank.
-
-    `group` is what ranks with the same part in the job call the group: see `_labels`.
-    """
-
-    group: str
-    point_to_point: bool
-
-
-Part = frozenset[tuple[str, int, int | None]]
-"""The groups of a rank by label and size, with its place in those in which ranks send and receive."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """One rank's calls: the numbers of each kind with their places in the record, and the rank's part in the job."""
-
-    places: Mapping[Kind, list[int]]
-    numbers: Mapping[Kind, list[int]]
-    last: Mapping[Kind, int]
-    end: int
-    part: Part
-    whole: bool
-    """Whether a kind without a number is one that the rank never called: the dump holds all calls."""
-
-    def made_before(self, kind: Kind, place: int) -> int | None:
-        """The number of the last call of this kind before this place in the record, None where the dump does not tell.
-
-        A dump of active entries alone does not tell it of calls between two that it holds.
-        """
-        numbers = self.numbers.get(kind)
-        if not numbers:
-            return self.last.get(kind) if place == self.end else None
-        before = bisect_left(self.places[kind], place)
-        if before == 0:
-            return numbers[0] - 1
-        following = numbers[before] - 1 if before < len(numbers) else max(numbers[-1], self.last.get(kind, 0))
-        return following if following == numbers[before - 1] else None
-
-    def kinds(self) -> set[Kind]:
-        """The kinds of which the number of calls is known."""
-        return {*self.numbers, *self.last}
-
-    def called(self, kind: Kind) -> int:
-        """How many calls of this kind the rank has made, 0 where that is not known."""
-        return max(self.numbers.get(kind, [0])[-1], self.last.get(kind, 0))
-
-    def ends(self) -> tuple[tuple[Kind, int], ...]:
-        """How many calls of each kind the rank has made in all."""
-        return tuple(sorted((kind, self.called(kind)) for kind in self.kinds()))
-
-    def place(self, kind: Kind, number: int) -> int | None:
-        """Where in the record this call is."""
-        numbers = self.numbers.get(kind, [])
-        position = bisect_left(numbers, number)
-        return self.places[kind][position] if position < len(numbers) and numbers[position] == number else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +66,8 @@ class ProgramComparison:
     """Compares the programs of ranks; each is read once, when it is asked for, and so is what all of them need."""
 
     timeline: Timeline
-    _programs: dict[int, _Program] = field(default_factory=dict)
-    _calls: dict[tuple[int, int, int, tuple[Kind, ...]], _Calls] = field(default_factory=dict)
+    _programs: dict[int, RankProgram] = field(default_factory=dict)
+    _calls: dict[tuple[int, int, int, tuple[Kind, ...]], CallPlaces] = field(default_factory=dict)
     _labels_of: dict[int, Mapping[str, str]] = field(default_factory=dict)
     _numbered: dict[int, list[int]] = field(default_factory=dict)
     _tokens_of: dict[Hashable, int] = field(default_factory=dict)
@@ -182,7 +132,7 @@ class ProgramComparison:
         since = mine.place(kind, behind) if behind else -1
         if since is None:
             return None
-        for other_kind, number, place in _backwards(mine, kind):
+        for other_kind, number, place in latest_first(mine, kind):
             if place <= since:
                 break
             made = mine.made_before(kind, place)
@@ -203,7 +153,7 @@ class ProgramComparison:
         for other in others:
             if other.part != mine.part:
                 continue
-            ahead = _ahead(mine, other)
+            ahead = ahead_of(mine, other)
             both = min(ahead.values(), default=0) < 0 < max(ahead.values(), default=0)
             # one call more here and one less there may be two calls in another order
             deviates = both and sum(map(abs, ahead.values())) > 2 and max(map(abs, ahead.values())) <= FARTHEST
@@ -220,7 +170,7 @@ class ProgramComparison:
         """
         mine = self._program(rank)
         others = (self._program(other) for other in islice(self._nearest(rank), MOST_COMPARED))
-        alike = [not any(_ahead(mine, other).values()) for other in others if other.part == mine.part]
+        alike = [not any(ahead_of(mine, other).values()) for other in others if other.part == mine.part]
         return 2 * sum(alike) > len(alike)
 
     def first_deviation(self, rank: int) -> FirstDeviation | None:
@@ -427,13 +377,13 @@ class ProgramComparison:
                 self._parts.setdefault(self._program(rank).part, []).append(rank)
         return self._parts[part]
 
-    def _program(self, rank: int) -> _Program:
+    def _program(self, rank: int) -> RankProgram:
         if rank not in self._programs:
             record = self.records[rank]
             self._programs[rank] = self._read(rank, record)
         return self._programs[rank]
 
-    def _read(self, rank: int, record: FlightRecord) -> _Program:
+    def _read(self, rank: int, record: FlightRecord) -> RankProgram:
         part = set()
         last = {}
         calls, labels = self._calls_in(rank, record), self._labels(rank)
@@ -445,7 +395,7 @@ class ProgramComparison:
             kind = self._counted(labels[group.name], group.last_enqueued, calls)
             if group.last_enqueued is not None and kind is not None:
                 last[kind] = group.last_enqueued
-        return _Program(
+        return RankProgram(
             places=calls.places,
             numbers=calls.numbers,
             last=last,
@@ -454,7 +404,7 @@ class ProgramComparison:
             whole=not record.lost and not record.statuses,
         )
 
-    def _counted(self, label: str, last_enqueued: int | None, calls: _Calls) -> Kind | None:
+    def _counted(self, label: str, last_enqueued: int | None, calls: CallPlaces) -> Kind | None:
         """What the table of groups counts: the calls of the kind of the last one. None where no entry tells the kind."""
         both = [Kind(label, point_to_point=between) for between in (False, True)]
         if label not in self._pipelines:
@@ -482,59 +432,22 @@ class ProgramComparison:
     def _labels(self, rank: int) -> Mapping[str, str]:
         """What each group of a rank is called on all ranks with the same part, by name."""
         if rank not in self._labels_of:
-            self._labels_of[rank] = _labels(self._groups(rank).values())
+            self._labels_of[rank] = labels_of(self._groups(rank).values())
         return self._labels_of[rank]
 
-    def _calls_in(self, rank: int, record: FlightRecord) -> _Calls:
+    def _calls_in(self, rank: int, record: FlightRecord) -> CallPlaces:
         """Ranks that made the same calls share the columns of their records, and the answer."""
         labels = self._labels(rank)
         kinds = tuple(Kind(labels[record.groups[call.group].name], call.point_to_point) for call in record.calls)
         key = (id(record.call), id(record.seq), id(record.state), kinds)
         if key not in self._calls:
-            self._calls[key] = _calls_of(record, kinds)
+            self._calls[key] = call_places(record, kinds)
         return self._calls[key]
-
-
-def _ahead(mine: _Program, other: _Program) -> dict[Kind, int]:
-    kinds = mine.kinds() | other.kinds() if mine.whole and other.whole else mine.kinds() & other.kinds()
-    return {one: mine.called(one) - other.called(one) for one in kinds}
 
 
 def _counts_both(group: ProcessGroup) -> bool:
     """Whether the group's status has the number of a collective beside that of a send: it completed more than it enqueued."""
     return group.last_enqueued is not None and (group.last_completed or 0) > group.last_enqueued
-
-
-def _labels(groups: Collection[ProcessGroup]) -> dict[str, str]:
-    """For each of a rank's groups, by name, what it is called on all ranks with the same part in the job.
-
-    Its description. Of several with one description, or without, its size and the distance of its members tell them
-    apart, and else the order in which they were made.
-    """
-    by_label: dict[str, list[ProcessGroup]] = defaultdict(list)
-    described = Counter(group.description for group in groups)
-    for group in groups:
-        by_label[_label(group, alone=described[group.description] == 1)].append(group)
-    return {
-        group.name: f"{label} number {number}" if number else label
-        for label, same in by_label.items()
-        for number, group in enumerate(sorted(same, key=_made_as))
-    }
-
-
-def _label(group: ProcessGroup, *, alone: bool) -> str:
-    if group.description and alone:
-        return group.description
-    if not group.description and group.number is not None:
-        return f"number {group.number}"
-    if group.ranks and len(group.ranks) > 1:
-        return f"{group.description} {len(group.ranks)} by {group.ranks[1] - group.ranks[0]}"
-    return group.description or f"{NAMED} {group.name}"
-
-
-def _made_as(group: ProcessGroup) -> tuple[int, int, str]:
-    """Names that torch gives are numbers, counted as groups are made."""
-    return (group.number or 0, len(group.name), group.name)
 
 
 def derive(timeline: Timeline) -> ProgramComparison:
@@ -548,46 +461,3 @@ def _a_few_of_each(called: Mapping[int, V]) -> list[int]:
     for rank in sorted(called):
         sides[called[rank]].append(rank)
     return [rank for ranks in sides.values() for rank in ranks[:ASKED_OF_A_SIDE]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Calls:
-    """The numbers of each kind with their places in a record, and its last place that tells."""
-
-    places: Mapping[Kind, list[int]]
-    numbers: Mapping[Kind, list[int]]
-    end: int
-
-
-def _calls_of(record: FlightRecord, kinds: Sequence[Kind]) -> _Calls:
-    places: dict[Kind, list[int]] = defaultdict(list)
-    numbers: dict[Kind, list[int]] = defaultdict(list)
-    end = -1
-    for place in _placing_entries(record):
-        kind, number = kinds[record.call[place]], record.seq[place]
-        end = place
-        if not numbers[kind] or numbers[kind][-1] < number:
-            places[kind].append(place)
-            numbers[kind].append(number)
-    return _Calls(places=places, numbers=numbers, end=end)
-
-
-def _placing_entries(record: FlightRecord) -> Iterable[int]:
-    """The entries that tell where in its program the rank was.
-
-    Of a dump of active entries alone, those that it still holds although they are through do not.
-    """
-    collective = [not call.point_to_point for call in record.calls]
-    if any(state is State.DONE and collective[call] for call, state in zip(record.call, record.state, strict=True)):
-        return range(len(record))
-    return [place for place, state in enumerate(record.state) if state is not State.DONE]
-
-
-def _backwards(program: _Program, without: Kind) -> Iterator[tuple[Kind, int, int]]:
-    """The calls of all other kinds, the latest first: kind, number, place."""
-    found = (
-        zip(repeat(kind), reversed(numbers), reversed(program.places[kind]))
-        for kind, numbers in program.numbers.items()
-        if kind != without
-    )
-    return merge(*found, key=lambda one: -one[2])

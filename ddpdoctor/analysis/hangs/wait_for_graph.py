@@ -8,7 +8,8 @@ from enum import Enum
 from functools import cached_property
 from itertools import takewhile
 
-from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, Kind, ProgramComparison
+from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
+from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
 from ddpdoctor.analysis.hangs.components import final_components, reaching
 from ddpdoctor.analysis.hangs.outstanding import (

@@ -1,0 +1,122 @@
+"""One rank's calls by kind: how many it has made of each, and where they are in its flight record."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import repeat
+from typing import NamedTuple
+
+from ddpdoctor.evidence.recorder import FlightRecord, State
+
+
+class Kind(NamedTuple):
+    """The collectives, or the sends and receives, of one group of a rank.
+
+    `group` is what ranks with the same part in the job call the group: see `_labels`.
+    """
+
+    group: str
+    point_to_point: bool
+
+
+Part = frozenset[tuple[str, int, int | None]]
+"""The groups of a rank by label and size, with its place in those in which ranks send and receive."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankProgram:
+    """One rank's calls: the numbers of each kind with their places in the record, and the rank's part in the job."""
+
+    places: Mapping[Kind, list[int]]
+    numbers: Mapping[Kind, list[int]]
+    last: Mapping[Kind, int]
+    end: int
+    part: Part
+    whole: bool
+    """Whether a kind without a number is one that the rank never called: the dump holds all calls."""
+
+    def made_before(self, kind: Kind, place: int) -> int | None:
+        """The number of the last call of this kind before this place in the record, None where the dump does not tell.
+
+        A dump of active entries alone does not tell it of calls between two that it holds.
+        """
+        numbers = self.numbers.get(kind)
+        if not numbers:
+            return self.last.get(kind) if place == self.end else None
+        before = bisect_left(self.places[kind], place)
+        if before == 0:
+            return numbers[0] - 1
+        following = numbers[before] - 1 if before < len(numbers) else max(numbers[-1], self.last.get(kind, 0))
+        return following if following == numbers[before - 1] else None
+
+    def kinds(self) -> set[Kind]:
+        """The kinds of which the number of calls is known."""
+        return {*self.numbers, *self.last}
+
+    def called(self, kind: Kind) -> int:
+        """How many calls of this kind the rank has made, 0 where that is not known."""
+        return max(self.numbers.get(kind, [0])[-1], self.last.get(kind, 0))
+
+    def ends(self) -> tuple[tuple[Kind, int], ...]:
+        """How many calls of each kind the rank has made in all."""
+        return tuple(sorted((kind, self.called(kind)) for kind in self.kinds()))
+
+    def place(self, kind: Kind, number: int) -> int | None:
+        """Where in the record this call is."""
+        numbers = self.numbers.get(kind, [])
+        position = bisect_left(numbers, number)
+        return self.places[kind][position] if position < len(numbers) and numbers[position] == number else None
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlaces:
+    """The numbers of each kind with their places in a record, and its last place that tells."""
+
+    places: Mapping[Kind, list[int]]
+    numbers: Mapping[Kind, list[int]]
+    end: int
+
+
+def call_places(record: FlightRecord, kinds: Sequence[Kind]) -> CallPlaces:
+    """The calls in this record by kind; `kinds` holds the kind of each of its distinct calls."""
+    places: dict[Kind, list[int]] = defaultdict(list)
+    numbers: dict[Kind, list[int]] = defaultdict(list)
+    end = -1
+    for place in _placing_entries(record):
+        kind, number = kinds[record.call[place]], record.seq[place]
+        end = place
+        if not numbers[kind] or numbers[kind][-1] < number:
+            places[kind].append(place)
+            numbers[kind].append(number)
+    return CallPlaces(places=places, numbers=numbers, end=end)
+
+
+def ahead_of(mine: RankProgram, other: RankProgram) -> dict[Kind, int]:
+    """By how many calls of each kind `mine` is ahead, of those that both records tell of."""
+    kinds = mine.kinds() | other.kinds() if mine.whole and other.whole else mine.kinds() & other.kinds()
+    return {one: mine.called(one) - other.called(one) for one in kinds}
+
+
+def latest_first(program: RankProgram, without: Kind) -> Iterator[tuple[Kind, int, int]]:
+    """The calls of all other kinds, the latest first: kind, number, place."""
+    found = (
+        zip(repeat(kind), reversed(numbers), reversed(program.places[kind]))
+        for kind, numbers in program.numbers.items()
+        if kind != without
+    )
+    return merge(*found, key=lambda one: -one[2])
+
+
+def _placing_entries(record: FlightRecord) -> Iterable[int]:
+    """The entries that tell where in its program the rank was.
+
+    Of a dump of active entries alone, those that it still holds although they are through do not.
+    """
+    collective = [not call.point_to_point for call in record.calls]
+    if any(state is State.DONE and collective[call] for call, state in zip(record.call, record.state, strict=True)):
+        return range(len(record))
+    return [place for place, state in enumerate(record.state) if state is not State.DONE]
