@@ -272,13 +272,19 @@ def _clean_container(value: Any, seen: dict[int, Any]) -> Any:  # noqa: ANN401
         items = _clean_texts(value) or [_clean(item, seen) for item in value]
         return value if all(map(is_, items, value)) else type(value)(items)
     if is_dataclass(value) and not isinstance(value, type):
-        before = {field.name: getattr(value, field.name) for field in fields(value)}
-        after = {
-            name: REDACTED if isinstance(item, str) and names_a_secret(name) else _clean(item, seen)
-            for name, item in before.items()
-        }
-        return value if all(map(is_, after.values(), before.values())) else replace(value, **after)
+        changed = {}
+        for name in _field_names(type(value)):
+            item = getattr(value, name)
+            clean = REDACTED if isinstance(item, str) and names_a_secret(name) else _clean(item, seen)
+            if clean is not item:
+                changed[name] = clean
+        return replace(value, **changed) if changed else value
     return value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _clean_texts(texts: Sequence[Any]) -> list[str] | None:

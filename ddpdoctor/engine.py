@@ -249,13 +249,16 @@ class _Resolver:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self._derived: dict[Any, Any] = {}
+        self._of_ranks: dict[Any, Any] = {}
 
     def __call__(self, kind: Any) -> Any:  # noqa: ANN401 - kinds are data
         if type(None) in typing.get_args(kind):
             return self._optional(kind)
         if typing.get_origin(kind) is PerRank:
             (inner,) = typing.get_args(kind)
-            return self._present(self._evidence.per_rank(inner), inner)
+            if inner not in self._of_ranks:
+                self._of_ranks[inner] = self._evidence.per_rank(inner)
+            return self._present(self._of_ranks[inner], inner)
         if kind is ErrorTable:
             return error_table()
         given = self._evidence.one(kind)

@@ -6,7 +6,6 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,6 +80,8 @@ class _Rank:
     """How many of its exceptions it survived."""
     survived_said: int = 0
     """How many of its lines that show a failure it survived."""
+    of_a_range: bool = False
+    """Whether this object stands for several ranks, of which only the exit code is known."""
 
     @property
     def failing(self) -> bool:
@@ -157,7 +158,11 @@ class _Log:
     """How many ranks were taken out of ranges."""
 
     def of(self, rank: int | None) -> _Rank:
-        return self.ranks.setdefault(_possible(rank), _Rank())
+        rank = _possible(rank)
+        found = self.ranks.setdefault(rank, _Rank())
+        if found.of_a_range:
+            found = self.ranks[rank] = _Rank(code=found.code)
+        return found
 
 
 def read_logs(paths: Sequence[Path]) -> Evidence:
@@ -180,10 +185,18 @@ def read_logs(paths: Sequence[Path]) -> Evidence:
     handled = [] if _shows_an_end(log) else [*_take_out_what_was_survived(log)]
     _give_to_the_ranks_that_failed(log)
     order, failed = _order(log), _failed(log)
+    exits: dict[tuple[int, int | None], RankExit] = {}  # ranks that a launcher named as one range share theirs
+
+    def ended(number: int, rank: _Rank) -> RankExit:
+        key = (id(rank), order.get(number))
+        if key not in exits:
+            exits[key] = _exit(log, rank, order.get(number), failed)
+        return exits[key]
+
     return Evidence(
         job=(_job(log, paths, handled),),
         ranks=tuple(
-            RankFacts(rank=number, host=rank.host, facts=(_exit(log, rank, order.get(number), failed),))
+            RankFacts(rank=number, host=rank.host, facts=(ended(number, rank),))
             for number, rank in sorted(_numbered(log).items())
         ),
     )
@@ -303,9 +316,18 @@ def _take_event(log: _Log, event: launchers.Event, text: str) -> None:
         case launchers.RanksEnded(ranks=ranges, code=code, launcher=launcher):
             log.launcher = log.launcher or launcher
             if log.launcher == launcher:
-                for rank in islice(chain(*ranges), max(0, MAX_RANKS_IN_RANGES - log.ranks_in_ranges)):
-                    log.ranks_in_ranges += 1
-                    log.of(rank).code, log.of(rank).pid = code, None
+                for ranks in ranges:
+                    _take_range(log, ranks[: max(0, MAX_RANKS_IN_RANGES - log.ranks_in_ranges)], code)
+
+
+def _take_range(log: _Log, ranks: range, code: int) -> None:
+    """All of `ranks` ended alike: those of which nothing else is known are one object."""
+    log.ranks_in_ranges += len(ranks)
+    alike = _Rank(code=code, of_a_range=True)
+    for rank in ranks:
+        known = log.ranks.setdefault(rank, alike)
+        if known is not alike:
+            log.of(rank).code, log.of(rank).pid = code, None
 
 
 def _take_over_the_table(log: _Log) -> None:
@@ -371,8 +393,8 @@ def _give_to_the_ranks_that_failed(log: _Log) -> None:
     nobody = log.ranks.get(None, _Rank())
     own = [error for error in nobody.tracebacks.errors if not _is_launchers(error)]
     silent = [
-        rank
-        for rank in _numbered(log).values()
+        number
+        for number, rank in _numbered(log).items()
         if (rank.code or 0) > 0 and not rank.tracebacks.errors and rank.pid not in log.closing
     ]
     listed = {row.pid for row in log.table.rows}
@@ -380,7 +402,7 @@ def _give_to_the_ranks_that_failed(log: _Log) -> None:
         return  # this line is of the first rank that torchrun looked at, and the exception may be another one's
     if len(own) == len(silent) and len({(error.type, error.stack) for error in own}) == 1:
         nobody.tracebacks.errors.clear()
-        for rank, error in zip(silent, own, strict=True):
+        for rank, error in zip(map(log.of, silent), own, strict=True):
             rank.tracebacks.errors.append(error)
             rank.first_error = nobody.first_error
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.model import Severity
 from ddpdoctor.workflows.diagnose import gather
@@ -40,6 +41,25 @@ def test_the_ends_of_many_tasks_cost_what_their_number_costs(tmp_path: Path) -> 
     before = time.process_time()
     assert len(read_logs([log]).ranks) == 50_000
     assert time.process_time() - before < 30.0  # it takes 0.4; comparing all pairs took more than 50
+
+
+def test_a_rank_of_a_range_that_says_more_is_told_apart_from_the_others(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "[rank2]: Traceback (most recent call last):\n"
+        '[rank2]:   File "/job/train.py", line 9, in <module>\n'
+        "[rank2]: KeyError: 'label'\n"
+        "srun: error: n1: tasks 0-9: Exited with exit code 1\n"
+        "[rank7]: Traceback (most recent call last):\n"
+        '[rank7]:   File "/job/train.py", line 3, in <module>\n'
+        "[rank7]: ValueError: late\n",
+        encoding="utf-8",
+    )
+    exits = read_logs([log]).per_rank(RankExit)
+    assert exits is not None
+    assert {entry.value.exit_code for entry in exits} == {1}
+    assert len(exits.entries) == 10
+    assert {entry.rank: entry.value.error.type for entry in exits if entry.value.error} == {2: "KeyError", 7: "ValueError"}
 
 
 @pytest.mark.parametrize(("name", "code", "ranks", "place"), VERDICTS, ids=[row[0] for row in VERDICTS])
