@@ -9,6 +9,7 @@ launcher ends every rank as soon as one of them leaves with an error.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import socket
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING
 
 from rendezvous_args import first_line, meeting_options
 
+from ddpdoctor.launch import attendance
+from ddpdoctor.model import group_ranks
 from ddpdoctor.transport.bundle import Bundle, Who
 from ddpdoctor.transport.files import parts_of, write_files
 from ddpdoctor.transport.host_relay import Member, Relay, meeting_name, take_part
@@ -41,7 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--folder", type=Path, required=True, help="this rank's files; rank 0 gets the others' beside them"
     )
-    parser.add_argument("--gathered", type=Path, required=True, help="rank 0 creates this file when it has them all")
+    parser.add_argument(
+        "--gathered", type=Path, required=True, help="rank 0 writes here, once it has them, what could not be read"
+    )
     parser.add_argument(
         "--reported", type=Path, required=True, help="rank 0 waits for this file, and lets the others leave"
     )
@@ -79,15 +84,37 @@ def receive(options: argparse.Namespace, end: float) -> None:
         whole.set_timeout(timedelta(seconds=max(TURN_SECONDS, end - time.monotonic())))  # hundreds may ask at a moment
         store = own_part(whole, PURPOSE)
         store.set(LISTENING, "")
-        collect(store, gathered, options.world_size, until=end, on_change=lambda _bundle: None)
-        write_files(gathered.bundle, options.folder, options.world_size)
-        options.gathered.touch()
+        present = Present(options.world_size)
+        collect(store, gathered, options.world_size, until=end, on_change=present.note)
+        attendance.note(None, complete=True)
+        parts = write_files(gathered.bundle, options.folder, options.world_size)
+        unread = [f"a message of another rank was left out: {reason}" for reason in gathered.unread]
+        if parts:
+            unread.append(f"what {group_ranks(parts)} recorded did not come whole, and was left out")
+        unfinished = options.gathered.with_name("gathered.unfinished")
+        unfinished.write_text(json.dumps(unread), encoding="utf-8")
+        unfinished.replace(options.gathered)
         while not options.reported.exists() and time.monotonic() < end + TURN_SECONDS:
             time.sleep(POLL_SECONDS)
         next_run(whole, PURPOSE)
         let_go(store, gathered)
     except DistError as error:
         raise TimeoutError(first_line(error)) from None
+
+
+class Present:
+    """Notes who has handed in, now and then, for the command beside us, which says for whom it waits."""
+
+    def __init__(self, world_size: int) -> None:
+        self._ranks = range(world_size)
+        self._next = 0.0
+
+    def note(self, bundle: Bundle) -> None:
+        """Write it down, unless it was a moment ago."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + attendance.EVERY_SECONDS
+            told = {who.rank for who in bundle.accounts if bundle.has_told(who)}
+            attendance.note(told.intersection(self._ranks), complete=False)
 
 
 def deliver(options: argparse.Namespace, end: float) -> None:

@@ -33,14 +33,18 @@ def join(backend: str | None = None, *, timeout_seconds: float = 60.0) -> torch.
     if backend == "nccl":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         torch.cuda.set_device(device)
-    timeout = timedelta(seconds=timeout_seconds)
+    join_group(backend, timedelta(seconds=timeout_seconds))
+    return device
+
+
+def join_group(backend: str, timeout: timedelta) -> None:
+    """Join the default process group; where somebody asks who has come, rank 0 tells it meanwhile."""
     if attendance.VARIABLE in os.environ:
         rank, world_size, store = _met(timeout)
         dist.init_process_group(backend, timeout=timeout, rank=rank, world_size=world_size, store=store)
         attendance.note(None, complete=True)
     else:
         dist.init_process_group(backend, timeout=timeout)
-    return device
 
 
 def _met(timeout: timedelta) -> tuple[int, int, Store]:

@@ -26,6 +26,11 @@ class Progress:
         self._lines = lines
         self._task: TaskID | None = None
 
+    @property
+    def live(self) -> bool:
+        """Whether a terminal shows each update."""
+        return self._bar is not None
+
     def stage(self, text: str) -> None:
         """Begin what `text` says, such as `all_reduce over 2 ranks`."""
         if self._bar is not None:

@@ -74,8 +74,9 @@ def train(
         raise typer.Exit(run_sick(inject, culprit, nproc, context.args))
     from ddpdoctor.cli.progress import progress
     from ddpdoctor.cli.report_output import conclude
+    from ddpdoctor.cli.waits import Waits
     from ddpdoctor.launch.ranks import current_launch
-    from ddpdoctor.workflows.reference_job import run_parity, run_training
+    from ddpdoctor.workflows.reference_job import SILENCE_SECONDS, run_parity, run_training
     from ddpdoctor.workflows.reference_scaling import ranks_of, run_scaling
 
     speaks, seconds = True, deadline or math.inf
@@ -86,7 +87,10 @@ def train(
             evidence = run_scaling(context.args, ranks=ranks_of(scaling), deadline_seconds=seconds, on_event=on_event)
         else:
             run = run_parity if parity else run_training
-            evidence, speaks = run(context.args, nproc=nproc, deadline_seconds=seconds, on_event=on_event)
+            waits = Waits(told, min(seconds, SILENCE_SECONDS))
+            evidence, speaks = run(
+                context.args, nproc=nproc, deadline_seconds=seconds, on_event=on_event, on_wait=waits.note
+            )
     if not speaks:
         raise typer.Exit(3 if evidence.undecided else 0)
     table = evidence.one(ScalingRun)

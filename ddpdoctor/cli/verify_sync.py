@@ -235,10 +235,13 @@ def _track(
     replay: bool,
 ) -> int:
     """Follow a script; the exit code is the verdict's, or the script's own where the verdict is silent."""
+    from ddpdoctor.cli.progress import Progress
     from ddpdoctor.cli.report_output import judge, keep, show, with_command, with_excerpts
+    from ddpdoctor.cli.waits import Waits
     from ddpdoctor.workflows.verify_rerun import exact
     from ddpdoctor.workflows.verify_script import Tracked, track_script
 
+    waits = Waits(Progress(None, lines=False), stall_after)  # the terminal is the script's
     machine_readable = options.format is not Format.TEXT and options.output is None
 
     def run(every: int, closely: OpenQuestion | None = None) -> AbstractContextManager[Tracked]:
@@ -253,6 +256,7 @@ def _track(
             closely=closely,
             stall_after=stall_after,
             quiet_stdout=machine_readable,
+            on_wait=waits.note,
         )
 
     def again(left: OpenQuestion) -> Evidence:

@@ -17,12 +17,15 @@ KNOWN_SECONDS = 15.0  # number 0 knows by then who is absent: torch is imported
 
 
 class Waits:
-    """Live on a terminal; elsewhere once, by rank 0 or by a process that somebody started by hand."""
+    """Live where progress is shown on a terminal; elsewhere once, and once more when names are known.
+
+    Said by rank 0 or by a process that somebody started by hand.
+    """
 
     def __init__(self, told: Progress, deadline: float) -> None:
         self._told = told
         self._deadline = deadline
-        self._said = False
+        self._said: set[bool] = set()  # without names, with names
 
     def note(self, waiting: Waiting) -> None:
         """One second of waiting has passed."""
@@ -35,8 +38,9 @@ class Waits:
         )
         self._told.update(f"{words} ({waiting.seconds:.0f} of at most {self._deadline:.0f} s)")
         known = waiting.absent is not None or waiting.number != 0
-        if self._said or output.is_terminal(err=True) or waiting.seconds < (QUIET_SECONDS if known else KNOWN_SECONDS):
+        named = waiting.absent is not None
+        if named in self._said or self._told.live or waiting.seconds < (QUIET_SECONDS if known else KNOWN_SECONDS):
             return
-        self._said = True
+        self._said.add(named)
         if waiting.speaks:
             output.say(f"{words} for at most {self._deadline:.0f} s")

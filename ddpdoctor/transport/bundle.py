@@ -99,26 +99,26 @@ class Bundle:
         known = [piece for piece in pieces if piece is not None]
         return b"".join(known) if account.parts is not None and name in account.parts and known == pieces else None
 
+    def has_told(self, who: Who) -> bool:
+        """Whether a process has said what it found, be all of it here or not."""
+        return self.accounts[who].parts is not None
+
     def complete(self, who: Who) -> bool:
         """Whether all that a process found is here."""
         parts = self.accounts[who].parts
         return parts is not None and all(digest in self.bodies for pieces in parts.values() for digest in pieces)
 
     def portions(self, most_bytes: int) -> Iterator[Bundle]:
-        """The same in bundles of at most so many bytes each; the account of one process is not divided."""
-        portion, size, sent = Bundle(), 0, set[bytes]()
-        for who, account in self.accounts.items():
-            digests = {digest for pieces in (account.parts or {}).values() for digest in pieces}
-            fresh = {digest: self.bodies[digest] for digest in digests - sent if digest in self.bodies}
-            needed = sum(map(len, fresh.values()))
-            if portion.accounts and size + needed > most_bytes:
+        """The same in bundles of at most so many bytes each, or of one body; the accounts come last, with all before them."""
+        portion, size = Bundle(), 0
+        for digest, body in self.bodies.items():
+            if portion.bodies and size + len(body) > most_bytes:
                 yield portion
                 portion, size = Bundle(), 0
-            portion.accounts[who] = account
-            portion.bodies.update(fresh)
-            sent |= fresh.keys()
-            size += needed
-        if portion.accounts:
+            portion.bodies[digest] = body
+            size += len(body)
+        portion.accounts.update(self.accounts)
+        if portion.accounts or portion.bodies:
             yield portion
 
     def encode(self) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 from ddpdoctor.transport.bundle import Bundle, Parts
 
 LEAST_BYTES = 512  # of a piece with a digest of its own, which takes 18 bytes
+MOST_BYTES = 16 << 20  # of a piece: messages are divided between pieces
 
 
 def parts_of(folder: Path) -> Parts:
@@ -22,7 +23,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
         if len(line) >= LEAST_BYTES:
             if short:
                 yield short
-            yield line
+            yield from (line[start : start + MOST_BYTES] for start in range(0, len(line), MOST_BYTES))
             short = b""
         else:
             short += line
@@ -33,8 +34,11 @@ def _pieces(data: bytes) -> Iterator[bytes]:
         yield short
 
 
-def write_files(bundle: Bundle, folder: Path, world_size: int) -> None:
-    """Write what each rank but 0 told, a file `RANK-NAME` per part; of two processes that claim a rank the first counts."""
+def write_files(bundle: Bundle, folder: Path, world_size: int) -> list[int]:
+    """Write what each rank but 0 told, a file `RANK-NAME` per part; of two processes that claim a rank the first counts.
+
+    Returns the ranks that came, and whose files did not come whole.
+    """
     written = {0}
     for who, account in bundle.accounts.items():
         if who.rank in written or not 0 < who.rank < world_size or not bundle.complete(who):
@@ -43,3 +47,5 @@ def write_files(bundle: Bundle, folder: Path, world_size: int) -> None:
         for name in account.parts or {}:
             with contextlib.suppress(OSError, ValueError):  # no name of a file
                 (folder / f"{who.rank}-{Path(name).name}").write_bytes(bundle.part(who, name) or b"")
+    came = {who.rank for who in bundle.accounts if 0 < who.rank < world_size}
+    return sorted(came - written)

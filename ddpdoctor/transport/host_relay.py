@@ -29,6 +29,7 @@ AGAIN_SECONDS = 0.2  # between two elections
 LEAVE_SECONDS = 2.0  # for the others of this host to hear that it is over
 FORWARD_SECONDS = 0.1  # what comes within it goes on together
 MOST_BYTES = 1 << 30  # of one message
+MOST_SENT_BYTES = 64 << 20  # in one message: what one rank has can be larger than the other side, or a store, takes
 RECEIVE_BYTES = 1 << 18
 BACKLOG = 256
 
@@ -78,7 +79,7 @@ class Relay:
         with self._lock:
             self._came.clear()
             fresh, self._fresh = self._fresh, Bundle()
-        return fresh if fresh.accounts else None
+        return fresh if fresh.accounts or fresh.bodies else None
 
     def close(self, failed: str = "") -> None:
         """Let the others go, or say why the leader could not reach rank 0; wait until they have heard it."""
@@ -268,7 +269,7 @@ class _Found:
         if self.parts is None:
             self.parts = self.member.parts()
         account.add(self.member.who, self.parts)
-        yield account
+        yield from account.portions(MOST_SENT_BYTES)
 
 
 def _follow(leader: socket.socket, found: _Found) -> _End:

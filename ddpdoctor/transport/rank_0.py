@@ -15,7 +15,7 @@ from torch.distributed import DistError, Store  # type: ignore[attr-defined] # p
 
 from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Who
-from ddpdoctor.transport.host_relay import FORWARD_SECONDS, Member, Relay
+from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, Member, Relay
 from ddpdoctor.transport.store import LEAST_SECONDS, get, put, wait_for
 
 PINGS = 5
@@ -26,7 +26,7 @@ READ_SECONDS = 10.0  # for a message that is in the store, on a busy host
 POLL_SECONDS = 0.05  # rank 0 asks again and again, and never waits in the store for one message
 MOST_DUE = 4096  # announced messages that are not there yet
 LEADER_DIGITS = 9
-MOST_SENT_BYTES = 64 << 20  # in one message: the traces of a host's ranks together can be larger than a store takes
+MOST_HELD_BYTES = 16 << 30  # of all ranks, in rank 0's memory: what comes after it is named, and left out
 MOST_UNREAD = 8  # messages that cannot be used are named; a sender of thousands is not named thousands of times
 
 
@@ -41,16 +41,36 @@ class Gathered:
     unread: list[str] = field(default_factory=list)
     """Messages that could not be used, and why."""
 
+    _bytes_held: int = 0
+    _full: bool = False
     _told: set[int] = field(default_factory=set)
     _open: set[Who] = field(default_factory=set)
 
     def merge(self, bundle: Bundle) -> None:
-        """Take over what a message, or rank 0 itself, tells."""
-        self.bundle.merge(bundle)
+        """Take over what a message, or rank 0 itself, tells.
+
+        Raises:
+            BundleError: there is no room for some of its bodies; all else is taken over, and nobody waits for them.
+        """
+        taken, refused = Bundle(accounts=bundle.accounts), 0
+        for digest, body in bundle.bodies.items():
+            if digest in self.bundle.bodies:
+                continue
+            if self._bytes_held + len(body) > MOST_HELD_BYTES:
+                refused += len(body)
+            else:
+                taken.bodies[digest] = body
+                self._bytes_held += len(body)
+        self._full = self._full or bool(refused)
+        self.bundle.merge(taken)
         self._open |= bundle.accounts.keys()
-        complete = {who for who in self._open if self.bundle.complete(who)}
-        self._told |= {who.rank for who in complete}
-        self._open -= complete
+        told = {who for who in self._open if self.bundle.complete(who) or (self._full and self.bundle.has_told(who))}
+        self._told |= {who.rank for who in told}
+        self._open -= told
+        if refused:
+            raise BundleError(
+                f"rank 0 has no room for {refused} bytes of it: it holds {self._bytes_held} bytes already"
+            )
 
     def has_all(self, world_size: int) -> bool:
         """Whether every rank of the job has told all that it found."""

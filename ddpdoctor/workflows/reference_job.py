@@ -13,6 +13,7 @@ import msgspec
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training import ParityRun, TrainingRun
+from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.guarded_process import run
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import RankRun, checked_nproc, current_launch, our_file, run_ranks
@@ -30,18 +31,19 @@ def run_training(
     nproc: int | None,
     deadline_seconds: float = float("inf"),
     on_event: OnEvent | None = None,
+    on_wait: Callable[[Waiting], None] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> tuple[Evidence, bool]:
     """The evidence of one training run, and whether this process speaks for the job.
 
     Without arguments it is the simple path, train.py; with any it is recipe.py, which has the options. `on_event` sees each
-    event (`step`, `epoch`, `end`) as it comes. A job that fails, or says nothing for five minutes, leaves the evidence
-    undecided, with the reason.
+    event (`step`, `epoch`, `end`) as it comes; under a launcher `on_wait` is called once a second until all ranks have met.
+    A job that fails, or says nothing for five minutes, leaves the evidence undecided, with the reason.
 
     Raises:
         UsageError: the job refused its input; the message says which and why.
     """
-    ranks = _run("recipe.py" if arguments else "train.py", arguments, nproc, deadline_seconds, on_event, env)
+    ranks = _run("recipe.py" if arguments else "train.py", arguments, nproc, deadline_seconds, on_event, on_wait, env)
     end = _event(ranks, "end")
     if end is None:
         return _nothing(ranks, "TrainingRun"), ranks.speaks
@@ -55,10 +57,11 @@ def run_parity(
     nproc: int | None,
     deadline_seconds: float = float("inf"),
     on_event: OnEvent | None = None,
+    on_wait: Callable[[Waiting], None] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> tuple[Evidence, bool]:
     """The evidence of comparing N ranks with one process (reference_train/parity.py); otherwise as `run_training`."""
-    ranks = _run("parity.py", arguments, nproc, deadline_seconds, on_event, env)
+    ranks = _run("parity.py", arguments, nproc, deadline_seconds, on_event, on_wait, env)
     proof = _event(ranks, "proof")
     if proof is None:
         return _nothing(ranks, "ParityRun"), ranks.speaks
@@ -72,17 +75,22 @@ def _run(
     nproc: int | None,
     deadline_seconds: float,
     on_event: OnEvent | None,
+    on_wait: Callable[[Waiting], None] | None,
     env: Mapping[str, str] | None,
 ) -> RankRun:
     if program == "recipe.py":
         _check_options(arguments, nproc)
+    job, given = our_file("reference_train", program), arguments
+    if on_wait is not None and current_launch() is not None:
+        job, given = our_file("probes", "reference_rank.py"), [str(job), *arguments]
     ranks = run_ranks(
-        our_file("reference_train", program),
-        arguments,
+        job,
+        given,
         nproc=nproc,
         deadline_seconds=deadline_seconds,
         silence_seconds=SILENCE_SECONDS,
         on_result=on_event,
+        on_wait=on_wait,
         env=env,
     )
     if refusal := _refusal(ranks):
@@ -112,7 +120,7 @@ def _nothing(ranks: RankRun, kind: str) -> Evidence:
     if stopped is not None:
         why = f"the training job was stopped on request after step {stopped['step']}"
     else:
-        why = why_ranks_failed(ranks.ended, "the training job")
+        why = ranks.lacking or why_ranks_failed(ranks.ended, "the training job")
     return Evidence(missing=(Missing(kind=kind, reason=why),), undecided=(why,))
 
 

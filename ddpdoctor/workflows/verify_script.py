@@ -8,21 +8,23 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpdoctor.agent import DIRECTORY, given_up, job_environment
-from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY, PROBE, RECOMPUTE
+from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY, JOINING, PROBE, RECOMPUTE
 from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
 from ddpdoctor.engine import derived
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence, Missing
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.host.running_jobs import find_jobs
+from ddpdoctor.launch.attendance import EVERY_SECONDS, Waiting
 from ddpdoctor.launch.guarded_process import end, start_guarded
 from ddpdoctor.launch.private_directory import PrivateDirectory, private_directory
 from ddpdoctor.launch.ranks import current_launch, ranks_command
+from ddpdoctor.launch.rendezvous import meeting_point, waiting_of
 from ddpdoctor.ranks.training_trace_reader import read_tracks
 from ddpdoctor.source.context import source_of
 from ddpdoctor.transport.store_files import gathered, hand_in
@@ -63,6 +65,7 @@ def track_script(
     probe_every: int = 0,
     recompute: bool = False,
     closely: OpenQuestion | None = None,
+    on_wait: Callable[[Waiting], None] | None = None,
 ) -> Iterator[Tracked]:
     """Run `script` with the tracker in each rank, on `nproc` local ranks or as the one rank that a launcher made of us.
 
@@ -71,7 +74,8 @@ def track_script(
     Audits every `every` steps (0: as time allows), runs the probe batch every `probe_every` steps (0: never), makes audited
     optimizer steps again with `recompute`, and looks `closely` for what an earlier run left open. The script's output is its
     own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for `stall_after` seconds is ended.
-    Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left.
+    Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left. There `on_wait` is
+    called once a second while this rank is in its `init_process_group`; who is absent only the script's own store knows.
 
     Raises:
         UsageError: there is no such script, or `nproc` is out of range.
@@ -91,7 +95,11 @@ def track_script(
         signals.mkdir()
         agent = job_environment(["verify_sync"], directory, os.environ)
         agent |= {EVERY: str(every), PROBE: str(probe_every), CLOSE_UP: _asked(closely), RECOMPUTE: str(int(recompute))}
-        code, stalled, apart = _run(command, {**environ, **agent}, folder, directory, stall_after, quiet_stdout)
+        unread: tuple[str, ...] = ()
+        note = None
+        if on_wait is not None and launch is not None and launch.world_size > 1:
+            note = _Joining(directory, waiting_of(launch, meeting_point(os.environ, launch)), on_wait).note
+        code, stalled, apart = _run(command, {**environ, **agent}, folder, directory, stall_after, quiet_stdout, note)
         if stalled:
             (directory / STALLED).touch()
         if apart is not None:
@@ -102,10 +110,12 @@ def track_script(
                 hand_in(launch, directory, deadline_seconds=stall_after)
                 yield Tracked(evidence=None, code=code)
                 return
-            stack.enter_context(gathered(launch, directory, signals, deadline_seconds=stall_after))
+            unread = stack.enter_context(
+                gathered(launch, directory, signals, deadline_seconds=stall_after, on_wait=on_wait or (lambda _: None))
+            )
         expected = nproc if launch is None else launch.world_size
         yield Tracked(
-            evidence=_evidence(script, arguments, directory, expected, code, stall_after),
+            evidence=_evidence(script, arguments, directory, expected, code, stall_after, unread),
             code=code,
         )
 
@@ -122,11 +132,12 @@ def _evidence(
     expected: int | None,
     code: int,
     stall_after: float,
+    unread: Sequence[str],
 ) -> Evidence:
     """What the agents wrote into `directory`, and what is missing of it."""
     ranks = read_tracks(directory)
     stalled = stood_still(script, directory, stall_after)
-    undecided = list(not_written(directory, directory.parents[1]))
+    undecided = [*unread, *not_written(directory, directory.parents[1])]
     undecided += stalled
     undecided += _absent(expected, ranks=[facts.rank for facts in ranks])
     tracks = [fact for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
@@ -155,6 +166,7 @@ def _run(
     directory: Path,
     stall_after: float,
     quiet_stdout: bool,
+    note: Callable[[], None] | None,
 ) -> tuple[int, bool, Evidence | None]:
     """The exit code, whether the script was ended for its silence, and what its ranks showed where they wait elsewhere."""
     sys.stdout.flush()
@@ -168,6 +180,8 @@ def _run(
                 return job.wait(timeout=POLL_SECONDS), False, None
             except subprocess.TimeoutExpired:
                 size = sum(file.stat().st_size for file in directory.glob("*.sync.jsonl"))
+            if note is not None:
+                note()
             if size != last:
                 last, since = size, time.monotonic()
             elif time.monotonic() - since > stall_after:
@@ -179,6 +193,27 @@ def _run(
                 next_look = time.monotonic() + JOINING_SECONDS
     finally:
         end(job)
+
+
+class _Joining:
+    """Calls `on_wait` once a second while a process of the script is in its first `init_process_group`."""
+
+    def __init__(self, directory: Path, waiting: Waiting, on_wait: Callable[[Waiting], None]) -> None:
+        self._directory = directory
+        self._waiting = waiting
+        self._on_wait = on_wait
+        self._next = time.monotonic() + EVERY_SECONDS
+
+    def note(self) -> None:
+        """Look, at most once a second."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EVERY_SECONDS
+        with contextlib.suppress(OSError):  # it has joined
+            for file in self._directory.glob(f"*.{JOINING}"):
+                where, began = file.read_text(encoding="utf-8"), file.stat().st_mtime
+                self._on_wait(replace(self._waiting, where=where or self._waiting.where, seconds=time.time() - began))
+                return
 
 
 def _at_another_rendezvous(directory: Path) -> Evidence | None:

@@ -59,7 +59,10 @@ def test_a_rank_of_a_range_that_says_more_is_told_apart_from_the_others(tmp_path
     assert exits is not None
     assert {entry.value.exit_code for entry in exits} == {1}
     assert len(exits.entries) == 10
-    assert {entry.rank: entry.value.error.type for entry in exits if entry.value.error} == {2: "KeyError", 7: "ValueError"}
+    assert {entry.rank: entry.value.error.type for entry in exits if entry.value.error} == {
+        2: "KeyError",
+        7: "ValueError",
+    }
 
 
 @pytest.mark.parametrize(("name", "code", "ranks", "place"), VERDICTS, ids=[row[0] for row in VERDICTS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from torch.distributed import TCPStore
 
-from ddpdoctor.transport import rank_0
+from ddpdoctor.transport import files, host_relay, rank_0
 from ddpdoctor.transport.bundle import Bundle, Who
 from ddpdoctor.transport.files import parts_of, write_files
 from ddpdoctor.transport.store import PIECE_BYTES, own_part, put
@@ -163,6 +164,41 @@ def test_a_host_that_sends_garbage_costs_only_itself(
     assert (first.folder / "trace").read_bytes() == b"own"
 
 
+@pytest.mark.parametrize("room", [1 << 30, 59_000], ids=["room for all", "no room for one rank"])
+def test_what_is_larger_than_a_message_comes_in_portions_and_what_has_no_room_is_named(
+    journals, tmp_path: Path, monkeypatch, room: int
+) -> None:
+    """A rank's traces were one message once, and those above 1 GiB never came."""
+    for module in (rank_0, host_relay):
+        monkeypatch.setattr(module, "MOST_SENT_BYTES", 4_000)
+    monkeypatch.setattr(host_relay, "MOST_BYTES", 8_000)
+    monkeypatch.setattr(files, "MOST_BYTES", 1_500)
+    monkeypatch.setattr(rank_0, "MOST_HELD_BYTES", room)
+    agent = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    end = time.monotonic() + 60
+    first, small, large = (options(tmp_path, agent.port, rank, world_size=3, hosted=True) for rank in range(3))
+    monkeypatch.setattr(journals, "meeting_name", lambda *parts: host_relay.meeting_name(tmp_path, *parts))
+    (small.folder / "1.sync.jsonl").write_bytes(b"small\n")
+    noise = os.urandom(100_000).replace(b"\n", b"")
+    (large.folder / "2.sync.jsonl").write_bytes(noise)
+    threads = [started(journals.receive, first, end), started(journals.deliver, small, end)]
+    threads.append(started(journals.deliver, large, end))
+    wait_for(first.gathered)
+    unread = json.loads(first.gathered.read_text(encoding="utf-8"))
+    assert (first.folder / "1-1.sync.jsonl").read_bytes() == b"small\n"
+    if room > len(noise):
+        assert (first.folder / "2-2.sync.jsonl").read_bytes() == noise
+        assert unread == []
+    else:
+        assert not (first.folder / "2-2.sync.jsonl").exists()
+        assert unread[-1] == "what rank 2 recorded did not come whole, and was left out"
+        assert "rank 0 has no room for" in unread[0]
+    first.reported.touch()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+
+
 def test_of_files_that_are_alike_each_long_line_travels_once_and_in_messages_of_some_size(tmp_path: Path) -> None:
     """Replicas that agree wrote the same fingerprints: what they have in common is a part of one message."""
     same = b"".join(b"%d %b\n" % (number, bytes([65 + number]) * 1000) for number in range(20))
@@ -174,7 +210,8 @@ def test_of_files_that_are_alike_each_long_line_travels_once_and_in_messages_of_
         bundle.add(Who(rank=rank, world_size=5, host="a", pid=rank, clock="a"), parts_of(folder))
     portions = [*bundle.portions(10_000)]
     assert len(bundle.encode()) < 1.3 * len(same)
-    assert len(portions) == 2
+    assert len(portions) == 3
+    assert all(sum(map(len, portion.bodies.values())) <= 10_000 for portion in portions)
     assert sum(len(portion.encode()) for portion in portions) < 1.4 * len(same)
     whole, out = Bundle(), tmp_path / "out"
     for portion in portions:

@@ -24,6 +24,7 @@ RECOMPUTE = "DDPDOCTOR_SYNC_RECOMPUTE"  # 1: make each audited step again, on co
 PROBE = "DDPDOCTOR_SYNC_PROBE"  # every how many steps a probe batch runs; 0: never
 SHARE = "DDPDOCTOR_SYNC_SHARE"  # of the job's time that following may cost
 SEGMENT_BYTES = "DDPDOCTOR_SYNC_SEGMENT_BYTES"  # of the trace, which is one file without
+JOINING = "joining"  # the suffix of a file that is there while the rank waits for the others, and says where
 DEFAULT_SHARE = 0.005
 COLLECTIVES = (
     "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "gather", "gather_object", "reduce",
@@ -43,8 +44,15 @@ def imported(c10d: ModuleType, rank: Rank) -> None:  # noqa: ARG001 - what every
             setattr(c10d, name, _counted(name, getattr(c10d, name)))
 
 
+def joining(rank: Rank) -> None:
+    """Show outside where this rank waits for the others."""
+    with open(rank.path(JOINING), "w", encoding="utf-8") as file:
+        file.write(rank.address)
+
+
 def joined(rank: Rank) -> None:
     """Install the hooks, and write the end of the trace when the process ends."""
+    os.unlink(rank.path(JOINING))
     share = float(os.environ.get(SHARE) or 0.0) or DEFAULT_SHARE
     segment_bytes = int(os.environ.get(SEGMENT_BYTES) or 0)
     every = int(os.environ.get(EVERY) or 0)
