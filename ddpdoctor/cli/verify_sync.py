@@ -238,10 +238,12 @@ def _track(
     from ddpdoctor.cli.progress import Progress
     from ddpdoctor.cli.report_output import judge, keep, show, with_command, with_excerpts
     from ddpdoctor.cli.waits import Waits
+    from ddpdoctor.transport.store_files import IMPORT_SECONDS
     from ddpdoctor.workflows.verify_rerun import exact
     from ddpdoctor.workflows.verify_script import Tracked, track_script
 
-    waits = Waits(Progress(None, lines=False), stall_after)  # the terminal is the script's
+    told = Progress(None, lines=False)  # the terminal is the script's
+    waits, gathers = Waits(told, stall_after), Waits(told, stall_after + IMPORT_SECONDS)
     machine_readable = options.format is not Format.TEXT and options.output is None
 
     def run(every: int, closely: OpenQuestion | None = None) -> AbstractContextManager[Tracked]:
@@ -257,6 +259,7 @@ def _track(
             stall_after=stall_after,
             quiet_stdout=machine_readable,
             on_wait=waits.note,
+            on_gather=gathers.note,
         )
 
     def again(left: OpenQuestion) -> Evidence:

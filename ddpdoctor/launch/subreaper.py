@@ -69,8 +69,9 @@ def _end(_number: int, _frame: FrameType | None) -> None:
 
 
 def _ignore_further_requests() -> None:
+    """By a handler that does nothing: with SIG_IGN, Python raises OSError for a signal that came a moment before."""
     for number in (*ENDING, signal.SIGCONT):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda _number, _frame: None)
 
 
 def _run(command: list[str]) -> int:

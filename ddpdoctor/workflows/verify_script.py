@@ -66,6 +66,7 @@ def track_script(
     recompute: bool = False,
     closely: OpenQuestion | None = None,
     on_wait: Callable[[Waiting], None] | None = None,
+    on_gather: Callable[[Waiting], None] = lambda _: None,
 ) -> Iterator[Tracked]:
     """Run `script` with the tracker in each rank, on `nproc` local ranks or as the one rank that a launcher made of us.
 
@@ -76,6 +77,7 @@ def track_script(
     own; with `quiet_stdout` its stdout goes to our stderr. A job whose ranks write nothing for `stall_after` seconds is ended.
     Under a launcher every rank's files come to rank 0, and the other ranks stay until the context is left. There `on_wait` is
     called once a second while this rank is in its `init_process_group`; who is absent only the script's own store knows.
+    On rank 0 `on_gather` is called once a second until all ranks have handed in, with those that have not.
 
     Raises:
         UsageError: there is no such script, or `nproc` is out of range.
@@ -111,7 +113,7 @@ def track_script(
                 yield Tracked(evidence=None, code=code)
                 return
             unread = stack.enter_context(
-                gathered(launch, directory, signals, deadline_seconds=stall_after, on_wait=on_wait or (lambda _: None))
+                gathered(launch, directory, signals, deadline_seconds=stall_after, on_wait=on_gather)
             )
         expected = nproc if launch is None else launch.world_size
         yield Tracked(

@@ -14,6 +14,8 @@ import jsonschema
 import psutil
 import pytest
 
+from tests.free_port import free_port
+
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
 SECONDS = 110
@@ -109,3 +111,20 @@ def test_nothing_is_left_behind(number: signal.Signals) -> None:
             assert said == "ddpdoctor: interrupted\n"
     finally:
         us.kill()
+
+
+@pytest.mark.slow
+def test_a_rank_that_waits_under_a_launcher_says_for_whom_and_the_verdict_names_it() -> None:
+    launch = {
+        "RANK": "0",
+        "WORLD_SIZE": "3",
+        "LOCAL_RANK": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+    }
+    ended = ddpdoctor("train", "--deadline", "40", **launch)
+
+    assert ended.returncode == 3, ended.stderr
+    where = f"127.0.0.1:{launch['MASTER_PORT']}"
+    assert f"waits for ranks 1-2 at {where} for at most 40 s" in ended.stderr
+    assert f"undecided: ranks 1-2 of 3 did not come to {where}" in ended.stdout

@@ -12,6 +12,8 @@ from ddpdoctor.cli.progress import Progress
 from ddpdoctor.cli.waits import KNOWN_SECONDS, QUIET_SECONDS, Waits
 from ddpdoctor.launch import attendance
 from ddpdoctor.launch.attendance import Attendance, Waiting
+from ddpdoctor.workflows import verify_script
+from ddpdoctor.workflows.verify_script import _Joining
 
 WAITING = Waiting(number=0, size=4, where="node0:29500", speaks=True)
 
@@ -49,6 +51,31 @@ def test_a_node_that_knows_nobody_says_so_after_a_while(capsys: pytest.CaptureFi
     Waits(Progress(None, lines=False), 30.0).note(replace(WAITING, noun="node", seconds=KNOWN_SECONDS))
     assert "node 0 of 4" in (said := capsys.readouterr().err)
     assert "waits for the other nodes at node0:29500" in said
+
+
+def test_names_that_become_known_later_are_said_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = Waits(Progress(None, lines=False), 60.0)
+    for absent in (None, None, (2,), (2,)):
+        waits.note(replace(WAITING, absent=absent, seconds=KNOWN_SECONDS))
+    said = capsys.readouterr().err
+    assert said.count("waits for the other ranks at") == said.count("waits for rank 2 at") == 1
+
+
+def test_a_script_that_is_in_its_init_process_group_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Waiting] = []
+    monkeypatch.setattr(verify_script, "EVERY_SECONDS", 0.0)
+    joining = _Joining(tmp_path, WAITING, seen.append)
+    joining.note()
+    assert seen == []
+    (tmp_path / "7.joining").write_text("10.0.0.1:4444", encoding="utf-8")
+    joining.note()
+    (tmp_path / "7.joining").write_text("", encoding="utf-8")
+    joining.note()
+    assert [waiting.where for waiting in seen] == ["10.0.0.1:4444", "node0:29500"]
+    assert all(0 <= waiting.seconds < 3600 and waiting.absent is None for waiting in seen)
+    (tmp_path / "7.joining").unlink()
+    joining.note()
+    assert len(seen) == 2
 
 
 @pytest.mark.parametrize("command", [["net"], ["verify-sync"], ["allreduce-bench"], ["train"]], ids=" ".join)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from torch.distributed import TCPStore
 
+from ddpdoctor.launch import attendance
 from ddpdoctor.transport import files, host_relay, rank_0
 from ddpdoctor.transport.bundle import Bundle, Who
 from ddpdoctor.transport.files import parts_of, write_files
@@ -174,6 +175,7 @@ def test_what_is_larger_than_a_message_comes_in_portions_and_what_has_no_room_is
     monkeypatch.setattr(host_relay, "MOST_BYTES", 8_000)
     monkeypatch.setattr(files, "MOST_BYTES", 1_500)
     monkeypatch.setattr(rank_0, "MOST_HELD_BYTES", room)
+    monkeypatch.setenv(attendance.VARIABLE, str(noted := tmp_path / "attendance.json"))
     agent = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     end = time.monotonic() + 60
     first, small, large = (options(tmp_path, agent.port, rank, world_size=3, hosted=True) for rank in range(3))
@@ -193,6 +195,7 @@ def test_what_is_larger_than_a_message_comes_in_portions_and_what_has_no_room_is
         assert not (first.folder / "2-2.sync.jsonl").exists()
         assert unread[-1] == "what rank 2 recorded did not come whole, and was left out"
         assert "rank 0 has no room for" in unread[0]
+    assert json.loads(noted.read_text(encoding="utf-8")) == {"present": None, "complete": True}
     first.reported.touch()
     for thread in threads:
         thread.join(30)
