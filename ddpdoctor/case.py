@@ -27,6 +27,7 @@ from ddpdoctor import __version__
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.json_errors import JSON_ERRORS
+from ddpdoctor.regular_file import read_regular
 from ddpdoctor.secrets import REDACTED, names_a_secret, redact_text
 
 SCHEMA = "ddpdoctor.case/1"
@@ -62,10 +63,7 @@ def load(path: Path) -> Evidence:
     """
     file = path / CASE_FILE if path.is_dir() else path
     try:
-        size = file.stat().st_size
-        if size > MAX_CASE_BYTES:
-            raise UsageError(f"{file} has {size} bytes; a case has at most {MAX_CASE_BYTES}")
-        data = file.read_bytes()
+        data = read_regular(file, most=MAX_CASE_BYTES)
         schema = _schema(data)
     except FileNotFoundError:
         raise UsageError(f"{file} does not exist", hint="save a case with `--case PATH`") from None

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ddpdoctor.checkpoints.pt import load_tensors
 from ddpdoctor.checkpoints.reader import Path_, UnreadableError, flattened
+from ddpdoctor.regular_file import open_regular, read_regular
 
 METADATA = ".metadata"
 _RECORDS = ("torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem", "pathlib")
@@ -62,7 +63,7 @@ class DcpDirectory:
         self._directory = directory
         try:
             self._stored_bytes = sum(file.stat().st_size for file in directory.iterdir() if file.is_file())
-            contents = _Contents(io.BytesIO((directory / METADATA).read_bytes())).load()
+            contents = _Contents(io.BytesIO(read_regular(directory / METADATA))).load()
             self._kinds = dict(contents.state_dict_metadata)
             self._paths = {
                 tuple(map(str, path)): name
@@ -125,7 +126,7 @@ class DcpDirectory:
         if self._directory.resolve() not in file.parents:
             raise UnreadableError(f"is refused: its {METADATA} points to {where.relative_path}, outside of it")
         try:
-            with file.open("rb") as opened:
+            with open_regular(file) as opened:
                 opened.seek(where.offset)
                 data = opened.read(min(where.length, self._stored_bytes))
         except OSError as error:

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 from ddpdoctor.errors import UsageError
+from ddpdoctor.regular_file import open_regular, read_regular
 
 PYTHON_SUFFIXES = frozenset({".py", ".pyw", ".pyc"})
 MOST_SCRIPT_BYTES = 4 << 20  # the longest program that people wrote by hand is a tenth of it
@@ -25,7 +26,7 @@ def is_checkpoint(path: Path) -> bool:
     if path.suffix.lower() == ".py" or not path.is_file():
         return False
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(9)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
@@ -47,7 +48,7 @@ def is_python_script(path: Path) -> bool:
     try:
         if path.stat().st_size > MOST_SCRIPT_BYTES:
             return False
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, most=MOST_SCRIPT_BYTES).decode()
         if text.startswith("#!"):
             return "python" in text.partition("\n")[0]
         with warnings.catch_warnings():  # of odd escapes in the user's text

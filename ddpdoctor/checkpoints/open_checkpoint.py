@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ddpdoctor.checkpoints.detect import PICKLE, ZIP, is_safetensors
 from ddpdoctor.checkpoints.reader import Stored, UnreadableError
+from ddpdoctor.regular_file import open_regular
 
 
 def open_checkpoint(path: Path) -> Stored:
@@ -23,7 +24,7 @@ def open_checkpoint(path: Path) -> Stored:
             return DcpDirectory(path)
         raise UnreadableError(f"is a directory without {METADATA}, so it is not a torch.distributed.checkpoint")
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(9)
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}") from None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output, project_file
 from ddpdoctor.errors import UsageError
+from ddpdoctor.source.pyproject import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,7 @@ def _rows(command: Command, from_file: dict[str, Any]) -> Iterator[dict[str, Any
             value, source = os.environ[variable], variable
         elif option.name in in_file and found is not None:
             own = name.removeprefix("--") in found.table.get(command.name, {})
-            table = f"{project_file.TABLE}.{command.name}" if own else project_file.TABLE
+            table = f"{TABLE}.{command.name}" if own else TABLE
             value, source = in_file[option.name], f"[{table}] in {found.path}"
         else:
             value, source = option.default, "default"

@@ -17,9 +17,8 @@ from typing import Any, Protocol
 
 from ddpdoctor.cli.command_line import variables_of
 from ddpdoctor.errors import UsageError
+from ddpdoctor.source.pyproject import FILE, TABLE, is_ours, table_in, table_of
 
-FILE = "pyproject.toml"
-TABLE = "tool.ddpdoctor"
 READ_BY_COMMAND = {"lint": frozenset({"exclude", "per-file-ignores", "baseline"})}
 """Keys that are no options: the command reads them itself, with paths relative to the file (`workflows/lint_config.py`)."""
 
@@ -70,15 +69,15 @@ class ProjectFile:
 
 
 def find(directory: Path) -> ProjectFile | None:
-    """The file in `directory` or the nearest one above it; None where none of them has `[tool.ddpdoctor]`.
+    """The nearest file in or above `directory` that has `[tool.ddpdoctor]` and is no stranger's; None where none is.
 
     Raises:
         UsageError: the nearest pyproject.toml is no TOML.
     """
     for folder in (directory, *directory.parents):
         path = folder / FILE
-        if path.is_file():
-            table = _table(path)
+        if path.is_file() and is_ours(path, directory):
+            table = table_of(path)
             return ProjectFile(path=path, table=table) if table else None
     return None
 
@@ -108,7 +107,7 @@ def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, command in group.commands.items():
         options = _options(command)
-        own = found.table.get(name, {})
+        own = table_in(found.path, found.table, name)
         others = READ_BY_COMMAND.get(name, frozenset())
         _check(own, {*options, *others}, f"[{TABLE}.{name}] in {found.path}")
         given = {option: value for option, value in {**shared, **own}.items() if option in options}
@@ -118,7 +117,10 @@ def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:
                 hint=f"give `--{option}` on the command line, or set {variables_of(name, option)[0]}",
             )
         chosen = {option: value for option, value in given.items() if option not in others}
-        values[name] = {str(options[option].name): _value(options[option], value) for option, value in chosen.items()}
+        values[name] = {
+            str(options[option].name): _value(options[option], value, f"{found.path}: `{option}` of `{name}`")
+            for option, value in chosen.items()
+        }
     _check({name: None for name, value in found.table.items() if isinstance(value, Mapping)}, commands, str(found.path))
     return values
 
@@ -142,22 +144,9 @@ def _check(given: Mapping[str, Any], known: set[str], where: str) -> None:
             raise UsageError(f"{where}: there is no `{name}`", hint=hint)
 
 
-def _value(option: Parameter, value: Any) -> Any:  # noqa: ANN401 - any value of TOML
-    if option.multiple:
-        return value if isinstance(value, list) else [value]
-    return value
-
-
-def _table(path: Path) -> Mapping[str, Any]:
-    try:
-        import tomllib as toml
-    except ImportError:  # Python 3.10
-        import tomli as toml  # type: ignore[import-not-found, no-redef]
-    text = path.read_text(encoding="utf-8", errors="replace")
-    if f"[{TABLE}" not in text:
-        return {}
-    try:
-        table = toml.loads(text)["tool"]["ddpdoctor"]
-    except (toml.TOMLDecodeError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
-    return table if isinstance(table, Mapping) else {}
+def _value(option: Parameter, value: Any, where: str) -> Any:  # noqa: ANN401 - any value of TOML
+    values = value if isinstance(value, list) and option.multiple else [value]
+    if not all(isinstance(each, str | int | float) for each in values):
+        many = " or a list of them" if option.multiple else ""
+        raise UsageError(f"{where} is {str(value)[:80]}", hint=f"write a text, a number, true or false{many}")
+    return values if option.multiple else value

@@ -13,10 +13,10 @@ from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries, torch_folder
 from ddpdoctor.host.host_access import HostAccess
+from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below
 from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
 from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
-from ddpdoctor.source.regular_file import read_regular
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.shell import ShellUnreadable, read_script
 from ddpdoctor.source.training_code import IGNORED_FOLDERS
@@ -118,7 +118,7 @@ def _programs(script: Path, text: str) -> Iterator[ProgramFile]:
         for file in (script.parent / name, Path(name)):
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 if file.is_file() and file.stat().st_size <= MOST_BYTES:
-                    yield ProgramFile(path=str(file), text=file.read_text(encoding="utf-8"), started_by=str(script))
+                    yield ProgramFile(path=str(file), text=read_regular(file).decode(), started_by=str(script))
                     break
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ddpdoctor.evidence.training_code import Module, Program, TrainingCode
 from ddpdoctor.launch.reading_pool import ReadingPool
+from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.project import Project, Source
-from ddpdoctor.source.regular_file import read_regular
 from ddpdoctor.source.training_code import Reading, python_files, read_files
 
 FEW = 100  # below that starting processes costs more than it saves

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.evidence.training_code import Module, Option, Place, Setting, TrainingCode, files_together
+from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.index import OPTION_MAKERS, Index
 from ddpdoctor.source.programs import distributed_programs
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
-from ddpdoctor.source.regular_file import read_regular
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.scopes import Block, RawCall, Scope
 from ddpdoctor.source.torch_names import FRAMEWORK_PARTS, FRAMEWORKS

@@ -21,6 +21,7 @@ from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.launch_failure import why_ranks_failed
 from ddpdoctor.launch.ranks import our_file, run_ranks
+from ddpdoctor.regular_file import read_regular
 
 SCHEMA = "ddpdoctor.bench/1"
 START_SECONDS = 180.0  # ranks that import torch, one after another on a busy machine, and meet
@@ -118,9 +119,7 @@ def load_bench(path: Path) -> EarlierBench:
     """
     hint = "make one with `ddpdoctor allreduce-bench --save FILE`"
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageError(f"{path} is larger than any saved benchmark ({MAX_FILE_BYTES} bytes)", hint=hint)
-        document = msgspec.json.decode(path.read_bytes())
+        document = msgspec.json.decode(read_regular(path, most=MAX_FILE_BYTES))
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise UsageError(f'{path} is not a saved benchmark: its "schema" is not {SCHEMA!r}', hint=hint)
         return EarlierBench(source=str(path), bench=msgspec.convert(document.get("bench"), CollectiveBench))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Finding
+from ddpdoctor.regular_file import MOST_SETTINGS_BYTES, read_regular
 
 SCHEMA = "ddpdoctor.lint-baseline/1"
 _Key = tuple[str, str, str]
@@ -48,10 +49,10 @@ def without_known(findings: Iterable[Finding], file: Path) -> tuple[list[Finding
 def _entries(file: Path) -> Counter[_Key]:
     hint = f"write one with `ddpdoctor lint PATH --write-baseline {file}`"
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(read_regular(file, most=MOST_SETTINGS_BYTES))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}", hint=hint) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError(f"{file} is no baseline file: it is no JSON", hint=hint) from None
     counts: Counter[_Key] = Counter()
     try:
@@ -71,7 +72,7 @@ def _key(finding: Finding, folder: Path) -> _Key:
     first = finding.where[0]
     path = Path(first.file)
     try:
-        text = path.read_text(encoding="utf-8", errors="replace").splitlines()[first.line - 1].strip()
+        text = read_regular(path).decode(errors="replace").splitlines()[first.line - 1].strip()
     except (OSError, IndexError):  # a cell of a notebook
         text = finding.message
     absolute, base = path.absolute(), folder.absolute()

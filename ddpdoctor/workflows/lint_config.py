@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ddpdoctor.errors import UsageError
+from ddpdoctor.source import pyproject
 from ddpdoctor.source.notebooks import file_and_cell
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _KEYS = ("select", "ignore", "exclude", "per-file-ignores", "baseline")
 
@@ -59,20 +54,16 @@ def config_for(paths: Sequence[Path]) -> LintConfig:
     """
     start = paths[0].absolute()
     for folder in (start, *start.parents):
-        file = folder / "pyproject.toml"
-        if not file.is_file():
+        file = folder / pyproject.FILE
+        if not file.is_file() or not pyproject.is_ours(file, start):
             continue
-        try:
-            document = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(f"{file} cannot be read: {error}") from None
-        table = document.get("tool", {}).get("ddpdoctor", {}).get("lint")
-        if table is not None:
-            return _config(file, table)
+        table = pyproject.table_of(file)
+        if "lint" in table:
+            return _config(file, pyproject.table_in(file, table, "lint"))
     return LintConfig()
 
 
-def _config(file: Path, table: dict[str, Any]) -> LintConfig:
+def _config(file: Path, table: Mapping[str, Any]) -> LintConfig:
     place = f"{file}: [tool.ddpdoctor.lint]"
     for key in table:
         if key not in _KEYS:

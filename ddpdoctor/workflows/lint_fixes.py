@@ -15,12 +15,12 @@ from ddpdoctor import case
 from ddpdoctor.errors import UsageError
 from ddpdoctor.model import Finding, Fix
 from ddpdoctor.quoting import acts_on_a_terminal
+from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source import notebooks
 from ddpdoctor.source.embedded_fixes import fixed_blocks, fixed_notebook
 from ddpdoctor.source.fixes import LibcstMissing, fixed
 from ddpdoctor.source.launch_script_files import SUFFIXES
 from ddpdoctor.source.python_text import MARKDOWN
-from ddpdoctor.source.regular_file import read_regular
 
 _SUFFIXES = frozenset({".py", notebooks.SUFFIX, *MARKDOWN, *SUFFIXES, ""})
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")  # as git counts them: neither a carriage return nor a form feed ends one

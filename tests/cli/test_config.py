@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,23 @@ def test_every_option_with_a_path_that_is_written_is_refused_in_a_project_file()
     }
     assert "output" in paths
     assert paths - read <= {*FOR_PEOPLE}
+
+
+def test_a_file_of_another_user_above_the_working_directory_is_not_used(
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in /tmp, where anybody may put one: it would decide what root is told."""
+    found = project.stat()
+    stranger = os.stat_result((*found[:4], found.st_uid + 1, *found[5:10]))
+    stat = Path.stat
+    monkeypatch.setattr(Path, "stat", lambda path, **named: stranger if path == project else stat(path, **named))
+    assert ("watch", "--stall-after") not in config(capfd)
+
+
+@pytest.mark.parametrize("value", ["[[1]]", "{a = 1}", "1979-05-27"])
+def test_a_value_that_no_option_can_have_is_refused(
+    project: Path, capfd: pytest.CaptureFixture[str], value: str
+) -> None:
+    project.write_text(f"[tool.ddpdoctor.diagnose]\nselect = {value}\n")
+    assert cli.run(["diagnose", "x"]) == 2
+    assert "`select` of `diagnose` is" in capfd.readouterr().err

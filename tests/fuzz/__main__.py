@@ -25,6 +25,10 @@ FOUND = Path(__file__).with_name("found")
 CODES = {0, 1, 2, 3}
 SECONDS = 60.0  # of a processor, after which an input is given up
 SLOW_SECONDS, SLOW_SECONDS_A_BYTE = 5.0, 50e-6  # of a processor: what an input may take
+MOST_MEMORY, MEMORY_A_BYTE = (
+    400 << 20,
+    100,
+)  # that an input may take: modules that are imported late, and what a byte becomes
 MEMORY = 4 << 30  # of address space: imports take one
 MARK = "PWNED"
 SHRINK_SECONDS = 30.0
@@ -40,6 +44,20 @@ all_checks()
 from tests.fuzz.server import serve
 serve()
 """
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command line ended."""
+
+    code: int
+    """Its exit code; -N where signal N ended it."""
+    seconds: float
+    """Of a processor."""
+    memory: int
+    """Bytes by which its resident memory rose."""
+    shown: str
+    """What it wrote to stdout and stderr."""
 
 
 @dataclass(frozen=True)
@@ -66,27 +84,40 @@ class Server:
 
     def run(self, arguments: list[str], folder: Path) -> Broken | None:
         """The first law that this command line breaks in `folder`."""
+        ended = self.ended(arguments, folder)
+        law = broken_law(ended, folder, size_of(folder))
+        return Broken(law, ended.shown[-2000:]) if law else None
+
+    def ended(self, arguments: list[str], folder: Path) -> Ended:
+        """How this command line ends in `folder`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{SECONDS}\0{folder}\0" + "\0".join(arguments) + "\n")
         self._process.stdin.flush()
-        code, seconds = self._process.stdout.readline().split()
+        code, seconds, memory = self._process.stdout.readline().split()
         shown = (folder / ".output").read_bytes().decode("utf-8", "backslashreplace")
-        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and file.name != ".output")
-        law = _broken(int(code), float(seconds), shown, folder, size)
-        return Broken(law, shown[-2000:]) if law else None
+        return Ended(int(code), float(seconds), int(memory), shown)
 
     def close(self) -> None:
         """End it."""
-        self._process.terminate()
-        self._process.wait()
+        with self._process:  # which closes its pipes
+            self._process.terminate()
 
 
-def _broken(code: int, seconds: float, shown: str, folder: Path, size: int) -> str:
-    if code not in CODES:
-        return f"exit code {code} after {seconds:.1f} s"
-    if seconds > SLOW_SECONDS + SLOW_SECONDS_A_BYTE * size:
-        return f"slow for its size after {seconds:.1f} s"
+def size_of(folder: Path) -> int:
+    """The bytes of the files of an input."""
+    return sum(file.lstat().st_size for file in folder.rglob("*") if file.name != ".output" and not file.is_dir())
+
+
+def broken_law(ended: Ended, folder: Path, size: int) -> str:
+    """The first law that the end of a command line broke, with an input of `size` bytes in `folder`; empty for none."""
+    shown = ended.shown
+    if ended.code not in CODES:
+        return f"exit code {ended.code} after {ended.seconds:.1f} s"
+    if ended.seconds > SLOW_SECONDS + SLOW_SECONDS_A_BYTE * size:
+        return f"slow for its size after {ended.seconds:.1f} s"
+    if ended.memory > MOST_MEMORY + MEMORY_A_BYTE * size:
+        return f"too large for its size after {ended.seconds:.1f} s and {ended.memory >> 20} MB"
     if "Traceback (most recent call last)" in shown.replace("| Traceback", ""):
         lines = [line for line in shown.splitlines() if line.startswith("Traceback")]
         if lines:

@@ -22,7 +22,7 @@ WARM_UP = (
 
 
 def serve() -> None:
-    """For each line on stdin (`SECONDS NUL FOLDER NUL ARGUMENTS...`) run the command there; answers its exit code and seconds."""
+    """For each line on stdin (`SECONDS NUL FOLDER NUL ARGUMENTS...`) run the command there; answers how it ended."""
     _warm_up()
     worker = None
     for line in sys.stdin:
@@ -75,7 +75,7 @@ class _Worker:
         os.close(ours)
 
     def ask(self, line: str) -> str:
-        """`EXIT_CODE SECONDS` of a processor; -N where signal N ended it, -9 where it gave no answer."""
+        """`EXIT_CODE SECONDS BYTES`: of a processor, and of memory; -N where signal N ended it, -9 without an answer."""
         os.write(self._to, line.encode("utf-8", "surrogateescape"))
         self._answered += 1
         if not select.select([self._from], [], [], ANSWER_SECONDS)[0]:
@@ -85,7 +85,7 @@ class _Worker:
             return answer
         _, status, used = os.wait4(self._pid, 0)
         self._has_ended = True
-        return f"{os.waitstatus_to_exitcode(status)} {used.ru_utime + used.ru_stime:.3f}"
+        return f"{os.waitstatus_to_exitcode(status)} {used.ru_utime + used.ru_stime:.3f} {used.ru_maxrss << 10}"
 
     @property
     def is_spent(self) -> bool:
@@ -115,15 +115,26 @@ def _work(requests: int, answers: int) -> None:
                 os.dup2(output, 1)
                 os.dup2(output, 2)
                 os.close(output)
-                before = _seconds()
+                before, memory = _seconds(), _memory_from_now_on()
                 end = int(before + float(limit)) + 1
                 resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
                 code = cli.run(arguments)
                 sys.stdout.flush()
                 sys.stderr.flush()
-                os.write(answers, f"{code} {_seconds() - before:.3f}".encode())
+                os.write(answers, f"{code} {_seconds() - before:.3f} {_memory('VmHWM') - memory}".encode())
     finally:
         os._exit(4)
+
+
+def _memory_from_now_on() -> int:
+    """The resident bytes of this process; the highest number that the kernel keeps is theirs from now on."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return _memory("VmRSS")
+
+
+def _memory(name: str) -> int:
+    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(f"{name}:"))
 
 
 def _seconds() -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.__main__ import MARK, _broken
+from tests.fuzz.__main__ import MARK, Ended, broken_law
 from tests.fuzz.inputs import KINDS
 
 
@@ -23,12 +23,12 @@ from tests.fuzz.inputs import KINDS
     ],
 )
 def test_each_law_that_is_broken_is_seen(tmp_path: Path, code: int, shown: str, law: str) -> None:
-    assert _broken(code, 1.0, shown, tmp_path, 100) == law
+    assert broken_law(Ended(code, 1.0, 0, shown), tmp_path, 100) == law
 
 
 def test_what_was_run_is_seen(tmp_path: Path) -> None:
     (tmp_path / MARK).mkdir()
-    assert _broken(0, 1.0, "", tmp_path, 100) == "something was run"
+    assert broken_law(Ended(0, 1.0, 0, ""), tmp_path, 100) == "something was run"
 
 
 @pytest.mark.parametrize("kind", ["written log", "program", "arguments", "text"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.cli import run
-from ddpdoctor.source.regular_file import read_regular
+from ddpdoctor.regular_file import read_regular
 
 
 def fifo(folder: Path) -> Path:
