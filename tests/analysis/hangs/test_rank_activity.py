@@ -59,3 +59,13 @@ def test_a_rank_has_advanced_where_no_loop_leads_back(places: tuple[CodePlace, C
     activities = derived(evidence, Activities)
     assert activities is not None
     assert activities.each[0].advanced is advanced
+
+
+IMPORTS = stack(("<frozen importlib._bootstrap>", 1176, "_find_and_load"))
+
+
+@pytest.mark.parametrize(("seconds", "accused"), [(None, False), (60.0, True)], ids=["one look", "after a minute"])
+def test_a_rank_that_imports_is_accused_only_where_the_job_stood_still(*, seconds: float | None, accused: bool) -> None:
+    importing = rank(IMPORTS, active=True, state="R", cpu_share=0.5)
+    found = diagnose(hang(importing, rank(), seconds=seconds)).findings
+    assert [(finding.code, finding.ranks) for finding in found] == ([("DDP307", (0,))] if accused else [])
