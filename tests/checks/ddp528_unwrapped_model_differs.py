@@ -44,7 +44,7 @@ SICK = (
         ),
         says=f"at step 6 of 40, {BESIDE}: all ranks updated it since it was equal; no majority: either side may be at fault",
         ranks=(0, 1, 2, 3),
-        severity=Severity.WARN,
+        severity=Severity.INFO,
         measured={**MEASURED, "cause": ""},
     ),
 )  # fmt: skip
