@@ -23,7 +23,7 @@ RULE = Rule(
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
-    """Each such model once; one that nothing has used since is worth saying only: it may be a copy that one rank keeps to save."""
+    """Each such model once; one that nothing has used since is no fault yet: one rank may keep it to save it."""
     for found in divergences.of(UnwrappedDiffers):
         yield finding(
             RULE,
