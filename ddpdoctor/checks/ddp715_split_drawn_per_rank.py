@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
+from ddpdoctor.analysis.training_code.seeds import drawn_apart
+from ddpdoctor.evidence.training_code import Call
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -18,7 +19,6 @@ RULE = Rule(
     leads_to=("DDP512",),
 )
 _SPLITS = {"random_split": ("generator",), "train_test_split": ("random_state", "shuffle")}
-_HIDDEN_SEEDS = ("default_rng", "RandomState", "Generator")
 _REMEDIES = {
     "random_split": "add `generator=torch.Generator().manual_seed(0)`",
     "train_test_split": "add `random_state=0`",
@@ -28,10 +28,6 @@ _REMEDIES = {
     "randperm": "add `generator=torch.Generator().manual_seed(0)`",
 }
 _OF_NUMPY = ("permutation", "train_test_split")
-_SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "fix_seed", "init_seeds", "setup_seed",
-          "set_random_seed", "default_rng", "RandomState", "manual_seed_all", "seed_torch", "set_seeds", "init_seed",
-          "fix_random_seed", "fix_random_seeds", "fix_seeds", "same_seeds", "initialize_seed",
-          "random_seed", "seed_worker")  # fmt: skip
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -47,7 +43,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         hook = graph.is_hook_of_lightning(function)
         if not hook and (graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, call)):
             continue
-        why = _differs(graph, function, call)
+        why = drawn_apart(graph, function, _seeded_by(call))
         if why:
             yield code_finding(
                 RULE,
@@ -68,17 +64,8 @@ def _divides(graph: CallGraph, call: Call) -> bool:
     )
 
 
-def _differs(graph: CallGraph, function: Function, call: Call) -> str:
-    """Why ranks draw differently; empty where a seed may make them alike."""
-    if not graph.any_program(function, _SEEDS):
-        return "no seed is set in this program"
-    wanted = (
-        "random.seed" if call.name == "random.shuffle"
-        else "numpy.random.seed" if call.name.startswith("numpy.") or short(call) in _OF_NUMPY
-        else "torch.manual_seed"
-    )  # fmt: skip
-    seeds = [seed for _, seed in graph.calls_near(function, "seed") if seed.name == wanted]
-    of_rank = [seed for seed in seeds if (value := seed.argument("seed", 0)) is not None and value.only(*RANK_KINDS)]
-    if seeds and len(of_rank) == len(seeds) and not graph.any_program(function, _HIDDEN_SEEDS):
-        return f"the seed in line {of_rank[0].place.line} holds the rank"
-    return ""
+def _seeded_by(call: Call) -> str:
+    """The function that seeds the generator which a call draws with."""
+    if call.name == "random.shuffle":
+        return "random.seed"
+    return "numpy.random.seed" if call.name.startswith("numpy.") or short(call) in _OF_NUMPY else "torch.manual_seed"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.branches import answered_elsewhere
+from ddpdoctor.analysis.training_code.branches import answered_by_own_value, answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import (
     CallGraph,
     Reached,
-    is_collective,
     rank_guard,
     unconditional,
 )
+from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
 from ddpdoctor.messages.code_findings import code_finding, guarded, short, through
 from ddpdoctor.model import Finding, Rule, Severity
@@ -24,6 +24,8 @@ RULE = Rule(
     remedy="make the call on every rank, and leave only printing and saving under the test of the rank",
     leads_to=("DDP305",),
 )
+
+_CHOICES = frozenset({"if", "else", "and", "or"})
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -60,23 +62,28 @@ def _guard(graph: CallGraph, function: Function, call: Call) -> Guard | None:
 
 def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding | None:
     """A collective that each rank calls or not by its own loss or clock, where no other branch makes it."""
-    if not is_collective(call) or not call.guards or call.guards[-1].form not in {"if", "else"}:
+    reached = graph.leads_to_collective(call) if call.guards else None
+    if reached is None:
         return None
-    guard = call.guards[-1]
-    origin = graph.certainly_local(guard.value) if guard.by_local else None
-    if origin is None or any(
-        other is not call and other.name == call.name and other.guards[: len(call.guards)] != call.guards
-        for other in function.calls
-    ):
+    tests = (
+        (guard, own_value(graph, function, guard.value))
+        for guard in call.guards
+        if guard.form in _CHOICES and guard.by_local
+    )
+    guard, origin = next(((guard, origin) for guard, origin in tests if origin is not None), (None, None))
+    if guard is None or origin is None or answered_by_own_value(graph, function, call, guard, origin):
         return None
+    name = short(reached.call)
+    called = f"{short(call)}() makes {name} ({reached.call.place.file}:{reached.call.place.line})"
     return code_finding(
         RULE,
-        f"{short(call)} is called {guarded(guard)}, which each rank decides by its own {origin.text}: the ranks that take "
-        "the branch wait for the others",
+        f"{called if reached.through else f'{name} is called'} {guarded(guard)}, which each rank decides by its own "
+        f"{origin.text}: the ranks that take the branch wait for the others",
         call.place,
         because=origin,
+        notes=through(reached.through[1:]) if reached.through else (),
         remedy=f"let all ranks decide alike: all_reduce what `{guard.test}` compares before the test",
-        measured={"collective": short(call)},
+        measured={"collective": name},
     )
 
 

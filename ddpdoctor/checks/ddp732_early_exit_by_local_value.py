@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
 from ddpdoctor.analysis.training_code.later_calls import after_exit, leads_to_backward
-from ddpdoctor.evidence.training_code import Call, Exit, Function, Origin
+from ddpdoctor.analysis.training_code.local_values import own_value
+from ddpdoctor.evidence.training_code import Call, Exit, Function, Loop, Origin
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -49,7 +50,7 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
     for guard in leave.guards:
         if guard.by_local is None or guard.by_rank is not None or guard.form == "after":
             continue
-        origin = graph.certainly_local(guard.value)
+        origin = own_value(graph, function, guard.value)
         if origin is None or not _in_a_loop(graph, function, leave, origin):
             continue
         later = after_exit(graph, function, leave, guard)
@@ -81,7 +82,7 @@ def _in_a_loop(graph: CallGraph, function: Function, leave: Exit, origin: Origin
 
 
 def _what(origin: Origin) -> str:
-    return "clock" if not origin.made else "batch" if origin.note == "batch" else "loss"
+    return origin.note if not origin.made else "batch" if origin.note in {"batch", "item"} else "loss"
 
 
 def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding]:
@@ -91,7 +92,8 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
     loop = next(inner_loops(function, leave.order), None)
     if loop is None or leave.since < loop.order:
         return
-    lost = [call for call in _tried(function, leave) if leads_to_backward(graph, call) is not None]
+    missed = [*_tried(function, leave), *_skipped(function, leave, loop)]
+    lost = [call for call in missed if leads_to_backward(graph, call) is not None]
     if not lost:
         return
     yield code_finding(
@@ -104,6 +106,19 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
         remedy="let the exception end the job, or all_reduce a flag that says whether any rank failed before the next step",
         measured={"collective": "backward"},
     )
+
+
+def _skipped(function: Function, leave: Exit, loop: Loop) -> Iterator[Call]:
+    """What the other ranks call after a handler that goes on to the next item of a list."""
+    goes_on = any(
+        other.form == "continue" and other.since == leave.since and other.guards == leave.guards
+        for other in function.exits
+    )
+    if goes_on and not loop.counts:
+        for call in function.calls:
+            plain = all(guard in leave.guards or guard.form == "after" for guard in call.guards)
+            if leave.order < call.order <= loop.last_order and plain:
+                yield call
 
 
 def _tried(function: Function, leave: Exit) -> Iterator[Call]:

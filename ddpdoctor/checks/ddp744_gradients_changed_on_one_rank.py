@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, rank_guard
-from ddpdoctor.evidence.training_code import Guard, Origin, Place
+from ddpdoctor.analysis.training_code.local_values import own_value
+from ddpdoctor.evidence.training_code import Function, Guard, Origin, Place
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -26,7 +27,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ranked = graph.guarded_with_caller(function, call)
         if ranked is not None and not answered_elsewhere(graph, *ranked):
             yield _finding(short(call), call.place, ranked[2], ranked[2].by_rank)
-        elif ranked is None and (found := _by_own_value(graph, call.guards)) is not None:
+        elif ranked is None and (found := _by_own_value(graph, function, call.guards)) is not None:
             yield _finding(short(call), call.place, *found)
     for function in graph.functions.values():
         for change in function.changes:
@@ -35,10 +36,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 yield _finding(f"`{change.key}` gets another value, which", change.place, guard, guard.by_rank)
 
 
-def _by_own_value(graph: CallGraph, guards: Sequence[Guard]) -> tuple[Guard, Origin] | None:
+def _by_own_value(graph: CallGraph, function: Function, guards: Sequence[Guard]) -> tuple[Guard, Origin] | None:
     """The test of a value of this rank alone, such as its loss, that decides about a line."""
     for guard in guards:
-        origin = graph.certainly_local(guard.value) if guard.form in {"if", "else"} and guard.by_local else None
+        origin = own_value(graph, function, guard.value) if guard.form in {"if", "else"} and guard.by_local else None
         if origin is not None and origin.made:
             return guard, origin
     return None

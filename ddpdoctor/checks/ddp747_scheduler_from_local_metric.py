@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders, of_one_part
+from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -22,7 +23,7 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each step of such a scheduler with a local value."""
     loaders = evaluation_loaders(graph)
-    for _, call in graph.calls("step"):
+    for function, call in graph.calls("step"):
         if (
             call.receiver is None
             or not call.arguments
@@ -30,7 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ):
             continue
         value = call.arguments[0].value
-        origin = graph.certainly_local(value)
+        origin = own_value(graph, function, value)
         if origin is None and not of_one_part(graph, value, loaders):
             continue
         yield code_finding(

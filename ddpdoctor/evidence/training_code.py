@@ -330,6 +330,8 @@ class Function:
     """The full names of its decorators."""
     tests: tuple[Guard, ...] = ()
     """The tests in it that ask for a function, and do not call it."""
+    overrides: str = ""
+    """Of a method, the id of the one of the same name in a base class of the program."""
     entry: bool = False
     """It runs first: module code, or a function that `spawn` starts."""
 

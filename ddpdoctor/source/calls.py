@@ -187,6 +187,8 @@ def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -
         return Meaning(otherwise.name, None, "forward")
     if Kind.MODEL in kinds:
         return Meaning(otherwise.name, None, "forward")
+    if kinds.keys() == {Kind.FUNCTION} and (made := values.function_named(kinds[Kind.FUNCTION].made)) is not None:
+        return Meaning(made.name, made)
     cls = class_named(values, kinds[Kind.INSTANCE].note) if Kind.INSTANCE in kinds else None
     called = values.project.method(cls, "__call__") if cls is not None else None
     return Meaning(otherwise.name, called) if called is not None else otherwise
@@ -210,7 +212,12 @@ def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
             else ""
         )
         kind = Kind.RANK if note else names.CALLED[full]
-        return (Origin(kind=kind, text=f"{dotted(node.func)}()", note=note),)
+        return (Origin(kind=kind, text=f"{dotted(node.func)}()", note=note or names.OWN.get(full, "")),)
+    if full in names.DRAWS or what.name in names.OWN:
+        note = names.OWN.get(what.name, "draw")
+        return (Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), note=note),)
+    if full in {"os.path.exists", "os.path.isfile", "os.path.isdir"} and node.args:
+        return _of_this_host(values, node, at)
     if full in {"os.getenv", "os.environ.get", "environ.get", "getenv", "os.environ.setdefault"}:
         return _from_environment(values, node, at)
     return _from_elsewhere(values, node, what, last, at)
@@ -224,6 +231,13 @@ def _from_environment(values: Values, node: ast.Call, at: At) -> Iterable[Origin
             yield Origin(kind=Kind.UNKNOWN, text=f"${variable.value}")
     for default in node.args[1:2]:
         yield from values.of(default, at)
+
+
+def _of_this_host(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
+    """Whether a file is there, where its path is one that each host has for itself."""
+    known = values.of(node.args[0], at)
+    if any(one.kind is Kind.CONSTANT and one.text.strip("'\"").startswith(names.ON_THIS_HOST) for one in known):
+        yield Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), note="disk")
 
 
 def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin]:
@@ -336,6 +350,8 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
     if last in {"range", "Thread", "isinstance", "hasattr", "type"}:
         return ()
+    if last == "field" and what.name.startswith("dataclasses."):
+        return _of_field(values, node, at)
     if last in _PASSES_ON:
         loaders = [origin for origin in _through(values, node, at) if origin.kind is Kind.LOADER]
         if what.does == "progress":
@@ -362,7 +378,7 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         )
     if last in _THROUGH and "." not in what.name:
         if last == "len":
-            return [replace(origin, note="length") for origin in _through(values, node, at) if origin.note == "part"]
+            return _length(_through(values, node, at))
         return _through(values, node, at)
     if _washes(what.name, last):
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
@@ -385,6 +401,21 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
 
 def _washes(full: str, last: str) -> bool:
     return full not in {"torch.gather", ".gather"} and names.washes(last)
+
+
+def _of_field(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
+    """What a field of a dataclass holds where its object is made without it."""
+    for one in node.keywords:
+        made = one.value.body if isinstance(one.value, ast.Lambda) and one.arg == "default_factory" else None
+        default = made if made is not None else one.value if one.arg == "default" else None
+        if default is not None:
+            yield from values.of(default, at)
+
+
+def _length(found: list[Origin]) -> list[Origin]:
+    """What a length depends on: batches are equally long on all ranks, parts of a list and what a test picked are not."""
+    parts = [replace(origin, note="length") for origin in found if origin.note == "part"]
+    return [*parts, *(origin for origin in found if origin.note == "picked")]
 
 
 def _through(values: Values, node: ast.Call, at: At) -> list[Origin]:

@@ -19,6 +19,10 @@ _OBJECTS = frozenset(
 )
 
 
+_SAME_FOR_ALL = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda"})
+"""What ranks have alike of their batches and losses."""
+
+
 def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
     """The alternatives of one expression."""
     match node:
@@ -143,6 +147,8 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         return (replace(origin, note="gradients" if name == "grad" else origin.note),)
     if origin.kind is Kind.SAMPLER and name in {"sampler", "batch_sampler"}:
         return (origin,)
+    if origin.kind is Kind.LOCAL and origin.made and name in _SAME_FOR_ALL:
+        return ()
     if origin.kind in {Kind.LOCAL, Kind.SHARED}:
         return (origin,)
     if name in {"iloc", "loc", "values", "index"} and (origin.note == "drawn" or origin.kind is Kind.UNORDERED):
@@ -165,7 +171,7 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         item = f"{key}[{node.slice.value!r}]"
         if key and item in at.scope.definitions and (found := values.name(item, at)):
             return found
-        written = values.items(node.value, at) if isinstance(node.value, ast.Name) else None
+        written = values.items(node.value, at) if isinstance(node.value, ast.Name | ast.Attribute) else None
         if written is not None and node.slice.value in written[0]:
             return values.of(written[0][node.slice.value], written[1])
         if key.rpartition(".")[2] in ARGUMENT_OBJECTS and node.slice.value in RANK_NAMES:
@@ -179,6 +185,8 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         parts = (node.slice.lower, node.slice.upper, node.slice.step)
         ranks = [origin for part in parts for origin in values.of(part, at) if origin.kind in RANK_KINDS]
         found += tuple(replace(origin, kind=Kind.LOCAL, note="part") for origin in ranks[:1])
+    elif isinstance(node.slice, ast.Compare) and any(one.kind is Kind.LOCAL for one in values.of(node.slice, at)):
+        found = tuple(replace(origin, note="picked") if origin.kind is Kind.LOCAL else origin for origin in found)
     return found
 
 
@@ -352,7 +360,10 @@ def _with_constants(values: Values, node: ast.JoinedStr, parts: list[ast.expr], 
 
 
 def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehension], at: At) -> Iterator[Origin]:
-    yield from (origin for origin in values.of(part, at) if origin.kind in TAINTS)
+    picked = any(one.kind is Kind.LOCAL for test in generators[0].ifs for one in values.of(test, at))
+    for origin in values.of(part, at):
+        if origin.kind in TAINTS:
+            yield replace(origin, note="picked") if picked and origin.kind is Kind.LOCAL else origin
     yield from (origin for origin in values.of(generators[0].iter, at) if origin.kind is Kind.UNORDERED)
 
 
@@ -380,7 +391,10 @@ def item_of(values: Values, node: ast.expr, index: tuple[int, ...], at: At) -> O
     if loader is not None:
         made = replace(loader, kind=Kind.LOCAL, text=values.text(node, at.scope), note="batch")
         return (made,)
-    return tuple(origin for origin in _local(values.of(node, at)) if origin.note != "progress")
+    found = tuple(origin for origin in _local(values.of(node, at)) if origin.note != "progress")
+    if found or not isinstance(node, ast.Name | ast.Attribute | ast.Call):
+        return found
+    return (Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), made=values.where(node, at.scope), note="item"),)
 
 
 def _local(found: Origins) -> Origins:

@@ -75,8 +75,16 @@ class FunctionFacts:
             guards=tuple(self._decorated(scope)),
             decorators=tuple(self._full(scope, decorator) for decorator in scope.decorators),
             tests=tuple(guard for block in scope.tests if (guard := self._uncalled(block, scope)) is not None),
+            overrides=self._overrides(scope),
             entry=scope.parent is None or id(scope) in self.started,
         )
+
+    def _overrides(self, scope: Scope) -> str:
+        cls = scope.parent
+        for base in self.values.project.bases(cls) if cls is not None and cls.is_class else ():
+            if isinstance(base, Scope) and (found := self.values.project.method(base, scope.name)) is not None:
+                return found.id
+        return ""
 
     def _line(self, scope: Scope, line: int) -> tuple[str, int]:
         return self.values.project.sources[scope.file].place(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ddpdoctor.evidence.training_code import Program
 from ddpdoctor.source.index import Index
 from ddpdoctor.source.project import Project
+from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
 
 SIGNS = frozenset(
@@ -67,6 +68,17 @@ def _signs(project: Project, file: str) -> bool:
             last = full.rpartition(".")[2]
             if last in SIGNS or full.startswith(_FRAMEWORK_SIGNS.get(last, ("\0",))):
                 return True
+            if isinstance(meant, Scope) and meant.is_class and _extends_a_trainer(project, meant):
+                return True
+    return False
+
+
+def _extends_a_trainer(project: Project, cls: Scope) -> bool:
+    """Whether a class of the program is made from a trainer of a framework."""
+    for base in project.bases(cls):
+        full = base if isinstance(base, str) else ""
+        if full.startswith(_FRAMEWORK_SIGNS.get(full.rpartition(".")[2], ("\0",))):
+            return True
     return False
 
 

@@ -65,6 +65,7 @@ class Values:
     written_out: dict[tuple[int, int], ast.expr | None] = field(default_factory=dict)
     """By comprehension and position, the expression of one element; kept, as known values go by the node's identity."""
     _known: dict[tuple[int, int], Origins] = field(default_factory=dict)
+    _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
     _returned: dict[int, Origins] = field(default_factory=dict)
     _given: dict[tuple[int, str], Origins] = field(default_factory=dict)
     _methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
@@ -122,7 +123,16 @@ class Values:
     def _function(self, function: Scope, name: str) -> Origin:
         """A function that is not called; noted where it would answer with a test of the rank."""
         tests = (one for one in self.returned(function) if one.kind is Kind.RANK and one.note in {"first", "others"})
-        return Origin(kind=Kind.FUNCTION, text=name, note="tests the rank" if next(tests, None) is not None else "")
+        note = "tests the rank" if next(tests, None) is not None else ""
+        return Origin(kind=Kind.FUNCTION, text=name, made=function.id, note=note)
+
+    def function_named(self, name: str) -> Scope | None:
+        """The function of this id, where the id is of one function only."""
+        file = name.partition("::")[0]
+        if file not in self._functions:
+            source = self.project.sources.get(file)
+            self._functions[file] = {scope.id: scope for scope in source.scopes} if source is not None else {}
+        return self._functions[file].get(name)
 
     def _imported(self, key: str, scope: Scope) -> Origins:
         meant = self.project.resolve(scope, key)
@@ -154,6 +164,8 @@ class Values:
             )
             kept = (one for one in found if one.kind in {Kind.LOCAL, Kind.SHARED} or one.note == "drawn")
             found = (*sized, *kept)
+            if definition.form == "augment" and isinstance(definition.value, ast.Constant):
+                found += (Origin(kind=Kind.UNKNOWN, text=key),)  # a count
             if definition.form == "augment" or isinstance(definition.value, ast.Constant):
                 found += self.decided(definition.block, scope)
         elif isinstance(definition.value, ast.Constant) and definition.block.form in {"if", "else"}:
@@ -192,12 +204,16 @@ class Values:
 
     def items(self, node: ast.expr, at: At) -> tuple[dict[str, ast.expr], At] | None:
         """The keys and values of a dict that is written out, also under a name or by a function; None of any other."""
-        if isinstance(node, ast.Name):
-            definitions = at.scope.definitions.get(node.id, [])
-            value = definitions[0].value if len(definitions) == 1 and definitions[0].form == "assign" else None
-            if not isinstance(value, ast.Dict | ast.Call) or definitions[0].index:
+        if isinstance(node, ast.Name | ast.Attribute):
+            key = (id(node), "items")
+            if key in self._open:
                 return None
-            return self.items(value, At(at.scope, definitions[0].order, definitions[0].block))
+            self._open.add(key)
+            try:
+                only = self._only_value(node, at)
+                return self.items(*only) if only is not None else None
+            finally:
+                self._open.discard(key)
         if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
             return {
                 str(key.value): value
@@ -221,6 +237,32 @@ class Values:
         ):
             return {str(one.arg): one.value for one in node.keywords}, at
         return None
+
+    def _only_value(self, node: ast.Name | ast.Attribute, at: At) -> tuple[ast.expr, At] | None:
+        """The one expression that a name, a parameter or an attribute of this class holds; None where there are several."""
+        name = dotted(node)
+        owner, _, attribute = name.rpartition(".")
+        cls = at.scope.of_class
+        if owner == "self" and cls is not None:
+            given = [(scope, one) for scope, one, _ in self.index.attributes.get((id(cls), attribute), ())]
+        elif owner or not name:
+            return None
+        elif name in at.scope.parameters and name not in at.scope.definitions:
+            return self._only_argument(at.scope, name)
+        else:
+            given = [(at.scope, one) for one in at.scope.definitions.get(name, ())]
+        given = [(scope, one) for scope, one in given if one.form != "change"]
+        if len(given) != 1 or given[0][1].form != "assign" or given[0][1].index:
+            return None
+        scope, one = given[0]
+        plain = isinstance(one.value, ast.Dict | ast.Call | ast.Name | ast.Attribute)
+        return (one.value, At(scope, one.order, one.block)) if plain and one.value is not None else None
+
+    def _only_argument(self, scope: Scope, name: str) -> tuple[ast.expr, At] | None:
+        """What the only call of a function gives for a parameter."""
+        sites = self.sites(scope)
+        given = self._given_at(sites[0], name, scope.parameters.index(name)) if len(sites) == 1 else None
+        return (given, At(sites[0].caller, sites[0].call.order, sites[0].call.block)) if given is not None else None
 
     def _only_return(self, node: ast.Call, at: At) -> tuple[ast.expr, At] | None:
         """What a function of the program returns where it does so in one place: a dict, or a name."""

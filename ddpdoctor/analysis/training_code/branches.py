@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, is_collective
-from ddpdoctor.evidence.training_code import Call, Function, Guard
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Origin
 
 
 def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: Guard) -> bool:
@@ -21,6 +21,8 @@ def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: 
                 if its.line == guard.line:
                     return True  # the branch has made its call and left; the others make it here
                 continue
+            if its.test == guard.test and its.form == guard.form == "if":
+                continue  # the same ranks take that branch, too
             if its.line != guard.line or its.form != guard.form or its.branch != guard.branch:
                 return True
     # `if rank != 0: barrier(); return` and a barrier for the rest of the ranks below
@@ -31,6 +33,18 @@ def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: 
         and any(each.form == "after" and each.line == guard.line for each in other.guards)
         for other in function.calls
     )
+
+
+def answered_by_own_value(graph: CallGraph, function: Function, call: Call, guard: Guard, origin: Origin) -> bool:
+    """Whether the ranks that a test of their own value sends another way make the same collective there."""
+    wanted = _name(graph, call)
+    for other in function.calls:
+        if other is call or _name(graph, other) != wanted:
+            continue
+        for its in other.guards:
+            if its not in call.guards and (its.line == guard.line or origin in its.value.origins):
+                return True
+    return False
 
 
 def _other_branch(call: Call, guard: Guard) -> bool:

@@ -14,7 +14,6 @@ from ddpdoctor.evidence.training_code import (
     Kind,
     Loop,
     Module,
-    Origin,
     Program,
     TrainingCode,
     Value,
@@ -74,6 +73,9 @@ class CallGraph:
             for call in function.calls:
                 if call.target:
                     found.setdefault(call.target, []).append((function, call))
+        for function in self.functions.values():
+            if function.overrides:  # `self.step()` of a base class may call the method of any class below it
+                found.setdefault(function.id, []).extend(found.get(function.overrides, ()))
         return found
 
     @cached_property
@@ -253,8 +255,24 @@ class CallGraph:
             self._reached[function_id] = None
             function = self.functions.get(function_id)
             if function is not None and not function.guards and depth:
-                self._reached[function_id] = next(self._certain(function, depth), None)
+                self._reached[function_id] = next(self._certain(function, depth), None) or self._around(function, depth)
         return self._reached[function_id]
+
+    def _around(self, function: Function, depth: int) -> Reached | None:
+        """The first such call of a decorator of the program: what it puts around the function is called in its place."""
+        for decorator in function.decorators:
+            for inner in self._inside.get(decorator, ()):
+                if (found := next(self._certain(inner, depth - 1), None)) is not None:
+                    return found
+        return None
+
+    @cached_property
+    def _inside(self) -> dict[str, list[Function]]:
+        """By function, the functions that are defined in it."""
+        found: dict[str, list[Function]] = {}
+        for function in self.functions.values():
+            found.setdefault(function.id.rpartition(".")[0], []).append(function)
+        return found
 
     def _certain(self, function: Function, depth: int) -> Iterator[Reached]:
         for call in function.calls:
@@ -377,28 +395,6 @@ class CallGraph:
             call.does == "batch-norm" or (call.target and self._norms(call.target, depth - 1))
             for call in function.calls
         )
-
-    # local values
-
-    def certainly_local(self, value: Value) -> Origin | None:
-        """What makes a value differ between ranks for certain: a clock, or a loss over this rank's part of the data."""
-        if value.may(Kind.SHARED):
-            return None
-        local = [origin for origin in value.origins if origin.kind is Kind.LOCAL]
-        for origin in local:
-            if not origin.made and origin.note not in {"part", "length"}:
-                return origin if origin.text.startswith("time") else None
-        for origin in local:
-            made = self.made.get(origin.made)
-            if made is None:
-                continue
-            _, call = made
-            if call.does == "loader" and self.is_sharded(call):
-                return origin
-            trained = call.does == "forward" and self.trains(call)
-            if trained and call.receiver is not None and call.receiver.may(Kind.WRAPPED, Kind.BARE):
-                return origin
-        return None
 
 
 def _makes_the_job(function: Function) -> bool:
