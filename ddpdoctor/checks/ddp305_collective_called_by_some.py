@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.callsites import Relation, spoken
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, turns_without_a_call
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.crashes import exception_context
@@ -13,6 +13,7 @@ from ddpdoctor.analysis.hangs.outstanding import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import first_deviations, framework_requests
 from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
@@ -29,6 +30,10 @@ RULE = Rule(
 )
 
 
+OF_COUNTS = (
+    "let every rank make this call in each turn of the loop, or none (all_reduce what decides it); what was trained since is "
+    "not to be trusted"
+)
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
 
@@ -38,8 +43,11 @@ def check(
     stack_desync: StackDesync | None,
     calls: PerRank[CollectiveCalls] | None,
     graph: WaitForGraph | None,
+    code: SourceCode | None = None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
+
+    Where all ranks ended with exit code 0 and had called different numbers of collectives, these numbers.
 
     Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
     """
@@ -55,7 +63,7 @@ def check(
         yield _by_forwards(forked)
         return
     for desync in (*desyncs.of(Cause.EXTRA), *desyncs.of(Cause.MISSING)):
-        if parted is not None and _had_parted(parted, desync):
+        if parted is not None and (desync.counts or _had_parted(parted, desync)):
             continue
         told = True
         everyone = (*desync.minority, *desync.majority)
@@ -71,11 +79,15 @@ def check(
                 *_witnesses(desync, everyone),
                 *exception_context.where(errors),
             ],
-            details=[*exception_context.sentences(errors), *unplaced(desync.issued, everyone)],
-            remedy=exception_context.REMEDY if errors else None,
+            details=[
+                *_by_continue(desync, code),
+                *exception_context.sentences(errors),
+                *unplaced(desync.issued, everyone),
+            ],
+            remedy=exception_context.REMEDY if errors else OF_COUNTS if desync.counts else None,
             seq=desync.seq,
             group=desync.group.name or "default",
-            calls={str(rank): desync.group.reached(rank) for rank in everyone},
+            calls={str(rank): desync.counts.get(rank, desync.group.reached(rank)) for rank in everyone},
         )
     if (
         not told
@@ -196,7 +208,29 @@ def _had_parted(parted: IterationSkew, desync: Desync) -> bool:
     return at_the_end and max(parted.seq.values()) < desync.seq
 
 
+def _by_continue(desync: Desync, code: SourceCode | None) -> Iterator[str]:
+    """Where a rank may have passed over its call, if all that is known is that it called fewer."""
+    lines = turns_without_a_call(desync, code) if desync.counts else []
+    if lines:
+        yield f"a rank that takes the `continue` at {' or '.join(lines)} makes no call in that turn of the loop"
+
+
+def _of_counts(desync: Desync, *, tied: bool) -> str:
+    by_count: dict[int, list[int]] = {}
+    for rank in (*desync.minority, *desync.majority):
+        by_count.setdefault(desync.counts[rank], []).append(rank)
+    group = f"group {desync.group.name}" if desync.group.name else "the default group"
+    (first, ranks), *others = by_count.items()
+    rest = " and ".join(f"{group_ranks(same)} {count}" for count, same in others)
+    return (
+        f"{group_ranks(ranks)} called {first} collectives of {group} and {rest}, and all ended with exit code 0: calls were "
+        f"mispaired, or had no partner{tie_note(tied=tied)}"
+    )
+
+
 def _describe(desync: Desync, *, tied: bool) -> str:
+    if desync.counts:
+        return _of_counts(desync, tied=tied)
     minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
     never = f"{majority} never {verb(desync.majority, 'calls', 'call')}"
     ours, theirs = names(desync.issued, desync.minority), names(desync.issued, desync.majority)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, JobSize, RankExit, StepMark
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, Request, SourceCode
@@ -242,6 +243,20 @@ ASKED = Request(
     conditions=(Condition(line=39, test="state.global_step == 5 and args.process_index == 1", branch=0),),
 )  # fmt: skip
 IN_EVALUATE = waits(Did("all_gather", line=210, function="evaluate"))
+
+
+def counted(*each: int, codes: tuple[int, ...] = (0, 0, 0), lost: bool = False) -> Evidence:
+    """Ranks that polled their all_reduces and ended: `each` is how many they called, by the recorder's own count."""
+    records = [record([Did("all_reduce", line=88)] * count, backend="gloo", world=len(each)) for count in each]
+    told = [
+        replace(one, groups=tuple(replace(group, last_enqueued=None if lost else count) for group in one.groups))
+        for one, count in zip(records, each, strict=True)
+    ]
+    skips = CodePlace(file=TRAIN, line=88, function="train_step", loops=(replace(LOOP, skips=(87,)),))
+    ends = {rank: (RankExit(exit_code=code),) for rank, code in enumerate(codes)}
+    return flights(*told, backend="gloo", code=(skips,), facts=ends)
+
+
 SICK = (
     *SICK,
     Sick(  # a callback of one rank asked the framework for an evaluation: no line of it is above the call
@@ -256,7 +271,20 @@ SICK = (
         measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2}},
     ),
 )
+SICK = (
+    *SICK,
+    Sick(
+        evidence=counted(12, 11, 12),
+        says="rank 1 called 11 collectives of the default group and ranks 0,2 12, and all ended with exit code 0: calls were "
+        "mispaired, or had no partner",
+        ranks=(1,),
+        where=tuple(f"rank {rank} /home/me/job/train.py:88 train_step" for rank in (1, 0, 2)),
+        measured={"seq": 12, "group": "default", "calls": {"0": 12, "1": 11, "2": 12}},
+    ),
+)
 HEALTHY = (
+    counted(12, 12, 12),
+    counted(12, 11, 12, lost=True),  # the calls that the agent saw: C++ may have made more
     flights([STEP, Did("broadcast", line=88), STEP], [STEP, Did("broadcast", line=61), STEP], code=CODE),
     flights([STEP, STEP], [STEP, STEP], facts={0: (RankExit(exit_code=0),)}),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import PurePath
 
@@ -28,6 +28,7 @@ from ddpdoctor.analysis.collectives.callsites import (
     rank_test,
     seen_from_minority,
 )
+from ddpdoctor.analysis.collectives.final_counts import final_counts
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests, ranks_under
 from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
@@ -64,8 +65,9 @@ class Desync:
     `minority` are on the side that is reported and `majority` on the other; `tied` where no majority tells which is at fault.
     `issued` is what each rank called when they came apart; a rank that ended before has none. `comparison` is the place
     of the first odd rank seen from the others. `offset` is set where wrong pairs went unnoticed for a while, and `met`
-    is what they ended in. `ended` are the ranks that exited with code 0. `request` is the statement by which the odd ranks
-    alone had a framework make the call.
+    is what they ended in. `ended` are the ranks that exited with code 0. `counts` is how many collectives each rank had
+    called when all had ended so, where these differ and nothing else is known. `request` is the statement by which the
+    odd ranks alone had a framework make the call.
     """
 
     cause: Cause
@@ -79,6 +81,7 @@ class Desync:
     offset: SequenceOffset | None = None
     met: Mapping[int, IssuedCall] | None = None
     ended: tuple[int, ...] = ()
+    counts: Mapping[int, int] = field(default_factory=dict)
     request: RankRequest | None = None
 
     @property
@@ -123,6 +126,12 @@ def skips(desync: Desync, code: SourceCode | None) -> list[str]:
     return sorted({f"{PurePath(file).name}:{line}" for file, loop in left for line in loop.skips})
 
 
+def turns_without_a_call(desync: Desync, code: SourceCode | None) -> list[str]:
+    """The `continue`s, as `train.py:58`, of the loops that the ranks made their last calls in."""
+    loops = _loops(desync, sorted(desync.issued), code)
+    return sorted({f"{PurePath(file).name}:{line}" for file, loop in loops for line in loop.skips})
+
+
 def _loops(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> set[tuple[str, Loop]]:
     """The loops, with their files, that these ranks made their calls in."""
     frames = [frame for rank in ranks if rank in desync.issued for frame in desync.issued[rank].stack]
@@ -159,6 +168,9 @@ def _of_group(
     short = {rank for rank in gone if group.reached(rank) < max((issued.seq for issued in waiting.values()), default=0)}
     if short and waiting:
         yield _ended(group, short, waiting, code)
+    counts = final_counts(group, programs.timeline, finished)
+    if not waiting and len({*counts.values()}) > 1:
+        yield _uneven(group, counts)
 
 
 def _is_race(group: GroupTimeline, timeline: Timeline, mismatch: Mismatch) -> bool:
@@ -218,6 +230,28 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCa
             else Comparison(Relation.UNKNOWN)
         ),
         ended=tuple(sorted(short)),
+    )
+
+
+def _uneven(group: GroupTimeline, counts: Mapping[int, int]) -> Desync:
+    """All ended with exit code 0, and some had called more than others: a call had no partner, or one of another point."""
+    sides = vote(counts)
+    minority = (
+        sides.minority if not sides.tied else tuple(rank for rank in counts if counts[rank] == min(counts.values()))
+    )
+    majority = tuple(rank for rank in sorted(counts) if rank not in minority)
+    fewer = max(counts[rank] for rank in minority) < min(counts[rank] for rank in majority)
+    return Desync(
+        cause=Cause.MISSING if fewer else Cause.EXTRA,
+        group=group,
+        seq=min(counts.values()) + 1,
+        minority=minority,
+        majority=majority,
+        tied=sides.tied,
+        issued={rank: group.last[rank] for rank in sorted(counts) if rank in group.last},
+        comparison=Comparison(Relation.UNKNOWN),
+        ended=tuple(sorted(counts)),
+        counts=counts,
     )
 
 

@@ -1,0 +1,33 @@
+"""How many collectives of a group each rank had called when all of them had ended without an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline
+from ddpdoctor.evidence.recorder import FlightRecord
+
+
+def final_counts(group: GroupTimeline, timeline: Timeline, finished: AbstractSet[int]) -> Mapping[int, int]:
+    """By rank, the collectives of the group that it called; empty where a member is not among `finished` or did not count all.
+
+    A recorder's table of groups counts every call, also those that its ring has lost. After a send the table has the number of
+    sends, so nothing is said of a group with sends.
+    """
+    members = {*group.members}
+    if len(members) < 2 or not members <= finished or members != {*group.recorded}:
+        return {}
+    counts = {rank: _count(timeline.call_index.records[rank], group.group_sequences.group.name) for rank in members}
+    return (
+        {rank: count for rank, count in sorted(counts.items()) if count is not None}
+        if None not in counts.values()
+        else {}
+    )
+
+
+def _count(record: FlightRecord, name: str) -> int | None:
+    places = [place for place, group in enumerate(record.groups) if group.name == name]
+    if len(places) != 1 or any(call.group == places[0] and call.point_to_point for call in record.calls):
+        return None
+    return record.groups[places[0]].last_enqueued
