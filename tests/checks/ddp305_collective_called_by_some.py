@@ -245,15 +245,19 @@ ASKED = Request(
 IN_EVALUATE = waits(Did("all_gather", line=210, function="evaluate"))
 
 
-def counted(*each: int, codes: tuple[int, ...] = (0, 0, 0), lost: bool = False) -> Evidence:
+def counted(*each: int, table: bool = True, lost: int = 0, number: int = 0) -> Evidence:
     """Ranks that polled their all_reduces and ended: `each` is how many they called, by the recorder's own count."""
     records = [record([Did("all_reduce", line=88)] * count, backend="gloo", world=len(each)) for count in each]
     told = [
-        replace(one, groups=tuple(replace(group, last_enqueued=None if lost else count) for group in one.groups))
+        replace(
+            one,
+            groups=tuple(replace(group, last_enqueued=(number or count) if table else None) for group in one.groups),
+            lost=lost,
+        )
         for one, count in zip(records, each, strict=True)
     ]
     skips = CodePlace(file=TRAIN, line=88, function="train_step", loops=(replace(LOOP, skips=(87,)),))
-    ends = {rank: (RankExit(exit_code=code),) for rank, code in enumerate(codes)}
+    ends = {rank: (RankExit(exit_code=0),) for rank in range(len(each))}
     return flights(*told, backend="gloo", code=(skips,), facts=ends)
 
 
@@ -284,7 +288,9 @@ SICK = (
 )
 HEALTHY = (
     counted(12, 12, 12),
-    counted(12, 11, 12, lost=True),  # the calls that the agent saw: C++ may have made more
+    counted(12, 11, 12, table=False),  # the calls that the agent saw: C++ may have made more
+    counted(12, 11, 12, lost=9),  # rings that have lost their first entries
+    counted(12, 12, 12, number=18),  # a monitored barrier took more numbers
     flights([STEP, Did("broadcast", line=88), STEP], [STEP, Did("broadcast", line=61), STEP], code=CODE),
     flights([STEP, STEP], [STEP, STEP], facts={0: (RankExit(exit_code=0),)}),
 )

@@ -12,8 +12,8 @@ from ddpdoctor.evidence.recorder import FlightRecord
 def final_counts(group: GroupTimeline, timeline: Timeline, finished: AbstractSet[int]) -> Mapping[int, int]:
     """By rank, the collectives of the group that it called; empty where a member is not among `finished` or did not count all.
 
-    A recorder's table of groups counts every call, also those that its ring has lost. After a send the table has the number of
-    sends, so nothing is said of a group with sends.
+    Entries are counted, and their numbers are not: gloo's monitored barrier takes more numbers on rank 0 than on the others.
+    A record without the recorder's table of groups holds the calls that the agent saw, and C++ may have made more.
     """
     members = {*group.members}
     if len(members) < 2 or not members <= finished or members != {*group.recorded}:
@@ -28,6 +28,7 @@ def final_counts(group: GroupTimeline, timeline: Timeline, finished: AbstractSet
 
 def _count(record: FlightRecord, name: str) -> int | None:
     places = [place for place, group in enumerate(record.groups) if group.name == name]
-    if len(places) != 1 or any(call.group == places[0] and call.point_to_point for call in record.calls):
+    if len(places) != 1 or record.lost or record.groups[places[0]].last_enqueued is None:
         return None
-    return record.groups[places[0]].last_enqueued
+    counted = [call.group == places[0] and not call.point_to_point for call in record.calls]
+    return sum(counted[call] for call in record.call)
