@@ -35,7 +35,8 @@ MAX_FORMS = 1000
 MAX_FAILURE_LINES = 400
 MAX_PER_FORM = 3
 LINES_OF_A_START = 100  # between the first and the last announcement of a rank at one start
-MAX_RANKS_IN_RANGES = 1 << 16  # of all lines like `srun: error: node7: tasks 0-99999: Killed`
+MAX_RANKS_IN_RANGES = 1 << 16  # of all lines like `srun: error: node7: tasks 0-99999: Killed`, each rank once
+MAX_NAMED_IN_RANGES = 1 << 20  # the same, each rank as often as a line names it
 MAX_RANKS_OF_A_NODE = 1024
 WORK_AFTER_A_SIGN = 2  # lines of one form, by which a job that had not begun yet shows that it goes on
 LAUNCHERS_OWN = {
@@ -155,7 +156,11 @@ class _Log:
     """How many lines were read."""
 
     ranks_in_ranges: int = 0
-    """How many ranks were taken out of ranges."""
+    """How many ranks are known from ranges alone."""
+    named_in_ranges: int = 0
+    """How often a range named a rank."""
+    left_out_of_ranges: int = 0
+    """How often a range named a rank that was not taken: too large a number, or one too many."""
 
     def of(self, rank: int | None) -> _Rank:
         rank = _possible(rank)
@@ -173,9 +178,13 @@ def read_logs(paths: Sequence[Path]) -> Evidence:
     """
     log = _Log()
     for path in paths:
-        for line in lines_of(path):
-            log.lines += 1
-            _take(log, line)
+        try:
+            for line in lines_of(path):
+                log.lines += 1
+                _take(log, line)
+        except OSError as error:  # one of reading, and not of opening, names no file
+            error.filename = str(path)
+            raise
         for rank in log.ranks.values():
             rank.tracebacks.close()
         log.spawned = None
@@ -199,6 +208,7 @@ def read_logs(paths: Sequence[Path]) -> Evidence:
             RankFacts(rank=number, host=rank.host, facts=(ended(number, rank),))
             for number, rank in sorted(_numbered(log).items())
         ),
+        notes=(*_left_out(log),),
     )
 
 
@@ -317,17 +327,35 @@ def _take_event(log: _Log, event: launchers.Event, text: str) -> None:
             log.launcher = log.launcher or launcher
             if log.launcher == launcher:
                 for ranks in ranges:
-                    _take_range(log, ranks[: max(0, MAX_RANKS_IN_RANGES - log.ranks_in_ranges)], code)
+                    _take_range(log, ranks, code)
 
 
-def _take_range(log: _Log, ranks: range, code: int) -> None:
-    """All of `ranks` ended alike: those of which nothing else is known are one object."""
-    log.ranks_in_ranges += len(ranks)
+def _take_range(log: _Log, named: range, code: int) -> None:
+    """All ranks of a range ended alike: those of which nothing else is known are one object."""
+    ranks = range(named.start, min(named.stop, MOST_RANKS))[: MAX_NAMED_IN_RANGES - log.named_in_ranges]
+    log.named_in_ranges += len(ranks)
+    log.left_out_of_ranges += max(0, named.stop - named.start) - len(ranks)
     alike = _Rank(code=code, of_a_range=True)
     for rank in ranks:
-        known = log.ranks.setdefault(rank, alike)
-        if known is not alike:
-            log.of(rank).code, log.of(rank).pid = code, None
+        known = log.ranks.get(rank)
+        if known is None:
+            if log.ranks_in_ranges >= MAX_RANKS_IN_RANGES:
+                log.left_out_of_ranges += 1
+                continue
+            log.ranks_in_ranges += 1
+        if known is None or known.of_a_range:
+            log.ranks[rank] = alike
+        else:
+            known.code, known.pid = code, None
+
+
+def _left_out(log: _Log) -> Iterator[str]:
+    """Said of ranks that a launcher named in ranges and that were not taken."""
+    if log.left_out_of_ranges:
+        yield (
+            f"not used: {log.left_out_of_ranges:,} of the ranks in ranges such as `tasks 0-99`: at most "
+            f"{MAX_RANKS_IN_RANGES:,} ranks of ranges are read, and none from {MOST_RANKS:,} on"
+        )
 
 
 def _take_over_the_table(log: _Log) -> None:

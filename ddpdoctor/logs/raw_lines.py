@@ -5,6 +5,7 @@ A log of a gigabyte is read once. Its ordinary lines differ in their numbers alo
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -90,9 +91,7 @@ def raw_lines(path: Path, *, backwards: bool = False) -> Iterator[RawLine]:
 
 def _is_larger(stream: BinaryIO) -> bool:
     """Whether the file is too large to be looked at line by line."""
-    size = stream.seek(0, 2)
-    stream.seek(0)
-    return size > SMALL_BYTES
+    return os.fstat(stream.fileno()).st_size > SMALL_BYTES
 
 
 def sample_of(path: Path) -> list[bytes]:

@@ -16,7 +16,7 @@ from torch.distributed import DistError, Store  # type: ignore[attr-defined] # p
 from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Who
 from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, Member, Relay
-from ddpdoctor.transport.store import LEAST_SECONDS, get, put, wait_for
+from ddpdoctor.transport.store import LEAST_SECONDS, clear, get, put, wait_for
 
 PINGS = 5
 GOOD_ENOUGH_SECONDS = 0.005  # half a round trip; clocks that DDP122 reports are further apart by far
@@ -101,7 +101,7 @@ def collect(
 
 
 def _read(store: Store, number: int, gathered: Gathered) -> None:
-    """One message: the number of the leader that sent it, and a bundle."""
+    """One message: the number of the leader that sent it, and a bundle. It leaves the store, which is memory of this host."""
     leader = b""
     try:
         message = get(store, f"bundle/{number}", until=time.monotonic() + READ_SECONDS) or b""
@@ -114,6 +114,8 @@ def _read(store: Store, number: int, gathered: Gathered) -> None:
         if len(gathered.unread) < MOST_UNREAD:
             sender = f" of leader {leader[:LEADER_DIGITS].decode(errors='replace')}" if leader else ""
             gathered.unread.append(f"message {number}{sender} cannot be used: {error}")
+    with contextlib.suppress(DistError, ValueError):
+        clear(store, f"bundle/{number}")
 
 
 def compare_clocks(store: Store, gathered: Gathered, own: Who) -> dict[str, ClockOffset]:

@@ -65,7 +65,7 @@ def gather(paths: Sequence[Path]) -> Evidence:
     """The evidence in `paths`: what cannot be read is named in the notes, with what is wrong with it.
 
     Raises:
-        UsageError: a path does not exist.
+        UsageError: a path does not exist, or a log stops being readable.
         UndecidedError: nothing in the paths can be read; each file is named with what is wrong.
     """
     found = _sorted(paths)
@@ -244,7 +244,10 @@ def _logs(files: Sequence[Path], complaints: list[str]) -> list[Evidence]:
             complaints.append(f"{file}: it cannot be read")
     if not readable:
         return []
-    read = read_logs(sorted(readable, key=lambda file: rank_of_log(file) is None))
+    try:
+        read = read_logs(sorted(readable, key=lambda file: rank_of_log(file) is None))
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from None
     log = read.one(JobLog)
     if log is not None and not log.of_a_job and not (log.failure_lines or log.ends or read.ranks):
         complaints += [f"{file}: no line of it is of a training job" for file in readable]

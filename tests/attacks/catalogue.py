@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import random
 import socket
 import struct
 import zipfile
@@ -431,6 +432,20 @@ ATTACKS: dict[str, Attack] = {
         arguments=LOG,
         make=text(job__log="srun: error: n1: tasks 0-99999999: Exited with exit code 1\n"),
     ),
+    "tasks 99999990-99999999": Attack(
+        kind=NUMBERS,
+        law="no crash",
+        arguments=LOG,
+        make=text(job__log="srun: error: n1: tasks 99999990-99999999: Exited with exit code 1\n"),
+        shows="not used: 10 of the ranks",
+    ),
+    "tasks 262140-262150": Attack(
+        kind=NUMBERS,
+        law="no crash",
+        arguments=LOG,
+        make=text(job__log="srun: error: n1: tasks 262140-262150: Killed\n"),
+        shows="not used: 7 of the ranks",
+    ),
     "rank of nine digits": Attack(
         kind=NUMBERS,
         law="bounded",
@@ -789,7 +804,7 @@ ATTACKS: dict[str, Attack] = {
         kind=PARTIAL,
         law="the rest is judged",
         arguments=DUMPS,
-        make=both(data(job__log=RAISED, a__log=os.urandom(5000), b__log=b"\xff\xfe\x00")),
+        make=both(data(job__log=RAISED, a__log=random.Random(1).randbytes(5000), b__log=b"\xff\xfe\x00")),
         codes=(1,),
         shows=RANK_1_RAISED,
     ),

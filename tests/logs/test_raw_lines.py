@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import time
 from pathlib import Path
 
 import pytest
 
+from ddpdoctor.cli import run
 from ddpdoctor.engine import diagnose, error_table
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.logs import raw_lines as raw_lines_module
@@ -131,3 +134,24 @@ def test_of_lines_that_all_read_like_failures_few_of_each_form_are_kept(
 
     assert len(kept) < 500 + 2 * raw_lines_module.SAMPLED_LINES
     assert b"[rank1]: ValueError: bad shard 7" in kept
+
+
+def test_a_file_without_a_size_is_read_as_a_small_one() -> None:
+    """Regression: /proc/cpuinfo cannot be searched from its end, which was an internal error."""
+    assert [line.data for line in raw_lines(Path("/proc/self/comm"))][0] == Path(
+        "/proc/self/comm"
+    ).read_bytes().rstrip()
+    assert run(["diagnose", "/proc/cpuinfo"]) == 3
+
+
+def test_a_log_that_can_be_opened_and_not_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_stream: object) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    log = tmp_path / "job.log"
+    log.write_text(RAISED.format(0))
+    monkeypatch.setattr(raw_lines_module, "_is_larger", fails)
+    assert run(["diagnose", str(log)]) == 2
+    assert capfd.readouterr().err == f"ddpdoctor: {log} cannot be read: Input/output error\n"

@@ -7,6 +7,7 @@ import time
 import pytest
 from torch.distributed import HashStore  # type: ignore[attr-defined] # public all the same
 
+from ddpdoctor.transport.bundle import Bundle, Who
 from ddpdoctor.transport.rank_0 import MOST_DUE, Gathered, collect
 from ddpdoctor.transport.store import put
 
@@ -43,3 +44,18 @@ def test_a_leader_whose_number_has_thousands_of_digits_is_not_taken_for_one() ->
     assert gathered.leaders == {}
     assert len(gathered.unread) == 1
     assert len(gathered.unread[0]) < 300
+
+
+def test_a_message_that_was_read_leaves_the_store() -> None:
+    """Regression: all that the ranks sent stayed in the store's memory beside the copy that rank 0 holds."""
+    who = Who(rank=1, world_size=4, host="a", pid=1, clock="a")
+    own = Bundle()
+    own.add(who, {"part": [b"x" * 1000]})
+    store = HashStore()
+    store.add("bundles", 2)
+    put(store, "bundle/1", b"1\n" + own.encode())
+    put(store, "bundle/2", b"1\n{")
+    gathered = gathered_from(store)
+    assert gathered.bundle.part(who, "part") == b"x" * 1000
+    assert len(gathered.unread) == 1
+    assert not [key for key in ("bundle/1", "bundle/1/0", "bundle/2", "bundle/2/0") if store.check([key])]
