@@ -236,6 +236,8 @@ class FunctionFacts:
             )
         at = At(scope, block.order, block.parent or block)
         value = _as_test(self.value(test, at))
+        if _asks_for_none(test):  # what an object holds does not decide whether there is one
+            value = replace(value, origins=tuple(one for one in value.origins if one.kind is not Kind.LOCAL))
         words = tuple(dict.fromkeys(parts(test)))
         ranked = value.may(*RANK_KINDS)
         unsure = ranked is not None and ranked.note == "uncertain"
@@ -429,6 +431,17 @@ def _is_state(test: ast.expr, scope: Scope, values: Values, at: At) -> bool:
     asked = test.func if isinstance(test, ast.Call) else test
     name = dotted(asked).rpartition(".")[2].lower()
     return bool(name) and any(word in name for word in names.STATE_WORDS)
+
+
+def _asks_for_none(test: ast.expr) -> bool:
+    """Whether a test is `x is None` or `x is not None`."""
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    return (
+        isinstance(test, ast.Compare)
+        and all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
+        and all(isinstance(one, ast.Constant) and one.value is None for one in test.comparators)
+    )
 
 
 def _as_test(value: Value) -> Value:

@@ -35,7 +35,18 @@ def _of_this_rank(graph: CallGraph, origin: Origin) -> bool:
     if call is not None and _trains_the_wrapper(graph, call):
         return True
     takers = graph.taken_by(origin.made) if origin.note != "batch" else ()
-    return any(_trains_the_wrapper(graph, taker) for _, taker in takers)
+    return any(
+        _trains_the_wrapper(graph, taker) and (origin.note != "item" or _inside_its_loop(function, taker, origin.made))
+        for function, taker in takers
+    )
+
+
+def _inside_its_loop(function: Function, call: Call, item: str) -> bool:
+    """Whether a call stands in the very loop that gives an item: what a list of names leads to elsewhere is no batch."""
+    file, line, _ = item.rsplit(":", 2)
+    return any(
+        loop.order in call.loops and (loop.place.file, str(loop.place.line)) == (file, line) for loop in function.loops
+    )
 
 
 def _trains_the_wrapper(graph: CallGraph, call: Call) -> bool:
