@@ -75,8 +75,12 @@ def test_state_is_loaded_until_the_next_step(settings: Settings) -> None:
 
 def test_a_setting_that_a_line_was_seen_to_write_has_that_line(settings: Settings) -> None:
     optimizer, makes = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1), here()
+    optimizer.param_groups[0]["momentum"] = 0.5
+    before = settings.options()
     optimizer.param_groups[0]["lr"] = 0.5
-    settings.written(SourceLine("train.py", 7, "main"))
+    settings.written(SourceLine("train.py", 7, "main"), before)
+    assert "momentum" not in lines(settings, optimizer)
+    optimizer.param_groups[0]["momentum"] = 0
     assert lines(settings, optimizer).items() >= {"lr": 7, "momentum": makes}.items()
 
     optimizer.param_groups[0]["lr"] = 0.25

@@ -20,6 +20,8 @@ SCHEDULES = tuple(
     if isinstance(kind, type) and issubclass(kind, lr_scheduler.LRScheduler) and "step" in vars(kind)
 )
 
+Options = dict[tuple[int, int, str], str]  # by the identity of the optimizer, the parameter group, and the name
+
 
 class Settings:
     """Every option of every parameter group; `lines` and `loaded` tell where the present ones come from."""
@@ -58,16 +60,15 @@ class Settings:
                 found.setdefault(line, []).append(_name(optimizer, *key))
         return list(found.items())
 
-    def state(self) -> list[object]:
-        """Every option of every optimizer, to be compared with what it was."""
-        return [[*_options(optimizer)] for optimizer in self.optimizers]
+    def options(self) -> Options:
+        """Every option of every optimizer."""
+        return {(id(one), *key): text for one in self.optimizers for key, text in _options(one)}
 
-    def written(self, line: SourceLine) -> None:
-        """The user's line `line` has written options, which nothing else has given: it is shown for these from now on."""
+    def written(self, line: SourceLine, before: Options) -> None:
+        """The user's line `line` has written the options that differ from `before`: they are shown with it from now on."""
         for optimizer in self.optimizers:
-            given = self._given.get(optimizer, {})
             for key, text in _options(optimizer):
-                if given.get(key, ("",))[0] != text:
+                if before.get((id(optimizer), *key), text) != text:
                     self._written.setdefault(optimizer, {})[key] = line
 
     def loaded(self, optimizer: Optimizer) -> SourceLine | None:

@@ -5,6 +5,7 @@ Attributes are read from instances' own dictionaries: no property and no `__geta
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -56,23 +57,42 @@ def _namespaces() -> Iterator[dict[str, Any]]:
         frame = frame.f_back
     frames.sort(key=lambda one: not is_users(one.f_code.co_filename))  # a stable sort: inner frames stay first
     for frame in frames:
-        yield dict(frame.f_locals)
+        yield _locals_of(frame)
     for frame in frames:
         if is_users(frame.f_code.co_filename):
             yield dict(frame.f_globals)
 
 
+def _locals_of(frame: FrameType) -> dict[str, Any]:
+    """A copy of a frame's variables.
+
+    Up to Python 3.12 the dictionary of a function stays with its frame: it is emptied, as it would keep what the function lets
+    go. A function that asks for that dictionary itself has no variables here.
+    """
+    code = frame.f_code
+    if sys.version_info >= (3, 13) or not code.co_flags & inspect.CO_OPTIMIZED:
+        return dict(frame.f_locals)
+    if "locals" in code.co_names:
+        return {}
+    lasting = frame.f_locals
+    copy = dict(lasting)
+    lasting.clear()
+    return copy
+
+
 def _inside(value: Any) -> Iterator[tuple[str, Any, str]]:  # noqa: ANN401
     """What `value` holds: what is added to its name, the object, and the attribute where it is one."""
-    if isinstance(value, dict):
-        if len(value) <= MOST_ITEMS:
-            yield from ((f"[{key!r}]", inner, "") for key, inner in [*value.items()] if isinstance(key, (str, int)))
-    elif isinstance(value, (list, tuple)):
-        if len(value) <= MOST_ITEMS:
-            yield from ((f"[{place}]", inner, "") for place, inner in enumerate([*value]))
+    kind = type(value)  # isinstance would ask the object, and methods of a subclass are the user's
+    if issubclass(kind, dict):
+        if dict.__len__(value) <= MOST_ITEMS:
+            yield from ((f"[{key!r}]", inner, "") for key, inner in [*dict.items(value)] if type(key) in {str, int})
+    elif issubclass(kind, (list, tuple)):
+        plain = list if issubclass(kind, list) else tuple
+        if plain.__len__(value) <= MOST_ITEMS:
+            yield from ((f"[{place}]", inner, "") for place, inner in enumerate([*plain.__iter__(value)]))
     else:
         own = instance_dict(value)
-        yield from ((f".{key}", inner, key) for key, inner in [*own.items()] if not key.startswith("__"))
+        yield from ((f".{key}", inner, key) for key, inner in [*own.items()] if type(key) is str and key[:2] != "__")
         modules = own.get("_modules")  # of an nn.Module: attributes to whoever writes the program
         if isinstance(modules, dict):
             yield from ((f".{key}", inner, "") for key, inner in [*modules.items()])
@@ -88,4 +108,4 @@ def instance_dict(value: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def _is_leaf(value: Any) -> bool:  # noqa: ANN401
-    return isinstance(value, _LEAVES)
+    return issubclass(type(value), _LEAVES)

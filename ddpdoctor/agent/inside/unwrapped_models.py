@@ -1,18 +1,20 @@
 """Models beside the wrapped ones: an average of weights (EMA), a teacher, a target network. Nobody keeps their replicas equal.
 
-They are found by their names in the running program, at the first audited step, the second, the fourth, and so on. Of each one
-fingerprint is written down at every audited step, and the first lines that use it. Models that an optimizer trains are left
+They are found by their names in the running program, at the first audited step, the second, the fourth, and so on. One
+fingerprint of each is written at every audited step, and the first lines that use it. Models that an optimizer trains are left
 out: DDP518 is about these.
 """
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
@@ -29,6 +31,7 @@ from .tensor_digests import Digests
 from .trace_writer import TraceWriter, user_line
 
 MOST_MODELS = 8  # followed at a time
+MOST_TENSORS = 20_000  # of a list or dict: a longer one holds data
 
 
 @dataclass
@@ -59,23 +62,49 @@ class UnwrappedLog:
         self._times: Counter[str] = Counter()  # how many objects had a name so far
         self._audits = 0
         self._handles: list[RemovableHandle] = []
+        self._is_off = False
+        self._is_before_scripting = False
 
     def write(self, beside: int) -> None:
         """An audited step has been made that is the `beside`th of no wrapped model (0 for a wrapped one)."""
         self._audits += 1
+        self._try(lambda: self._audit(beside))
+
+    def close(self) -> None:
+        """The process ends: how these models end."""
+        self._try(lambda: self._write(0, "end"))
+        self._leave()
+
+    def _audit(self, beside: int) -> None:
         if self._audits & (self._audits - 1) == 0:
             self._look()
         self._write(beside, "step")
 
-    def close(self) -> None:
-        """The process ends: how these models end."""
-        self._write(0, "end")
+    def _try(self, look: Callable[[], None]) -> None:
+        """Whatever fails in objects of the user's ends this look alone: the wrapped models are compared all the same."""
+        if self._is_off or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
+            return
+        try:
+            look()
+        except Exception:
+            self._is_off = True
+            self._found.clear()
+            self._leave()
+
+    def _leave(self) -> None:
         for handle in self._handles:
             handle.remove()
+        self._handles.clear()
 
     def watched(self) -> dict[str, Callable[[], object]]:
         """By name, what changes with nearly every write of those whose line is not known."""
-        return {name: _element(one) for name, one in self._found.items() if not one.is_written}
+        found: dict[str, Callable[[], object]] = {}
+
+        def choose() -> None:
+            found.update({name: _element(one) for name, one in self._found.items() if not one.is_written})
+
+        self._try(choose)
+        return found
 
     def written(self, name: str, line: SourceLine) -> None:
         """The user's line that writes one."""
@@ -106,17 +135,17 @@ class UnwrappedLog:
         identities = {one.identity for one in self._found.values()}
 
         def enters(value: Any) -> bool:  # noqa: ANN401
-            if isinstance(value, nn.Module):
+            if issubclass(type(value), nn.Module):
                 return not any(unwrapped(value) is module for module in modules) and _has_any(value, own)
-            return not isinstance(value, Optimizer)
+            return not issubclass(type(value), Optimizer)
 
         for name, value, owner, attribute in reachable(enters):
             if len(self._found) >= MOST_MODELS:
                 return
             found = None
-            if isinstance(value, nn.Module):
+            if issubclass(type(value), nn.Module):  # isinstance would ask the object, which may be a proxy
                 found = _module(value, own, shapes)
-            elif owner is not None and isinstance(value, (list, tuple, dict)):
+            elif owner is not None and type(value) in {list, tuple, dict, OrderedDict}:
                 found = _container(value, owner, attribute, own, shapes)
             if found is None or found.identity in identities:
                 continue
@@ -125,15 +154,33 @@ class UnwrappedLog:
             number = self._times[name]
             label = f"{name} (object {number})" if number > 1 else name
             self._found[label] = found
-            if isinstance(value, nn.Module):
+            if issubclass(type(value), nn.Module):
                 self._follow_uses(label, value)
 
     def _follow_uses(self, name: str, module: nn.Module) -> None:
+        self._leave_before_scripting()
         forwarded = ForwardHook(self._trace.observing(lambda _module, _inputs: self._use(name, "forward")))
         saved = ForwardHook(self._trace.observing(lambda _module, _inputs: self._use(name, "state_dict")))
         for one in (module, *module.children()):
+            if isinstance(one, torch.jit.ScriptModule):
+                continue  # it takes no hooks of Python's
             self._handles.append(one.register_forward_pre_hook(forwarded, prepend=True, with_kwargs=True))
             self._handles.append(one.register_state_dict_pre_hook(saved))
+
+    def _leave_before_scripting(self) -> None:
+        """`torch.jit.script` compiles the hooks of a module, and ours cannot be: there are none when it is called."""
+        if self._is_before_scripting:
+            return
+        self._is_before_scripting = True
+        script = torch.jit.script
+
+        @functools.wraps(script)
+        def scripted(obj: Any, optimize: Any = None, _frames_up: int = 0, *rest: Any, **named: Any) -> Any:  # noqa: ANN401
+            if isinstance(obj, nn.Module):
+                self._leave()
+            return script(obj, optimize, _frames_up + 1, *rest, **named)
+
+        torch.jit.script = scripted
 
     def _use(self, name: str, how: str) -> None:
         beside = self._found.get(name)
@@ -170,8 +217,10 @@ def _container(
     value: Any, owner: Any, attribute: str, own: set[int], shapes: Sequence[Counter[tuple[int, ...]]]  # noqa: ANN401
 ) -> _Beside | None:  # fmt: skip
     """A list or dict of tensors that an object keeps, of the shapes of all parameters of a wrapped model."""
+    if not 0 < len(value) <= MOST_TENSORS:
+        return None
     kept = [*(value.values() if isinstance(value, dict) else value)]
-    if not kept or not all(isinstance(one, Tensor) for one in kept) or any(id(one) in own for one in kept):
+    if not all(isinstance(one, Tensor) for one in kept) or any(id(one) in own for one in kept):
         return None
     if not _are_weights(kept, shapes):
         return None
@@ -203,10 +252,11 @@ def _has_any(module: nn.Module, own: set[int]) -> bool:
 
 
 def _element(one: _Beside) -> Callable[[], object]:
-    """What changes with nearly every write: an element of the first tensor that has some, and of the last."""
+    """What changes with nearly every write: an element of the first tensor that has some, and of the last.
 
-    def state() -> object:
-        tensors = [tensor for tensor in one.tensors() or () if tensor.numel() and not tensor.is_sparse]
-        return [tensor.reshape(-1)[0].item() for tensor in (tensors[0], tensors[-1])] if tensors else None
-
-    return state
+    They are views, chosen once: a model of many tensors would make each look as slow as itself. As text, because NaN is not equal
+    to itself.
+    """
+    tensors = [tensor for tensor in one.tensors() or () if tensor.numel() and not tensor.is_sparse]
+    ends = [tensor[(0,) * tensor.dim()] for tensor in (tensors[0], tensors[-1])] if tensors else []
+    return lambda: [repr(end.item()) for end in ends]

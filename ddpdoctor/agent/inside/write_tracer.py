@@ -6,28 +6,36 @@ itself: what is watched is compared before and after.
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
+
+import torch
 
 from .schema.source_line import SourceLine
 from .trace_writer import user_line
 from .whose_code import is_users
 
+MOST_CALLS = 20_000  # of any function, where the time is limited: each costs some microseconds
+
 
 class Writes:
     """Watches what it is given until `settle`; `take` tells which lines changed it, in the order in which they ran.
 
-    With `most_lines` it watches no longer after so many.
+    With `most_seconds` it watches no longer after so many, nor after `MOST_CALLS` calls of whatever function.
     """
 
     def __init__(
-        self, observing: Callable[[Callable[[], None]], Callable[[], None]], *, most_lines: int | None = None
+        self, observing: Callable[[Callable[[], None]], Callable[[], None]], *, most_seconds: float | None = None
     ) -> None:
         self._look = observing(self._compare)
-        self._most_lines = most_lines
-        self._lines_left = 0
+        self._most_seconds = most_seconds
+        self._until = 0.0
+        self._calls_left = 0
+        self._pid = 0
         self._watched: dict[str, Callable[[], object]] = {}
         self._held: dict[str, object] = {}
         self._found: dict[str, list[SourceLine]] = {}
@@ -39,7 +47,8 @@ class Writes:
         if sys.gettrace() is not None:  # a debugger's or a coverage tool's
             return
         self._watched = dict(watched)
-        self._lines_left = self._most_lines or 0
+        self._pid, self._calls_left = os.getpid(), MOST_CALLS
+        self._until = time.monotonic() + (self._most_seconds or 0.0)
         self._held = {name: state() for name, state in watched.items()}
         self._at = user_line()
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
@@ -54,12 +63,18 @@ class Writes:
         """Look for the last time, and watch no longer."""
         if not self._watched:
             return
-        sys.settrace(None)
-        for frame in self._frames:
-            frame.f_trace = None
-        self._frames.clear()
+        self._stop()
         self._look()
         self._watched.clear()
+
+    def _stop(self) -> None:
+        """Take back what is ours: a debugger may have been started in the meantime."""
+        if sys.gettrace() == self._entered:
+            sys.settrace(None)
+        for frame in self._frames:
+            if frame.f_trace == self._after_line:
+                frame.f_trace = None
+        self._frames.clear()
 
     def take(self) -> dict[str, list[SourceLine]]:
         """The lines by what they changed, since this was asked last."""
@@ -67,23 +82,28 @@ class Writes:
         return found
 
     def _entered(self, frame: FrameType, event: str, argument: object) -> Any:  # noqa: ANN401, ARG002 - a trace function
+        if self._most_seconds is not None:
+            self._calls_left -= 1
+            if not self._watched or self._calls_left <= 0 or os.getpid() != self._pid:  # a forked child has it, too
+                self._stop()
+                return None
         return self._after_line if is_users(frame.f_code.co_filename) else None
 
     def _after_line(self, frame: FrameType, event: str, argument: object) -> Any:  # noqa: ANN401, ARG002 - a trace function
-        if not self._watched:  # they are many, and enough has been seen
+        if not self._watched or os.getpid() != self._pid:
             return None
         self._look()
-        if self._most_lines is not None:
-            self._lines_left -= 1
-            if self._lines_left <= 0:
-                self.settle()
-                return None
+        if self._most_seconds is not None and time.monotonic() > self._until:
+            self.settle()
+            return None
         back = frame.f_back if event == "return" else frame
         if back is not None and is_users(back.f_code.co_filename):
             self._at = SourceLine(back.f_code.co_filename, back.f_lineno, back.f_code.co_name)
         return self._after_line
 
     def _compare(self) -> None:
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            return  # a copy to the host would make the graph invalid
         for name, state in self._watched.items():
             now = state()
             if now != self._held[name]:

@@ -1,17 +1,19 @@
 """Finds the lines that write optimizer settings and models beside the wrapped ones, at a few audited steps of a job.
 
 These are the first audited step, the second, the fourth, and so on, between the backward and the step, and between the step and
-the next forward.
+the next forward. Not on Python 3.10, where a trace function may lose what threads write to variables that they share.
 """
 
 from __future__ import annotations
 
-from .optimizer_settings import Settings
+import sys
+
+from .optimizer_settings import Options, Settings
 from .trace_writer import TraceWriter
 from .unwrapped_models import UnwrappedLog
 from .write_tracer import Writes
 
-MOST_LINES = 4000  # looked at in one gap: about 0.1 s
+MOST_SECONDS = 0.1  # that lines are looked at in one gap
 SETTINGS = "the settings of optimizers"
 
 
@@ -20,7 +22,8 @@ class WriteWatch:
 
     def __init__(self, trace: TraceWriter, settings: Settings, unwrapped: UnwrappedLog) -> None:
         self._settings, self._unwrapped = settings, unwrapped
-        self._writes = Writes(trace.observing, most_lines=MOST_LINES)
+        self._writes = Writes(trace.observing, most_seconds=MOST_SECONDS)
+        self._before: Options = {}  # when the watch began
         self._audits = 0
         self.is_due = False
         """Whether this audited step is one of those."""
@@ -30,26 +33,29 @@ class WriteWatch:
     def audit(self) -> None:
         """An audited step begins."""
         self._audits += 1
-        self.is_due = self._audits & (self._audits - 1) == 0
+        self.is_due = sys.version_info >= (3, 11) and self._audits & (self._audits - 1) == 0
 
     def after_backward(self) -> None:
         """The backward has returned."""
         if self.is_due and not self.is_on:
             self.is_on = True
-            self._writes.watch({SETTINGS: self._settings.state})
+            self._before = self._settings.options()
+            self._writes.watch({SETTINGS: self._settings.options})
 
     def after_step(self) -> None:
         """The optimizer has stepped."""
         if self.is_due and not self.is_on:
             self.is_on = True
-            self._writes.watch({SETTINGS: self._settings.state, **self._unwrapped.watched()})
+            self._before = self._settings.options()
+            self._writes.watch({SETTINGS: self._settings.options, **self._unwrapped.watched()})
 
     def settle(self) -> None:
         """Look for the last time, and note what was found."""
         self.is_on = False
         self._writes.settle()
+        before, self._before = self._before, {}
         for name, lines in self._writes.take().items():
             if name == SETTINGS:
-                self._settings.written(lines[-1])
+                self._settings.written(lines[-1], before)
             else:
                 self._unwrapped.written(name, lines[-1])
