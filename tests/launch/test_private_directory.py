@@ -135,6 +135,15 @@ def test_a_name_that_is_taken_is_left_alone_and_another_is_tried(place: Path, mo
     shutil.rmtree(place / "ddpdoctor-taken")
 
 
+@pytest.fixture
+def not_ignored(number: signal.Signals) -> Iterator[None]:
+    """A program started now has the signal at its default: below `nohup` it would inherit that SIGHUP is ignored."""
+    before = signal.signal(number, lambda *_: None)
+    yield
+    signal.signal(number, before)
+
+
+@pytest.mark.usefixtures("not_ignored")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_asked_to_end_cleans_up_itself_and_ends_by_the_signal(
     place: Path, number: signal.Signals

@@ -84,6 +84,14 @@ RECORDS = {
     ),
     trace.Evaluation: st.builds(trace.Evaluation, COUNT, COUNT, COUNT, NAME, COUNT, MAYBE_LINE),
     trace.LastWeights: st.builds(trace.LastWeights, COUNT, NAME, COUNT),
+    trace.UnwrappedModels: st.builds(
+        trace.UnwrappedModels, COUNT, COUNT, COUNT, COUNT, st.sampled_from(["step", "end"]),
+        st.lists(st.builds(trace.UnwrappedModel, NAME, NAME, COUNT, NAME), max_size=2),
+    ),
+    trace.UnwrappedUse: st.builds(
+        trace.UnwrappedUse, NAME, st.sampled_from(["forward", "state_dict"]), COUNT, MAYBE_LINE
+    ),
+    trace.UnwrappedWrite: st.builds(trace.UnwrappedWrite, NAME, LINE),
     trace.End: st.builds(trace.End, COUNT, COUNT, COUNT),
 }  # fmt: skip
 
