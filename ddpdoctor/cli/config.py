@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output, project_file
 from ddpdoctor.errors import UsageError
+from ddpdoctor.quoting import quoted
 from ddpdoctor.source.pyproject import TABLE
 
 if TYPE_CHECKING:
@@ -50,13 +51,15 @@ def config(
     names = list(group.commands)
     if command is not None and command not in names:
         raise UsageError(f"there is no command {command}", hint=f"there are: {', '.join(names)}")
-    from_file = project_file.defaults(group)
+    from_file = project_file.values(group)
     rows = [row for name in names if command in {None, name} for row in _rows(group.commands[name], from_file)]
     if command is None:
         rows = [row for row in rows if row["source"] != "default"]
     if format_ is ListFormat.JSON:
         output.show(json.dumps(rows, indent=2) + "\n")
         return
+    for file in project_file.strangers_above(Path.cwd()):
+        output.show(f"{quoted(project_file.passed_over(file))}\n")
     if not rows:
         output.show("every option has its default: `ddpdoctor config COMMAND` lists them\n")
         return

@@ -88,13 +88,20 @@ def lint(
 def project_config(paths: Sequence[Path]) -> LintConfig:
     """The configuration of the project that `paths` belong to, with codes as rules have them.
 
+    Says on stderr which files of other users are not used, but for those of which every command says so.
+
     Raises:
         UsageError: it is wrong, or no rule has such a code, family or name.
     """
+    from ddpdoctor.cli.project_file import say_strangers, strangers_above
     from ddpdoctor.cli.rule_selection import parse_codes
     from ddpdoctor.workflows.lint_config import config_for
 
-    config = config_for(paths)
+    strangers: list[Path] = []
+    config = config_for(paths, strangers.append)
+    if strangers:
+        known = strangers_above(Path.cwd())
+        say_strangers(file for file in strangers if file not in known)
     ignores = {pattern: parse_codes(codes) for pattern, codes in config.per_file_ignores.items()}
     return replace(
         config, select=parse_codes(config.select), ignore=parse_codes(config.ignore), per_file_ignores=ignores

@@ -10,14 +10,17 @@ stall-after = 120            # `watch` alone
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import os
+import pwd
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ddpdoctor.cli import output
 from ddpdoctor.cli.command_line import variables_of
 from ddpdoctor.errors import UsageError
-from ddpdoctor.source.pyproject import FILE, TABLE, is_ours, table_in, table_of
+from ddpdoctor.source.pyproject import TABLE, table_in, tables_above
 
 READ_BY_COMMAND = {"lint": frozenset({"exclude", "per-file-ignores", "baseline"})}
 """Keys that are no options: the command reads them itself, with paths relative to the file (`workflows/lint_config.py`)."""
@@ -68,31 +71,67 @@ class ProjectFile:
     """What `[tool.ddpdoctor]` holds."""
 
 
-def find(directory: Path) -> ProjectFile | None:
+def find(directory: Path, on_stranger: Callable[[Path], None] = lambda _: None) -> ProjectFile | None:
     """The nearest file in or above `directory` that has `[tool.ddpdoctor]` and is no stranger's; None where none is.
+
+    `on_stranger` is called with each nearer one that belongs to another user.
 
     Raises:
         UsageError: the nearest pyproject.toml is no TOML.
     """
-    for folder in (directory, *directory.parents):
-        path = folder / FILE
-        if path.is_file() and is_ours(path, directory):
-            table = table_of(path)
-            return ProjectFile(path=path, table=table) if table else None
+    for path, table in tables_above(directory, on_stranger):
+        return ProjectFile(path=path, table=table) if table else None
     return None
 
 
 def defaults(group: Group) -> dict[str, Any]:
     """The values that the project's file sets, as click takes them: by command and parameter.
 
+    Says on stderr which files of other users are not used.
+
     Raises:
         UsageError: the file names an option or a command that does not exist, or a value has the wrong type.
     """
+    try:
+        say_strangers(strangers_above(Path.cwd()))
+    except OSError:
+        return {}
+    return values(group)
+
+
+def values(group: Group) -> dict[str, Any]:
+    """As `defaults`, and says nothing."""
     try:
         found = find(Path.cwd())
     except OSError:
         return {}
     return {} if found is None else _by_command(found, group)
+
+
+def strangers_above(directory: Path) -> tuple[Path, ...]:
+    """The files of other users that `find` passes over."""
+    strangers: list[Path] = []
+    find(directory, strangers.append)
+    return tuple(strangers)
+
+
+def say_strangers(files: Iterable[Path]) -> None:
+    """Say of each file on stderr that it belongs to another user and is not used, and what to do: once for all ranks."""
+    for file in files if os.environ.get("RANK", "0") == "0" else ():
+        output.say(f"{passed_over(file)}\nto use it, copy it to a file of your own, or run ddpdoctor as that user")
+
+
+def passed_over(file: Path) -> str:
+    """`PATH belongs to user NAME and is not used`."""
+    return f"{file} belongs to user {_owner(file)} and is not used"
+
+
+def _owner(file: Path) -> str:
+    number = file.stat().st_uid
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def _by_command(found: ProjectFile, group: Group) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,41 @@ FILE = "pyproject.toml"
 TABLE = "tool.ddpdoctor"
 
 
-def is_ours(file: Path, start: Path) -> bool:
-    """Whether a project file above `start` may speak for who runs ddpdoctor there.
+def tables_above(
+    start: Path, on_stranger: Callable[[Path], None] = lambda _: None
+) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The files at or above `start` that may speak for who runs ddpdoctor there, the nearest first, and the table of each.
 
-    It belongs to this user, to root, or to the owner of `start`. In a directory that everybody can write to, as `/tmp`, a
-    stranger's file would else decide what root is told.
+    `on_stranger` is called with a file that holds the table, belongs to another user and is passed over.
+
+    Raises:
+        UsageError: a file is no TOML, though it names the table, or the table is none.
+    """
+    for folder in (start, *start.parents):
+        file = folder / FILE
+        if not file.is_file():
+            continue
+        if _is_ours(file, start):
+            yield file, table_of(file)
+        elif _names_us(file):
+            on_stranger(file)
+
+
+def _is_ours(file: Path, start: Path) -> bool:
+    """Whether it belongs to this user, to root, or to the owner of the folder of `start`.
+
+    In a directory that everybody can write to, as `/tmp`, a stranger's file would else decide what root is told.
     """
     try:
-        return file.stat().st_uid in {os.geteuid(), 0, start.stat().st_uid}
+        folder = next(each for each in (start, *start.parents) if each.is_dir())
+        return file.stat().st_uid in {os.geteuid(), 0, folder.stat().st_uid}
+    except (OSError, StopIteration):
+        return False
+
+
+def _names_us(file: Path) -> bool:
+    try:
+        return f"[{TABLE}".encode() in read_regular(file, most=MOST_SETTINGS_BYTES)
     except OSError:
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,18 +46,15 @@ class LintConfig:
         )
 
 
-def config_for(paths: Sequence[Path]) -> LintConfig:
+def config_for(paths: Sequence[Path], on_stranger: Callable[[Path], None] = lambda _: None) -> LintConfig:
     """The table of the nearest pyproject.toml at or above the first path that has one; an empty one where none has.
+
+    `on_stranger` is called with a file that is not used because it belongs to another user.
 
     Raises:
         UsageError: the file is no TOML, or the table has an unknown key or a value of another type.
     """
-    start = paths[0].absolute()
-    for folder in (start, *start.parents):
-        file = folder / pyproject.FILE
-        if not file.is_file() or not pyproject.is_ours(file, start):
-            continue
-        table = pyproject.table_of(file)
+    for file, table in pyproject.tables_above(paths[0].absolute(), on_stranger):
         if "lint" in table:
             return _config(file, pyproject.table_in(file, table, "lint"))
     return LintConfig()

@@ -12,6 +12,7 @@ import pytest
 from ddpdoctor import cli
 from ddpdoctor.cli.project_file import FOR_PEOPLE
 
+NOBODY = 4_000_000_000  # no host has a user of this number
 FILE = """
 [tool.ddpdoctor]
 ignore = "DDP209"
@@ -129,15 +130,65 @@ def test_every_option_with_a_path_that_is_written_is_refused_in_a_project_file()
     assert paths - read <= {*FOR_PEOPLE}
 
 
-def test_a_file_of_another_user_above_the_working_directory_is_not_used(
-    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in /tmp, where anybody may put one: it would decide what root is told."""
+@pytest.fixture
+def strangers_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project's file belongs to a user who owns neither the folder nor this process."""
     found = project.stat()
-    stranger = os.stat_result((*found[:4], found.st_uid + 1, *found[5:10]))
+    stranger = os.stat_result((*found[:4], NOBODY, *found[5:10]))
     stat = Path.stat
     monkeypatch.setattr(Path, "stat", lambda path, **named: stranger if path == project else stat(path, **named))
+    return project
+
+
+def test_a_file_of_another_user_above_the_working_directory_is_not_used(
+    strangers_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As in /tmp, where anybody may put one: it would decide what root is told."""
     assert ("watch", "--stall-after") not in config(capfd)
+    assert cli.run(["config"]) == 0
+    shown = capfd.readouterr()
+    assert shown.out.startswith(
+        f"{strangers_file} belongs to user {NOBODY} and is not used\nevery option has its default"
+    )
+    assert shown.err.count(f"{strangers_file} belongs to user {NOBODY} and is not used") == 1
+    assert "copy it to a file of your own" in shown.err
+
+
+def test_a_file_of_another_user_without_a_table_of_ours_is_no_matter(
+    strangers_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    strangers_file.write_text("[tool.black]\n")
+    assert cli.run(["config"]) == 0
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["job.sh", "absent/job.sh", "."])
+def test_lint_says_once_that_it_does_not_use_the_file_of_another_user(
+    name: str, strangers_file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (strangers_file.parent, Path("/")):
+        monkeypatch.chdir(folder)
+        cli.run(["lint", str(strangers_file.parent / name)])
+        assert capfd.readouterr().err.count("and is not used") == 1
+
+
+def test_whose_script_is_linted_does_not_decide_whose_project_file_is_used(
+    strangers_file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: a script of a stranger in /tmp let the stranger's project file beside it speak, and a missing one none."""
+    script = strangers_file.parent / "job.sh"
+    script.write_text("python -m torch.distributed.launch train.py\n")
+    strangers_file.write_text('[tool.ddpdoctor.lint]\nignore = ["DDP703"]\n')
+    stat, stranger = Path.stat, strangers_file.stat()
+    monkeypatch.setattr(
+        Path,
+        "stat",
+        lambda path, **named: (
+            os.stat_result((stat(path)[0], *stranger[1:10])) if path == script else stat(path, **named)
+        ),
+    )
+    cli.run(["lint", str(script)])
+    assert "DDP703" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("value", ["[[1]]", "{a = 1}", "1979-05-27"])

@@ -138,10 +138,9 @@ def test_of_lines_that_all_read_like_failures_few_of_each_form_are_kept(
 
 def test_a_file_without_a_size_is_read_as_a_small_one() -> None:
     """Regression: /proc/cpuinfo cannot be searched from its end, which was an internal error."""
-    assert [line.data for line in raw_lines(Path("/proc/self/comm"))][0] == Path(
-        "/proc/self/comm"
-    ).read_bytes().rstrip()
-    assert run(["diagnose", "/proc/cpuinfo"]) == 3
+    file = Path("/proc/self/comm")
+    assert next(raw_lines(file)).data == file.read_bytes().rstrip(b"\n")
+    assert run(["diagnose", "/proc/cpuinfo"]) != 4
 
 
 def test_a_log_that_can_be_opened_and_not_read_is_named(
