@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
-from ddpdoctor.analysis.training_code.later_calls import after_exit, leads_to_backward
+from ddpdoctor.analysis.training_code.later_calls import after_exit, collective_before, leads_to_backward
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.evidence.training_code import Call, Exit, Function, Loop, Origin
+from ddpdoctor.evidence.training_code import Call, Exit, Function, Origin
 from ddpdoctor.messages.code_findings import code_finding, guarded, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -53,6 +53,8 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
         origin = own_value(graph, function, guard.value)
         if origin is None or not _in_a_loop(graph, function, leave, origin):
             continue
+        if collective_before(graph, function, guard):
+            continue  # which may pair with the one that follows
         later = after_exit(graph, function, leave, guard)
         if later is None:
             continue
@@ -92,8 +94,7 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
     loop = next(inner_loops(function, leave.order), None)
     if loop is None or leave.since < loop.order:
         return
-    missed = [*_tried(function, leave), *_skipped(function, leave, loop)]
-    lost = [call for call in missed if leads_to_backward(graph, call) is not None]
+    lost = [call for call in _tried(function, leave) if leads_to_backward(graph, call) is not None]
     if not lost:
         return
     yield code_finding(
@@ -106,19 +107,6 @@ def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Fi
         remedy="let the exception end the job, or all_reduce a flag that says whether any rank failed before the next step",
         measured={"collective": "backward"},
     )
-
-
-def _skipped(function: Function, leave: Exit, loop: Loop) -> Iterator[Call]:
-    """What the other ranks call after a handler that goes on to the next item of a list."""
-    goes_on = any(
-        other.form == "continue" and other.since == leave.since and other.guards == leave.guards
-        for other in function.exits
-    )
-    if goes_on and not loop.counts:
-        for call in function.calls:
-            plain = all(guard in leave.guards or guard.form == "after" for guard in call.guards)
-            if leave.order < call.order <= loop.last_order and plain:
-                yield call
 
 
 def _tried(function: Function, leave: Exit) -> Iterator[Call]:

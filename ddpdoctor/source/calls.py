@@ -182,16 +182,25 @@ def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -
     """A call of an object: the forward of a model, where it is one."""
     if otherwise.does or otherwise.name.startswith(("torch.", "numpy.")):
         return otherwise
-    kinds = {origin.kind: origin for origin in values.of(node.func, at)}
+    found = values.of(node.func, at)
+    kinds = {origin.kind: origin for origin in found}
     if Kind.WRAPPED in kinds or Kind.BARE in kinds:
         return Meaning(otherwise.name, None, "forward")
     if Kind.MODEL in kinds:
         return Meaning(otherwise.name, None, "forward")
-    if kinds.keys() == {Kind.FUNCTION} and (made := values.function_named(kinds[Kind.FUNCTION].made)) is not None:
+    if (
+        len(found) == 1
+        and Kind.FUNCTION in kinds
+        and (made := values.function_named(kinds[Kind.FUNCTION].made)) is not None
+    ):
         return Meaning(made.name, made)
     cls = class_named(values, kinds[Kind.INSTANCE].note) if Kind.INSTANCE in kinds else None
     called = values.project.method(cls, "__call__") if cls is not None else None
     return Meaning(otherwise.name, called) if called is not None else otherwise
+
+
+_SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})
+"""Methods of tensors whose answers ranks have alike."""
 
 
 def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
@@ -213,11 +222,11 @@ def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
         )
         kind = Kind.RANK if note else names.CALLED[full]
         return (Origin(kind=kind, text=f"{dotted(node.func)}()", note=note or names.OWN.get(full, "")),)
+    if last in _SIZES and isinstance(node.func, ast.Attribute):
+        return _length(list(values.of(node.func.value, at)))
     if full in names.DRAWS or what.name in names.OWN:
         note = names.OWN.get(what.name, "draw")
         return (Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), note=note),)
-    if full in {"os.path.exists", "os.path.isfile", "os.path.isdir"} and node.args:
-        return _of_this_host(values, node, at)
     if full in {"os.getenv", "os.environ.get", "environ.get", "getenv", "os.environ.setdefault"}:
         return _from_environment(values, node, at)
     return _from_elsewhere(values, node, what, last, at)
@@ -231,13 +240,6 @@ def _from_environment(values: Values, node: ast.Call, at: At) -> Iterable[Origin
             yield Origin(kind=Kind.UNKNOWN, text=f"${variable.value}")
     for default in node.args[1:2]:
         yield from values.of(default, at)
-
-
-def _of_this_host(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
-    """Whether a file is there, where its path is one that each host has for itself."""
-    known = values.of(node.args[0], at)
-    if any(one.kind is Kind.CONSTANT and one.text.strip("'\"").startswith(names.ON_THIS_HOST) for one in known):
-        yield Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), note="disk")
 
 
 def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Origin]:

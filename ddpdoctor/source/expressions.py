@@ -19,7 +19,9 @@ _OBJECTS = frozenset(
 )
 
 
-_SAME_FOR_ALL = frozenset({"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda"})
+_SAME_FOR_ALL = frozenset(
+    {"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad_fn", "is_leaf", "layout", "is_sparse"}
+)
 """What ranks have alike of their batches and losses."""
 
 
@@ -181,6 +183,8 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         for origin in values.of(node.value, at)
         if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED, Kind.CPU_TENSOR}
     )
+    if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        found = tuple(one for one in found if one.kind is not Kind.LOCAL or one.made)  # a clock under another key
     if isinstance(node.slice, ast.Slice):
         parts = (node.slice.lower, node.slice.upper, node.slice.step)
         ranks = [origin for part in parts for origin in values.of(part, at) if origin.kind in RANK_KINDS]
@@ -220,6 +224,8 @@ def _compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) 
         if constants[-1] == {"None"}:
             yield from _whether_there(operator, alternatives[0])
         return
+    if isinstance(operator, ast.In | ast.NotIn) and constants[0] is not None:
+        alternatives = alternatives[:1]  # keys are alike on all ranks
     for origins in alternatives:
         for origin in origins:
             if origin.kind in RANK_KINDS and not same_for_all:
@@ -360,11 +366,20 @@ def _with_constants(values: Values, node: ast.JoinedStr, parts: list[ast.expr], 
 
 
 def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehension], at: At) -> Iterator[Origin]:
-    picked = any(one.kind is Kind.LOCAL for test in generators[0].ifs for one in values.of(test, at))
+    picked = any(
+        one.kind is Kind.LOCAL for test in generators[0].ifs if _is_of_values(test) for one in values.of(test, at)
+    )
     for origin in values.of(part, at):
         if origin.kind in TAINTS:
             yield replace(origin, note="picked") if picked and origin.kind is Kind.LOCAL else origin
     yield from (origin for origin in values.of(generators[0].iter, at) if origin.kind is Kind.UNORDERED)
+
+
+def _is_of_values(test: ast.expr) -> bool:
+    """Whether a test looks at values, and not at keys."""
+    return any(
+        isinstance(one, ast.Compare) and not isinstance(one.ops[0], ast.In | ast.NotIn) for one in ast.walk(test)
+    )
 
 
 _PASSES = frozenset(

@@ -204,8 +204,6 @@ CALLED = {
     "time.perf_counter": Kind.LOCAL,
     "datetime.datetime.now": Kind.LOCAL,
     "datetime.now": Kind.LOCAL,
-    "gym.make": Kind.LOCAL,
-    "gymnasium.make": Kind.LOCAL,
     "time.strftime": Kind.LOCAL,
     "os.getpid": Kind.LOCAL,
     "uuid.uuid4": Kind.LOCAL,
@@ -223,8 +221,6 @@ OWN = {
     "time.time": "clock",
     "time.monotonic": "clock",
     "time.perf_counter": "clock",
-    "gym.make": "simulation",
-    "gymnasium.make": "simulation",
     ".qsize": "queue",
 }
 """What calls read that is certainly different in each process: the words that a finding uses for it."""
@@ -232,9 +228,6 @@ OWN = {
 DRAWS = frozenset({"random.random", "random.randint", "random.uniform", "random.choice", "random.randrange", "numpy.random.rand",
                    "numpy.random.random", "numpy.random.uniform", "numpy.random.randint"})  # fmt: skip
 """Calls that draw one number from the generator of the process."""
-
-ON_THIS_HOST = ("/tmp/", "/var/tmp/", "/dev/shm/", "/local/", "/scratch/local/", "/localdisk/", "/ssd/", "/nvme/")  # noqa: S108
-"""Where paths begin that each host has for itself."""
 
 RANK_NAMES = {
     "local_rank": Kind.LOCAL_RANK,

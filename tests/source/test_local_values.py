@@ -83,7 +83,6 @@ def codes(*, before: str = PLAIN, first: str = PLAIN, last: str = PLAIN) -> list
         "time.time() - started > 60",
         "waiting.qsize() < 4",
         "random.random() < 0.1",
-        "os.path.exists('/tmp/stop')",
     ],
 )
 @pytest.mark.parametrize("call", ["dist.barrier()", "share(loss.detach())"])
@@ -101,12 +100,22 @@ def test_a_collective_by_a_value_of_this_rank_is_named(test: str, call: str) -> 
         "batch.shape[0] < 8",
         "len(losses) > 4",
         "os.path.exists('checkpoints/last.pt')",
+        "losses",
+        "not started",
+        "timing['step'] > 100",
+        "'step' in timing",
+        "'aux' in output",
+        "loss.grad_fn is not None",
+        "output.dim() > 1",
+        "batch.size(0) < 8",
+        "len([each for each in output if each.startswith('image')]) > 1",
         "os.environ.get('PROFILE')",
     ],
 )
 @pytest.mark.parametrize("call", ["dist.barrier()", "share(loss.detach())"])
 def test_a_collective_by_what_all_ranks_have_alike_is_healthy(test: str, call: str) -> None:
-    assert codes(last=f"losses.append(loss.item())\nif {test}:\n    {call}") == []
+    timing = "timing = {'start': time.time(), 'step': 0}"
+    assert codes(before=timing, last=f"losses.append(loss.item())\nif {test}:\n    {call}") == []
 
 
 def test_both_ways_of_a_test_that_make_the_collective_are_healthy() -> None:
@@ -119,6 +128,8 @@ def test_both_ways_of_a_test_that_make_the_collective_are_healthy() -> None:
         ("pass", ["DDP730"]),
         ("random.seed(dist.get_rank())", ["DDP730"]),
         ("random.seed(0)", []),
+        ("set_determinism(0)", []),
+        ("random.setstate(saved)", []),
         ("random.seed(int(os.environ['SEED']))", []),
     ],
 )
@@ -139,8 +150,21 @@ def test_an_item_that_trains_nothing_may_be_alike_on_all_ranks() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for stage in os.environ['STAGES'].split():\n    if stage == 'wait':\n        dist.barrier()\n    model(batch, stage)",
+        "for scale in scales():\n    if scale > 2:\n        dist.barrier()\n    model(batch * scale).sum().backward()",
+        "for name in names():\n    try: lr = float(name)\n    except ValueError: continue\n    model(batch).sum().backward()",
+    ],
+    ids=["stages", "scales", "names"],
+)
+def test_what_configuration_gives_is_alike_on_all_ranks(loop: str) -> None:
+    assert codes(last=loop) == []
+
+
 def test_a_handler_that_skips_the_step_of_a_batch_is_named() -> None:
-    skips = "try:\n    words = [int(each) for each in batch]\nexcept ValueError:\n    continue"
+    skips = "try:\n    model(batch).sum().backward()\nexcept ValueError:\n    continue"
     assert codes(first=skips) == ["DDP732"]
     assert codes(first=skips.replace("continue", "raise")) == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -162,6 +162,11 @@ class CallGraph:
         files = self.files_near(function)
         return any(not files.isdisjoint(self._files_with[word]) for word in words if word in self._files_with)
 
+    def any_word(self, function: Function, test: Callable[[str], bool]) -> bool:
+        """Whether any program that the function belongs to calls, reads or imports a name that passes `test`."""
+        files = self.files_near(function)
+        return any(test(word) and not files.isdisjoint(found) for word, found in self._files_with.items())
+
     def files_near(self, function: Function) -> frozenset[str]:
         """The files of all programs that a function belongs to."""
         return self._together.get(function.id.partition("::")[0], frozenset())
@@ -261,7 +266,8 @@ class CallGraph:
     def _around(self, function: Function, depth: int) -> Reached | None:
         """The first such call of a decorator of the program: what it puts around the function is called in its place."""
         for decorator in function.decorators:
-            for inner in self._inside.get(decorator, ()):
+            inside = self._inside.get(decorator, [])
+            for inner in inside if len(inside) == 1 else ():  # of several, not all are put around
                 if (found := next(self._certain(inner, depth - 1), None)) is not None:
                     return found
         return None

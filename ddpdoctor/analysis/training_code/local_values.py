@@ -6,20 +6,28 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
 from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin, Value
 
-_OWN = frozenset({"clock", "queue", "simulation", "disk"})
+_OWN = frozenset({"clock", "queue"})
 
 
 def own_value(graph: CallGraph, function: Function, value: Value) -> Origin | None:
     """What makes a value in `function` differ between ranks for certain, or None."""
     if value.may(Kind.SHARED):
         return None
-    local = [origin for origin in value.origins if origin.kind is Kind.LOCAL]
+    local = [origin for origin in value.origins if origin.kind is Kind.LOCAL and not _is_alike(value, origin)]
     for origin in local:
         if origin.made or origin.note in {"part", "length"}:
             continue
         drawn = origin.note == "draw" and drawn_apart(graph, function, _generator(origin))
         return origin if drawn or origin.note in _OWN else None
     return next((origin for origin in local if _of_this_rank(graph, origin)), None)
+
+
+def _is_alike(value: Value, origin: Origin) -> bool:
+    """Whether a test asks only whether there is a time, or whether a list that takes losses has any."""
+    texts = (value.text, *(link.text for link in origin.why))
+    if origin.note == "clock":
+        return not any(sign in text for text in texts for sign in "<>%")
+    return bool(origin.why) and origin.why[0].text.startswith(f"{value.text.removeprefix('not ')} takes ")
 
 
 def _generator(origin: Origin) -> str:
@@ -34,18 +42,25 @@ def _of_this_rank(graph: CallGraph, origin: Origin) -> bool:
         return True
     if call is not None and _trains_the_wrapper(graph, call):
         return True
+    if origin.note == "item":
+        return any(
+            _trains_the_wrapper(graph, taker) and _is_its_batch(function, taker, origin)
+            for function, taker in graph.taken_by(origin.made)
+        )
     takers = graph.taken_by(origin.made) if origin.note != "batch" else ()
-    return any(
-        _trains_the_wrapper(graph, taker) and (origin.note != "item" or _inside_its_loop(function, taker, origin.made))
-        for function, taker in takers
-    )
+    return any(_trains_the_wrapper(graph, taker) for _, taker in takers)
 
 
-def _inside_its_loop(function: Function, call: Call, item: str) -> bool:
-    """Whether a call stands in the very loop that gives an item: what a list of names leads to elsewhere is no batch."""
-    file, line, _ = item.rsplit(":", 2)
-    return any(
-        loop.order in call.loops and (loop.place.file, str(loop.place.line)) == (file, line) for loop in function.loops
+def _is_its_batch(function: Function, forward: Call, item: Origin) -> bool:
+    """Whether what an unknown loop gives is all that a forward is made of: configured stages, heads and scales are not."""
+    first = forward.argument("", 0)
+    local = {origin.made for origin in first.origins if origin.kind is Kind.LOCAL} if first is not None else set()
+    file, line, _ = item.made.rsplit(":", 2)
+    around = [loop for loop in function.loops if loop.order in forward.loops and not loop.counts]
+    return (
+        local == {item.made} and (around[-1].place.file, str(around[-1].place.line)) == (file, line)
+        if around
+        else False
     )
 
 

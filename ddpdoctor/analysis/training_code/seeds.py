@@ -6,15 +6,13 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Function
 
 _HIDDEN_SEEDS = ("default_rng", "RandomState", "Generator")
-_SEEDS = ("manual_seed", "seed", "seed_everything", "set_seed", "seed_all", "fix_seed", "init_seeds", "setup_seed",
-          "set_random_seed", "default_rng", "RandomState", "manual_seed_all", "seed_torch", "set_seeds", "init_seed",
-          "fix_random_seed", "fix_random_seeds", "fix_seeds", "same_seeds", "initialize_seed",
-          "random_seed", "seed_worker")  # fmt: skip
+_SEEDS = ("seed", "determinis", "reproduc", "setstate", "set_rng_state", "randomness", "default_rng", "randomstate")
+"""Parts of the names of what may make draws alike, in lower case."""
 
 
 def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
     """Why ranks draw differently from the generator that `seeded_by` seeds; empty where a seed may make them alike."""
-    if not graph.any_program(function, _SEEDS):
+    if not graph.any_word(function, lambda word: any(part in word.lower() for part in _SEEDS)):
         return "no seed is set in this program"
     seeds = [seed for _, seed in graph.calls_near(function, "seed") if seed.name == seeded_by]
     of_rank = [seed for seed in seeds if (value := seed.argument("seed", 0)) is not None and value.only(*RANK_KINDS)]
