@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 INTERRUPTED = 130
+TEARDOWN_SECONDS = 10  # it takes milliseconds, and on a busy host a second
 
 
 def main() -> NoReturn:
@@ -20,10 +21,17 @@ def main() -> NoReturn:
         signal.signal(signal.SIGINT, _leave)
         # The first to be registered is the last to run. After it the interpreter takes itself apart, with handlers that are
         # back at their defaults: an interrupt would end it as a signal, after a verdict that is complete.
-        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+        atexit.register(_let_the_end_be)
     from ddpdoctor.cli import main as run  # takes most of a second, and holds nothing that would have to be put away
 
     run()
+
+
+def _let_the_end_be() -> None:
+    """No interrupt from now on; where the interpreter does not end, as in a destructor that hangs, SIGALRM ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(TEARDOWN_SECONDS)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, Optional
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the imports of many ranks on few cores a minute
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
-LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "python", "python3"})
+LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec"})
+LAUNCHING_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
+_PYTHON = re.compile(r"python[\d.]*")
 
 
 def register(app: typer.App) -> None:
@@ -209,10 +213,16 @@ def _refuse_script_before_checkpoints(target: list[str], nproc: int | None) -> N
 
 def _refuse_what_is_no_script(target: list[str]) -> None:
     """Said before ranks are announced that will not start."""
-    if Path(target[0]).name in LAUNCHERS:
+    if _is_launcher(target):
         raise UsageError(
             f"{target[0]} starts ranks, and verify-sync takes the script that runs in each of them",
             hint=f"ddpdoctor watch --verify-sync -- {shlex.join(target)}",
+        )
+    if _PYTHON.fullmatch(Path(target[0]).name):
+        script = shlex.join(target[1:]) if target[1:] and not target[1].startswith("-") else "SCRIPT ..."
+        raise UsageError(
+            f"{target[0]} is an interpreter, and verify-sync starts Python itself",
+            hint=f"ddpdoctor verify-sync --nproc N {script}",
         )
     if not Path(target[0]).is_file():
         raise UsageError(f"{target[0]} is not a file", hint="give the training script: verify-sync --nproc 2 train.py")
@@ -221,6 +231,22 @@ def _refuse_what_is_no_script(target: list[str]) -> None:
             f"{target[0]} is neither a Python script nor a checkpoint",
             hint="give the training script (`verify-sync --nproc 2 train.py`) or checkpoints (.pt, .safetensors, a directory)",
         )
+
+
+def _is_launcher(target: list[str]) -> bool:
+    """Whether the command line starts a launcher. A user's own script may have a launcher's name.
+
+    An installed one is on the PATH or lies beside an interpreter, as in a virtual environment.
+    """
+    file = Path(target[0])
+    if _PYTHON.fullmatch(file.name):
+        return target[1:2] == ["-m"] and not LAUNCHING_MODULES.isdisjoint(target[2:3])
+    if file.name not in LAUNCHERS:
+        return False
+    if not is_python_script(file) or (file.parent / "python3").exists():
+        return True
+    installed = shutil.which(file.name)
+    return installed is not None and file.samefile(installed)
 
 
 def _track(

@@ -64,11 +64,15 @@ def _signals_held_back() -> Iterator[None]:
 
 
 def _begin(parent: int) -> None:
-    """End with the parent and by signals, and without garbage collection: a search of what the parent holds frees nothing."""
+    """End with the parent and by signals, and without garbage collection: a search of what the parent holds frees nothing.
+
+    A signal that the parent ignores, as below `nohup`, is ignored here too.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
     for number in _ENDING:
-        signal.signal(number, signal.SIG_DFL)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
     gc.disable()

@@ -8,6 +8,7 @@ import pytest
 
 from ddpdoctor.checkpoints.detect import is_python_script
 from ddpdoctor.cli import run
+from ddpdoctor.cli.verify_sync import _is_launcher
 
 
 @pytest.mark.parametrize(
@@ -49,10 +50,42 @@ def test_a_report_is_not_run_as_a_script(tmp_path: Path, capsys: pytest.CaptureF
     assert "verify-sync --nproc 2 train.py" in error
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "/usr/bin/srun", "python3"])
+@pytest.mark.parametrize("launcher", ["torchrun", "/usr/bin/srun", "python3 -m torch.distributed.run"])
 def test_a_launcher_is_not_run_as_a_script(launcher: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Regression: two torchruns were started, with all their ranks each."""
-    assert run(["verify-sync", "--", launcher, "-n", "2", "train.py"]) == 2
+    assert run(["verify-sync", "--", *launcher.split(), "-n", "2", "train.py"]) == 2
     error = capsys.readouterr().err
-    assert f"{launcher} starts ranks, and verify-sync takes the script that runs in each of them" in error
+    assert f"{launcher.split()[0]} starts ranks, and verify-sync takes the script that runs in each of them" in error
     assert f"ddpdoctor watch --verify-sync -- {launcher} -n 2 train.py" in error
+
+
+@pytest.mark.parametrize(
+    ("given", "typed"),
+    [
+        (["python3.12", "train.py", "--lr", "1"], "train.py --lr 1"),
+        (["/usr/bin/python", "-u", "train.py"], "SCRIPT ..."),
+        (["python"], "SCRIPT ..."),
+    ],
+)
+def test_an_interpreter_is_not_run_as_a_script(
+    given: list[str], typed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["verify-sync", "--", *given]) == 2
+    error = capsys.readouterr().err
+    assert f"{given[0]} is an interpreter, and verify-sync starts Python itself" in error
+    assert error.endswith(f"ddpdoctor verify-sync --nproc N {typed}\n")
+
+
+@pytest.mark.parametrize(("installed", "beside"), [(False, False), (True, False), (False, True)])
+def test_a_script_with_the_name_of_a_launcher_is_refused_only_where_it_is_installed(
+    installed: bool, beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "torchrun"
+    script.write_text("#!/usr/bin/env python3\nimport torch\n")
+    script.chmod(0o755)
+    if installed:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    if beside:
+        (tmp_path / "python3").touch()
+    monkeypatch.chdir(tmp_path)
+    assert _is_launcher(["./torchrun", "--lr", "1"]) is (installed or beside)

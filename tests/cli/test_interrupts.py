@@ -14,6 +14,18 @@ sys.argv = ["ddpdoctor", "--version"]
 from ddpdoctor.__main__ import main
 main()
 """
+# Its destructor runs when the interpreter takes the module apart, after all that atexit calls.
+HANGING = """
+import sys, time
+class Hangs:
+    def __del__(self, sleep=time.sleep):
+        sleep(600)
+hangs = Hangs()
+import ddpdoctor.__main__ as program
+program.TEARDOWN_SECONDS = 1
+sys.argv = ["ddpdoctor", "--version"]
+program.main()
+"""
 IMPORTING = """
 import os, signal, sys
 class Interrupts:
@@ -47,3 +59,10 @@ def test_an_interrupt_after_the_verdict_does_not_change_the_exit_code() -> None:
 def test_an_interrupt_while_modules_are_imported_is_no_traceback() -> None:
     importing = ended(IMPORTING)
     assert (importing.returncode, importing.stderr) == (130, "ddpdoctor: interrupted\n")
+
+
+def test_a_destructor_that_hangs_does_not_keep_the_command_for_ever() -> None:
+    """Regression: Ctrl-C is ignored while the interpreter ends, and it never did."""
+    hanging = ended(HANGING)
+    assert hanging.returncode == -signal.SIGALRM
+    assert hanging.stdout.startswith("ddpdoctor ")

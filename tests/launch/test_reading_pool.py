@@ -58,6 +58,17 @@ def test_who_is_asked_to_end_waits_for_no_reader(number: signal.Signals) -> None
     assert not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in below)
 
 
+def test_what_the_parent_ignores_ends_no_reader() -> None:
+    """Regression: below `nohup` the end of the session killed the readers, and with them the command."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ReadingPool(1) as pool:
+            handlers = [pool.submit(signal.getsignal, number).result() for number in (signal.SIGHUP, signal.SIGTERM)]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert handlers == [signal.SIG_IGN, signal.SIG_DFL]
+
+
 def test_readers_end_where_we_are_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", READING], stdout=subprocess.PIPE, text=True) as reading:
         assert reading.stdout is not None
