@@ -103,7 +103,7 @@ def receive(options: argparse.Namespace, end: float) -> None:
 
 
 class Present:
-    """Notes who has handed in, now and then, for the command beside us, which says for whom it waits."""
+    """Notes whose files are all here, now and then, for the command beside us, which says for whom it waits."""
 
     def __init__(self, world_size: int) -> None:
         self._ranks = range(world_size)
@@ -113,8 +113,8 @@ class Present:
         """Write it down, unless it was a moment ago."""
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + attendance.EVERY_SECONDS
-            told = {who.rank for who in bundle.accounts if bundle.has_told(who)}
-            attendance.note(told.intersection(self._ranks), complete=False)
+            whole = {who.rank for who in bundle.accounts if bundle.complete(who)}
+            attendance.note(whole.intersection(self._ranks), complete=False)
 
 
 def deliver(options: argparse.Namespace, end: float) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Optional
 
 from ddpdoctor.cli import command_line as typer
-from ddpdoctor.cli.options import ReportOptions, reports
+from ddpdoctor.cli.options import ReportOptions, refuse_to_replace, reports
 from ddpdoctor.errors import UsageError
 from ddpdoctor.evidence import Evidence
 
@@ -44,6 +44,7 @@ def diagnose(
     from ddpdoctor.cli.report_output import conclude
     from ddpdoctor.workflows.diagnose import gather
 
+    refuse_to_replace(paths, "--trace", trace)
     with progress(
         "reading " + ", ".join(map(str, paths[:SHOWN_PATHS])) + (", ..." if len(paths) > SHOWN_PATHS else "")
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -76,12 +76,14 @@ def reports(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that every report has; its keyword `options` takes them in one type.
 
     A code that no rule has is a `UsageError`, with the nearest one that exists; so is a place that cannot be written to
-    because of what is there already.
+    because of what is there already, or that the command reads.
     """
 
     @wraps(command)
     def with_options(**arguments: Any) -> None:  # noqa: ANN401 - as many types as commands have options
         asked = {name: arguments.pop(name) for name in shared}
+        for value in arguments.values():
+            refuse_to_replace(value if isinstance(value, list) else [value], "--output", asked["output"])
         command(**arguments, options=_report_options(title=title, **asked))
 
     title = f"ddpdoctor {command.__name__.replace('_', '-')}"
@@ -91,6 +93,29 @@ def reports(command: Callable[..., None]) -> Callable[..., None]:
     mine = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
     with_options.__signature__ = own.replace(parameters=[*mine, *shared.values()])  # type: ignore[attr-defined] # typer reads it
     return with_options
+
+
+def refuse_to_replace(inputs: Iterable[object], option: str, file: Path | None) -> None:
+    """Refuse to write to a file that the command reads.
+
+    Raises:
+        UsageError: `file`, which `option` names, is one of the files among `inputs`.
+    """
+    if file is None or not file.is_file():
+        return
+    for name in inputs:
+        if isinstance(name, str | Path) and _is_same_file(Path(name), file):
+            raise UsageError(
+                f"{option} {file} would replace {name}, which this command reads",
+                hint=f"name another file: `{option} {file}.report`",
+            )
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # a word of the command line that is no file's name
+        return False
 
 
 def _report_options(

@@ -28,7 +28,9 @@ class Waits:
         self._said: set[bool] = set()  # without names, with names
 
     def note(self, waiting: Waiting) -> None:
-        """One second of waiting has passed."""
+        """One second of waiting has passed. Nothing is said where everybody has come."""
+        if waiting.absent == ():
+            return
         noun = waiting.noun
         others = f"the other {noun}s"
         if waiting.absent is not None:

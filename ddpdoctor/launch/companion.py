@@ -15,6 +15,8 @@ from ddpdoctor.launch.subreaper import at_the_end_of_its_parent
 
 PROGRAM = Path(__file__).with_name("stderr_tee.py")
 RESTART_SECONDS = 1.0
+SOUND_SECONDS = 10.0  # one that lived for so long has not failed by itself
+MOST_FAILURES = 10  # in a row; meanwhile nobody empties the job's stderr, and who writes to it is held up
 
 
 class Companion:
@@ -30,7 +32,10 @@ class Companion:
         self._mark = mark
         self._control = -1
         self._said = b""
-        self._next_start = 0.0
+        self._failures = 0
+        self._begun = time.monotonic()
+        self.gave_up = False
+        """Whether one after the other failed, and the job's stderr was closed."""
         self._process = self._start()
 
     def tell(self, line: str) -> None:
@@ -65,14 +70,23 @@ class Companion:
         os.close(self._control)
 
     def _start_another(self) -> None:
-        """At most one a second: where each one fails, as without memory, this must not keep the machine busy too."""
-        if time.monotonic() < self._next_start:
+        """At most one a second: where each one fails, as without memory, this must not keep the machine busy too.
+
+        Where each one goes on to fail, the job's stderr is closed: the job must not wait for ever for somebody to read it.
+        """
+        now = time.monotonic()
+        if self._failures and now < self._begun + RESTART_SECONDS:
             return
-        self._next_start = time.monotonic() + RESTART_SECONDS
+        self._failures = 1 if now >= self._begun + SOUND_SECONDS else self._failures + 1
+        if self._failures > MOST_FAILURES:
+            self.gave_up = True
+            self._close_stderr()
+            return
+        self._begun = now
         before = self._control
         try:
             self._process = self._start()
-        except OSError:  # no process can be started now
+        except (OSError, subprocess.SubprocessError):  # no process can be started now
             return
         os.close(before)
         with contextlib.suppress(BrokenPipeError):
@@ -88,7 +102,7 @@ class Companion:
                 preexec_fn=at_the_end_of_its_parent(signal.SIGCONT),  # where somebody has stopped it
                 start_new_session=True,
             )
-        except OSError:
+        except (OSError, subprocess.SubprocessError):
             os.close(ours)
             raise
         finally:

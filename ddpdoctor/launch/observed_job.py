@@ -67,6 +67,11 @@ class ObservedJob:
         """The files that hold the last megabyte or two of what the job wrote to its stderr, the older one first."""
         return [path for path in (self._tail.with_suffix(".old"), self._tail) if path.exists()]
 
+    @property
+    def has_lost_stderr(self) -> bool:
+        """Whether the job's stderr was closed because no process could be kept running that reads it."""
+        return self._companion.gave_up
+
     def drain(self) -> None:
         """Wait until what the job wrote last has arrived, or for two seconds where a process it left still writes."""
         self._companion.wait(DRAIN_SECONDS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.catalogue import ATTACKS
+from tests.attacks.catalogue import ATTACKS, FORGED
 from tests.fuzz.__main__ import Server, broken_law, size_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "attacks.md"
@@ -32,6 +32,7 @@ def test_the_attack_fails(name: str, server: Server, tmp_path: Path) -> None:
     assert broken_law(ended, folder, size) == "", ended.shown[-2000:]
     assert ended.code in attack.codes, ended.shown[-2000:]
     assert attack.shows in ended.shown
+    assert not [line for line in ended.shown.splitlines() if line.lstrip().startswith(FORGED)]
     written = "".join((folder / file).read_text(errors="replace") for file in attack.leaves)
     assert not [secret for secret in attack.never if secret in ended.shown + written]
     assert not [file for file in attack.leaves if stat.S_IMODE((folder / file).stat().st_mode) & 0o077]

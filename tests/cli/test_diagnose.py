@@ -134,3 +134,26 @@ def test_a_log_that_ends_while_the_job_starts(
     printed = "".join(capsys.readouterr())
     assert shown in " ".join(printed.split())
     assert "neither a failure" not in printed
+
+
+@pytest.mark.parametrize("option", ["--output", "--trace"])
+def test_a_log_is_not_replaced_by_its_report(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Regression: the user's only log was gone."""
+    log, link = tmp_path / "own.log", tmp_path / "link.log"
+    log.write_text("[rank0]: ValueError: x\n")
+    link.symlink_to(log)
+    monkeypatch.chdir(tmp_path)
+    for file in ("own.log", str(log), str(link)):
+        assert run(["diagnose", "own.log", option, file]) == 2
+        assert f"{option} {file} would replace own.log, which this command reads" in capfd.readouterr().err
+    assert log.read_text() == "[rank0]: ValueError: x\n"
+
+
+def test_a_report_is_replaced_by_the_next_one(tmp_path: Path) -> None:
+    log, report = tmp_path / "own.log", tmp_path / "report.txt"
+    log.write_text("[rank0]: ValueError: x\n")
+    report.write_text("of yesterday")
+    run(["diagnose", str(log), "--output", str(report)])
+    assert "ValueError" in report.read_text()

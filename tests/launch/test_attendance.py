@@ -47,6 +47,12 @@ def test_it_is_said_once_and_when_it_is_known(capsys: pytest.CaptureFixture[str]
     assert said.count("\n") == 1
 
 
+def test_nothing_is_said_where_everybody_has_come(capsys: pytest.CaptureFixture[str]) -> None:
+    """Regression: `rank 0 of 4 waits for no rank`."""
+    Waits(Progress(None, lines=False), 60.0).note(replace(WAITING, absent=(), seconds=KNOWN_SECONDS))
+    assert capsys.readouterr().err == ""
+
+
 def test_a_node_that_knows_nobody_says_so_after_a_while(capsys: pytest.CaptureFixture[str]) -> None:
     Waits(Progress(None, lines=False), 30.0).note(replace(WAITING, noun="node", seconds=KNOWN_SECONDS))
     assert "node 0 of 4" in (said := capsys.readouterr().err)

@@ -87,6 +87,26 @@ def test_a_companion_that_fails_by_itself_is_replaced(tmp_path: Path, monkeypatc
     assert (tmp_path / "failed").exists()
 
 
+def test_a_job_does_not_wait_for_ever_for_companions_that_all_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: they were replaced for ever, while the job's stderr was full and the job stood still."""
+    failing = tmp_path / "failing.py"
+    failing.write_text("raise SystemExit(1)\n")
+    monkeypatch.setattr("ddpdoctor.launch.companion.PROGRAM", failing)
+    monkeypatch.setattr("ddpdoctor.launch.companion.RESTART_SECONDS", 0.0)
+    writes = "import sys\nfor _ in range(1000): print('x' * 1000, file=sys.stderr, flush=True)\n"
+    with (
+        private_directory() as folder,
+        observe(
+            [sys.executable, "-c", writes], environ={}, mark="NOBODY=has-this", folder=folder, die_with_us=False
+        ) as job,
+    ):
+        assert within(lambda: job.wait(0.05) is not None)
+        assert job.wait(0) not in {None, 0}
+        assert job.has_lost_stderr
+
+
 def test_no_directory_is_left_where_the_watcher_is_killed_while_it_reports(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", REPORTING],

@@ -182,8 +182,23 @@ class JobEvidence:
                 *(() if seen_ranks else _no_ranks(self.directory)),
                 *(_interrupted(asked) if asked is not None and interrupted else ()),
             ),
-            notes=(*self.notes, *given_up(self.directory), *averages(followed), *not_made_again(followed)),
+            notes=(
+                *self.notes,
+                *_lost_stderr(self.job),
+                *given_up(self.directory),
+                *averages(followed),
+                *not_made_again(followed),
+            ),
             about_job=True,
+        )
+
+
+def _lost_stderr(job: ObservedJob) -> Iterator[str]:
+    """Said where the job could not write to its stderr until its end."""
+    if job.has_lost_stderr:
+        yield (
+            "the job's stderr was closed: the process that passes it on failed each time it was started, as without memory; "
+            "what the job wrote after that is lost, and a program that writes there may have ended with BrokenPipeError"
         )
 
 
