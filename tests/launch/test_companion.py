@@ -90,7 +90,7 @@ def test_a_companion_that_fails_by_itself_is_replaced(tmp_path: Path, monkeypatc
 def test_a_job_does_not_wait_for_ever_for_companions_that_all_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Regression: they were replaced for ever, while the job's stderr was full and the job stood still."""
+    """Regression: they were replaced for ever, while the job's stderr was full and the job hung."""
     failing = tmp_path / "failing.py"
     failing.write_text("raise SystemExit(1)\n")
     monkeypatch.setattr("ddpdoctor.launch.companion.PROGRAM", failing)
