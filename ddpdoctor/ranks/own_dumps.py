@@ -43,12 +43,12 @@ def request(targets: Iterable[Target], environ: Mapping[str, str]) -> Requests:
     at: dict[int, float] = {}
     prefix = environ.get(PIPE)
     for target in targets:
-        if prefix and target.agent is None:
+        if prefix and target.agent is None and (user := user_of(target.pid)) is not None:  # else it has ended
             now = time.time() - CLOCK_SLACK_SECONDS
             with contextlib.suppress(
                 OSError
             ):  # no such pipe, or nobody reads it: the rank has made no group of NCCL yet
-                _write(Path(f"{prefix}{target.rank}.pipe"), user_of(target.pid))
+                _write(Path(f"{prefix}{target.rank}.pipe"), user)
                 at[target.rank] = now
     return Requests(at=at)
 
@@ -64,8 +64,8 @@ def collect(
         if asked is not None:
             _wait_for(paths, asked, deadline)
         began = started_at(target.pid) or 0.0
-        path = max(paths, key=_written_at)
-        if _written_at(path) >= began:
+        path = max(paths, key=_written)
+        if _written(path)[0] >= began:
             with contextlib.suppress(UndecidedError):
                 yield target.rank, read_dump(path, user_of(target.pid)).record
 
@@ -79,7 +79,7 @@ def prefixes(environ: Mapping[str, str]) -> tuple[str, ...]:
     return f"{cache}/torch/comm_lib_trace_rank_", OLD_DEFAULT
 
 
-def _write(pipe: Path, owner: int | None) -> None:
+def _write(pipe: Path, owner: int) -> None:
     """Write a request to the named pipe of a rank of user `owner`.
 
     Raises:
@@ -101,17 +101,18 @@ def _wait_for(paths: Iterable[Path], asked: float, deadline: float) -> None:
     before: dict[Path, int] = {}
     while time.monotonic() < deadline:
         for path in paths:
-            if _written_at(path) >= asked:
-                size = path.stat().st_size
+            written_at, size = _written(path)
+            if written_at >= asked:
                 if size == before.get(path):
                     return
                 before[path] = size
         time.sleep(POLL_SECONDS)
 
 
-def _written_at(path: Path) -> float:
-    """When the file was last written to, in seconds since the epoch; 0 where there is none."""
+def _written(path: Path) -> tuple[float, int]:
+    """When the file was last written to, in seconds since the epoch, and its size in bytes; zeros where there is none."""
     try:
-        return path.stat().st_mtime
+        found = path.stat()
     except OSError:
-        return 0.0
+        return 0.0, 0
+    return found.st_mtime, found.st_size

@@ -245,7 +245,7 @@ ASKED = Request(
 IN_EVALUATE = waits(Did("all_gather", line=210, function="evaluate"))
 
 
-def counted(*each: int, table: bool = True, lost: int = 0, number: int = 0) -> Evidence:
+def counted(*each: int, table: bool = True, lost: int = 0, number: int = 0, taken_at: float | None = None) -> Evidence:
     """Ranks that polled their all_reduces and ended: `each` is how many they called, by the recorder's own count."""
     records = [record([Did("all_reduce", line=88)] * count, backend="gloo", world=len(each)) for count in each]
     told = [
@@ -253,6 +253,7 @@ def counted(*each: int, table: bool = True, lost: int = 0, number: int = 0) -> E
             one,
             groups=tuple(replace(group, last_enqueued=(number or count) if table else None) for group in one.groups),
             lost=lost,
+            taken_at=taken_at,
         )
         for one, count in zip(records, each, strict=True)
     ]
@@ -290,6 +291,7 @@ HEALTHY = (
     counted(12, 12, 12),
     counted(12, 11, 12, table=False),  # the calls that the agent saw: C++ may have made more
     counted(12, 11, 12, lost=9),  # rings that have lost their first entries
+    counted(12, 11, 12, taken_at=1.8e9),  # asked for during a stall: the ranks may have called more before they ended
     counted(12, 12, 12, number=18),  # a monitored barrier took more numbers
     flights([STEP, Did("broadcast", line=88), STEP], [STEP, Did("broadcast", line=61), STEP], code=CODE),
     flights([STEP, STEP], [STEP, STEP], facts={0: (RankExit(exit_code=0),)}),

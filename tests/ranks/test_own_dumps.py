@@ -75,6 +75,18 @@ def test_nobody_waits_for_a_pipe_that_nobody_reads_or_that_is_a_file(tmp_path: P
     assert not list(collect([rank_3], environ, request([rank_3], {})))
 
 
+def test_a_process_that_has_ended_is_asked_for_nothing(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    os.mkfifo(tmp_path / "pipe_3.pipe")
+    reader = os.open(tmp_path / "pipe_3.pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert not request([Target(rank=3, pid=ended.pid)], {PIPE: f"{tmp_path}/pipe_"}).at
+        assert os.read(reader, 1) == b""
+    finally:
+        os.close(reader)
+
+
 def test_a_dump_from_before_the_rank_began_is_not_its_own(tmp_path: Path, rank_3: Target) -> None:
     environ = {"XDG_CACHE_HOME": str(tmp_path)}
     dump = tmp_path / "torch" / "comm_lib_trace_rank_3"

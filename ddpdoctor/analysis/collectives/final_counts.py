@@ -13,7 +13,9 @@ def final_counts(group: GroupTimeline, timeline: Timeline, finished: AbstractSet
     """By rank, the collectives of the group that it called; empty where a member is not among `finished` or did not count all.
 
     Entries are counted, and their numbers are not: gloo's monitored barrier takes more numbers on rank 0 than on the others.
-    A record without the recorder's table of groups holds the calls that the agent saw, and C++ may have made more.
+    A record without the recorder's table of groups holds the calls that the agent saw, and C++ may have made more. One whose
+    time is known was asked for while the rank ran, during a stall, say: the rank may have called more since. What a rank keeps
+    at its end has no time.
     """
     members = {*group.members}
     if len(members) < 2 or not members <= finished or members != {*group.recorded}:
@@ -28,7 +30,7 @@ def final_counts(group: GroupTimeline, timeline: Timeline, finished: AbstractSet
 
 def _count(record: FlightRecord, name: str) -> int | None:
     places = [place for place, group in enumerate(record.groups) if group.name == name]
-    if len(places) != 1 or record.lost or record.groups[places[0]].last_enqueued is None:
+    if len(places) != 1 or record.lost or record.taken_at is not None or record.groups[places[0]].last_enqueued is None:
         return None
     counted = [call.group == places[0] and not call.point_to_point for call in record.calls]
     return sum(counted[call] for call in record.call)

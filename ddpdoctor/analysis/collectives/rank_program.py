@@ -16,7 +16,7 @@ from ddpdoctor.evidence.recorder import FlightRecord, State
 class Kind(NamedTuple):
     """The collectives, or the sends and receives, of one group of a rank.
 
-    `group` is what ranks with the same part in the job call the group: see `_labels`.
+    `group` is what ranks with the same part in the job call the group: see `group_labels.labels_of`.
     """
 
     group: str

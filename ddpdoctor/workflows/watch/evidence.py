@@ -151,7 +151,8 @@ class JobEvidence:
             seen = tuple(fact for fact in seen if isinstance(fact, Stacks | ProcessState | FlightRecord | Joining))
             call_log = agent.call_log()
             if not interrupted:
-                seen = _with_a_recorder(seen, agent, call_log, peers_recorded=recorded)
+                at_end = agent.rank in exits and exits[agent.rank].exit_code == 0
+                seen = _with_a_recorder(seen, agent, call_log, peers_recorded=recorded, at_end=at_end)
             ending = (exits[agent.rank],) if agent.rank in exits else ()
             looks = (self.looks[agent.rank],) if agent.rank in self.looks else ()
             calls = () if interrupted else (call_log.calls(),)
@@ -224,19 +225,21 @@ def _with_joining(
 
 
 def _with_a_recorder(
-    seen: tuple[Seen, ...], agent: RankProcess, call_log: CallLog, *, peers_recorded: bool
+    seen: tuple[Seen, ...], agent: RankProcess, call_log: CallLog, *, peers_recorded: bool, at_end: bool
 ) -> tuple[Seen, ...]:
     """`seen` with the recorder that shows most: one with lines, alive or kept at the end; else one without; else the calls.
 
     A rank whose interpreter is ending hands out its recorder, but can no longer say at which lines the calls were made.
+    `at_end` says that the rank ended with exit code 0: what it showed in a stall before is older than what it kept.
     """
     live = next((fact for fact in seen if isinstance(fact, FlightRecord)), None)
-    if live is not None and live.frames:
+    others = tuple(fact for fact in seen if fact is not live)
+    kept = _kept_record(agent) if at_end or live is None or not live.frames else None
+    if live is not None and live.frames and kept is None:
         return seen
     if live is not None and not len(live) and peers_recorded and agent.header.written:
-        return tuple(fact for fact in seen if fact is not live)  # it is not the recorder that its peers have
-    record = _kept_record(agent) or live or call_log.flight_record()
-    others = tuple(fact for fact in seen if fact is not live)
+        return others  # it is not the recorder that its peers have
+    record = kept or live or call_log.flight_record()
     return (*others, record) if record is not None else others
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -99,9 +100,10 @@ class ReplicaAudit:
             self._next_judgement = LATER * elapsed
             self.close()
             program = str(our_file("probes", "replica_rules.py"))
-            self._judging = start_guarded(
-                [sys.executable, program, str(self.directory)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
+            with contextlib.suppress(OSError):  # no process or memory is left for it: the next one may have some
+                self._judging = start_guarded(
+                    [sys.executable, program, str(self.directory)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
         return self.judge() if self._other_process_found_something() else None
 
     def close(self) -> None:

@@ -1,16 +1,25 @@
-"""What is known of a job while it runs: it stalls only where somebody says so."""
+"""What is known of a job: it stalls only where somebody says so, and which recorder of a rank is believed after its end."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ddpdoctor.agent.inside.schema.call_ring import Header
 from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.launch.observed_job import observe
 from ddpdoctor.launch.private_directory import private_directory
-from ddpdoctor.workflows.watch.evidence import JobEvidence
+from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.ranks.fr_dump_files import decode
+from ddpdoctor.ranks.fr_parser import record_of
+from ddpdoctor.workflows.watch.evidence import JobEvidence, _with_a_recorder
+
+DUMP = Path(__file__).parents[2] / "data" / "recorder" / "gloo" / "rank_0"
 
 
 @pytest.mark.parametrize("stalled", [True, False], ids=["stalled", "looked at while it moves"])
@@ -26,3 +35,19 @@ def test_a_look_at_a_job_says_whether_the_job_stalled(tmp_path: Path, *, stalled
     stall = evidence.one(Stall)
     assert (stall is not None) is stalled
     assert stall is None or stall.seconds >= 30.0
+
+
+@pytest.mark.parametrize("has_kept", [True, False], ids=["kept", "not kept"])
+@pytest.mark.parametrize("at_end", [True, False], ids=["ended with code 0", "ended otherwise"])
+def test_what_a_rank_kept_at_a_good_end_replaces_what_it_showed_in_a_stall(
+    tmp_path: Path, *, at_end: bool, has_kept: bool
+) -> None:
+    agent = RankProcess(directory=tmp_path, pid=7, header=Header(rank=0, world_size=3))
+    kept = record_of(decode(DUMP.read_bytes()))
+    in_stall = replace(kept, taken_at=1.8e9)
+    if has_kept:
+        shutil.copy(DUMP, tmp_path / "7.recorder")
+    seen = _with_a_recorder((in_stall,), agent, agent.call_log(), peers_recorded=True, at_end=at_end)
+    (record,) = (fact for fact in seen if isinstance(fact, FlightRecord))
+    assert kept.frames
+    assert record == (kept if at_end and has_kept else in_stall)

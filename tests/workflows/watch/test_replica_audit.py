@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -101,6 +102,23 @@ def test_the_other_process_ends_with_the_audit(ranks: list[TracedRank], tmp_path
     assert process is not None
     audit.close()
     assert process.poll() is not None
+
+
+def test_without_room_for_another_process_that_judgement_is_left_out(
+    ranks: list[TracedRank], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def no_room(command: list[str], **_: object) -> None:
+        tried.append(command)
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(replica_audit, "start_guarded", no_room)
+    for rank in ranks:
+        rank.step(0)
+    with closing(ReplicaAudit(tmp_path, _next_judgement=0.0)) as audit:
+        assert audit.look([rank.process for rank in ranks]) is None
+        assert len(tried) == 1
 
 
 def test_steps_that_one_rank_did_not_audit_are_not_kept(ranks: list[TracedRank], tmp_path: Path) -> None:
