@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.catalogue import ATTACKS, FORGED
+from tests.fuzz import server as server_program
 from tests.fuzz.__main__ import Server, broken_law, size_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "attacks.md"
@@ -41,3 +42,17 @@ def test_the_attack_fails(name: str, server: Server, tmp_path: Path) -> None:
 def test_the_page_lists_every_attack() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert not [name for name in ATTACKS if f"| {name} |" not in page]
+
+
+def test_memory_is_measured_where_the_kernel_does_not_forget_its_highest_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a sandbox without /proc/self/clear_refs, in which each worker ended before its first command."""
+
+    def absent(path: Path, *_: object, **__: object) -> int:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "write_text", absent)
+    before = server_program._memory_from_now_on()
+    assert 0 <= before <= server_program._memory("VmHWM")
+    assert server_program._memory("NoSuchNumber") == 0
