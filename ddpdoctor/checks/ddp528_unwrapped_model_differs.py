@@ -23,7 +23,7 @@ RULE = Rule(
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
-    """Each such model once; one that nothing has used since is no fault yet: one rank may keep it to save it."""
+    """Each such model once; one that no rank has called since is no fault yet: one rank may keep it to save it."""
     for found in divergences.of(UnwrappedDiffers):
         yield finding(
             RULE,
@@ -31,7 +31,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             _message(found, divergences),
             tensors=(found.name,),
             cause=found.used.value,
-            note="writes it" if found.writes else "uses it" if found.used_on else "the optimizer step",
+            note="writes it" if found.writes else "calls it" if found.used_on else "the optimizer step",
             severity=Severity.INFO if found.used is CopyUsed.UNKNOWN else None,
         )
 
@@ -54,7 +54,7 @@ def _use(found: UnwrappedDiffers) -> str:
         case CopyUsed.DIFFERENT:
             return f"; {group_ranks(found.used_on)} {_verb(found, 'call')} it"
         case CopyUsed.STALE:
-            return f"; {group_ranks(found.used_on)} {_verb(found, 'use')} a copy that is not updated"
+            return f"; {group_ranks(found.used_on)} {_verb(found, 'call')} a copy that is not updated"
         case CopyUsed.UNKNOWN:
             return ""
         case _:

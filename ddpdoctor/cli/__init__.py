@@ -16,7 +16,7 @@ from ddpdoctor import __version__
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import invocation, output
 from ddpdoctor.cli.project_file import defaults
-from ddpdoctor.errors import DdpdoctorError, UsageError
+from ddpdoctor.errors import DdpdoctorError, UndecidedError, UsageError
 from ddpdoctor.quoting import quoted
 
 COMMANDS = (
@@ -109,6 +109,9 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         result = typer.INTERRUPTED
+    except MemoryError:
+        output.complain("the memory does not suffice for what was given", hint="give fewer or smaller files")
+        return UndecidedError.exit_code
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EIO and error.filename != output.STREAM:
             what = _short(error.filename) if error.filename is not None else "a file cannot be read or written"

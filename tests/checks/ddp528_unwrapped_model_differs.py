@@ -31,7 +31,7 @@ SICK = (
             )
         ),
         says=f"at the end of 40 steps, {BESIDE}: ranks 1-3 updated it since it was equal on all ranks, rank 0 did not; "
-        "rank 0 uses a copy that is not updated",
+        "rank 0 calls a copy that is not updated",
         ranks=(0,),
         measured={**MEASURED, "cause": "stale"},
     ),

@@ -34,6 +34,20 @@ def test_a_name_that_is_too_long_is_an_error_of_the_user(words: str, capfd: pyte
     assert "Traceback" not in said.err + said.out
 
 
+def test_too_little_memory_is_no_bug_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def too_much(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("ddpdoctor.workflows.diagnose.gather", too_much)
+    assert cli.run(["diagnose", str(tmp_path)]) == 3
+    said = capfd.readouterr().err
+    assert "the memory does not suffice for what was given" in said
+    assert "give fewer or smaller files" in said
+    assert "bug in ddpdoctor" not in said
+
+
 @pytest.fixture
 def deep(tmp_path: Path) -> Iterator[Path]:
     """A folder 1,500 levels deep with a program and a log in the innermost."""

@@ -376,9 +376,9 @@ class CopyUsed(Enum):
     DIFFERENT = "different"
     """Ranks whose copies differ call it."""
     STALE = "stale"
-    """Ranks use it whose copy nobody updates, while that of others is updated."""
+    """Ranks call it whose copy nobody updates, while that of others is updated."""
     UNKNOWN = ""
-    """No use of it was seen since."""
+    """No rank was seen to call it since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

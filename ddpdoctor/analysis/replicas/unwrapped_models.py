@@ -57,12 +57,11 @@ def _judged(name: str, before: ByRank, now: ByRank, tracks: Mapping[int, Track])
     decided = vote(sides)
     moved = tuple(sorted(rank for rank, one in now.items() if one.digest != before[rank].digest))
     still = tuple(sorted(set(now) - set(moved)))
-    called, asked = _users(name, "forward", step, tracks), _users(name, "state_dict", step, tracks)
+    called = _called(name, step, tracks)
     if len({sides[rank] for rank in called}) > 1:
         used, users = CopyUsed.DIFFERENT, called
-    elif still and any(rank in still for rank in (*called, *asked)):
-        used = CopyUsed.STALE
-        users = {rank: line for rank, line in (*called.items(), *asked.items()) if rank in still}
+    elif any(rank in still for rank in called):
+        used, users = CopyUsed.STALE, {rank: line for rank, line in called.items() if rank in still}
     elif called:
         return None
     else:
@@ -86,13 +85,16 @@ def _judged(name: str, before: ByRank, now: ByRank, tracks: Mapping[int, Track])
     )
 
 
-def _users(name: str, how: str, since: int, tracks: Mapping[int, Track]) -> dict[int, Frame | None]:
-    """The ranks that used the model in this way in step `since` or later, with the last line that did."""
+def _called(name: str, since: int, tracks: Mapping[int, Track]) -> dict[int, Frame | None]:
+    """The ranks that called the model in step `since` or later, with the last line that did.
+
+    Who asks for its `state_dict()` has not used it: where all ranks put a checkpoint together, one of them writes it.
+    """
     return {
         rank: one.line
         for rank, track in tracks.items()
         for one in track.unwrapped_uses
-        if one.name == name and one.how == how and one.step >= since
+        if one.name == name and one.how == "forward" and one.step >= since
     }
 
 

@@ -38,11 +38,19 @@ def test_the_rank_that_updates_its_copy_alone_is_named_with_its_line() -> None:
 
 
 def test_the_one_rank_that_does_not_update_its_copy_is_the_minority() -> None:
-    tracks = {rank: track(["a", "b", "c"]) for rank in (0, 1)} | {2: track(["a", "a", "a"], [("state_dict", 2)])}
+    tracks = {rank: track(["a", "b", "c"]) for rank in (0, 1)} | {2: track(["a", "a", "a"], [("forward", 2)])}
     (found,) = differing_copies(tracks)
 
     assert (found.ranks, found.moved, found.still) == ((2,), (0, 1), (2,))
     assert (found.used, found.used_on) == (CopyUsed.STALE, (2,))
+
+
+def test_a_checkpoint_that_all_ranks_put_together_and_one_writes_is_no_use_of_an_old_copy() -> None:
+    """`ckpt = {"ema": ema.state_dict()}; save_on_master(ckpt)`."""
+    tracks = {0: track(["a", "b", "c"], [("state_dict", 2)]), 1: track(["a", "a", "a"], [("state_dict", 2)])}
+    (found,) = differing_copies(tracks)
+
+    assert (found.used, found.used_on) == (CopyUsed.UNKNOWN, ())
 
 
 def test_a_copy_that_only_its_updating_rank_calls_is_no_fault() -> None:
