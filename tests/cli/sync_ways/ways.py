@@ -329,4 +329,5 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     for way in options.ways:
         globals()[way](Job(options.sick, own_buffers=options.own_buffers))
+    dist.barrier()  # the last futures of PowerSGD end in gloo's own threads, where a process that ends at once may abort
     dist.destroy_process_group()
