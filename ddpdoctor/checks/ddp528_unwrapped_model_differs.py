@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing_extensions import assert_never
 
 from ddpdoctor.analysis.replicas.divergence import CopyUsed, Divergences, UnwrappedDiffers
+from ddpdoctor.messages.collectives import verb
 from ddpdoctor.messages.divergence import finding
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
@@ -50,16 +51,13 @@ def _message(found: UnwrappedDiffers, divergences: Divergences) -> str:
 
 
 def _use(found: UnwrappedDiffers) -> str:
+    calls = verb(found.used_on, "calls", "call")
     match found.used:
         case CopyUsed.DIFFERENT:
-            return f"; {group_ranks(found.used_on)} {_verb(found, 'call')} it"
+            return f"; {group_ranks(found.used_on)} {calls} it"
         case CopyUsed.STALE:
-            return f"; {group_ranks(found.used_on)} {_verb(found, 'call')} a copy that is not updated"
+            return f"; {group_ranks(found.used_on)} {calls} a copy that is not updated"
         case CopyUsed.UNKNOWN:
             return ""
         case _:
             assert_never(found.used)
-
-
-def _verb(found: UnwrappedDiffers, verb: str) -> str:
-    return f"{verb}s" if len(found.used_on) == 1 else verb

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.training_code.call_graph import (
 )
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
-from ddpdoctor.messages.code_findings import code_finding, guarded, short, through
+from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short, through
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -61,7 +61,7 @@ def _guard(graph: CallGraph, function: Function, call: Call) -> Guard | None:
 
 
 def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding | None:
-    """A collective that each rank calls or not by its own loss or clock, where no other branch makes it."""
+    """A collective that each rank calls or not by a value of its own, where no other branch makes it."""
     reached = graph.leads_to_collective(call) if call.guards else None
     if reached is None:
         return None
@@ -78,11 +78,11 @@ def _by_own_value(graph: CallGraph, function: Function, call: Call) -> Finding |
     return code_finding(
         RULE,
         f"{called if reached.through else f'{name} is called'} {guarded(guard)}, which each rank decides by its own "
-        f"{origin.text}: the ranks that take the branch wait for the others",
+        f"{of_this_rank(origin)}: the ranks that take the branch wait for the others",
         call.place,
         because=origin,
         notes=through(reached.through[1:]) if reached.through else (),
-        remedy=f"let all ranks decide alike: all_reduce what `{guard.test}` compares before the test",
+        remedy=alike(guard, origin),
         measured={"collective": name},
     )
 

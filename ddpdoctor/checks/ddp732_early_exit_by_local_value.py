@@ -8,7 +8,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
 from ddpdoctor.analysis.training_code.later_calls import after_exit, collective_before, leads_to_backward
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Origin
-from ddpdoctor.messages.code_findings import code_finding, guarded, short
+from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -62,13 +62,12 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
         what = "the backward of the wrapped model" if reached is None else short(reached.call)
         yield code_finding(
             RULE,
-            f"a rank {_WORDS[leave.form]} {guarded(guard)}, which each rank decides by its own {_what(origin)}: the others "
-            f"wait for it in {what} in line {call.place.line}",
+            f"a rank {_WORDS[leave.form]} {guarded(guard)}, which each rank decides by its own {of_this_rank(origin)}: the "
+            f"others wait for it in {what} in line {call.place.line}",
             leave.place,
             call.place,
             because=origin,
-            remedy=f"let all ranks decide alike: put the result of `{guard.test}` into a tensor and all_reduce it with MAX "
-            "before the test",
+            remedy=alike(guard, origin),
             measured={"collective": "backward" if reached is None else short(reached.call)},
         )
         return
@@ -81,10 +80,6 @@ def _in_a_loop(graph: CallGraph, function: Function, leave: Exit, origin: Origin
     return (
         bool(origin.made) and leave.form == "return" and any(way.loops for _, way in graph.callers.get(function.id, ()))
     )
-
-
-def _what(origin: Origin) -> str:
-    return origin.note if not origin.made else "batch" if origin.note in {"batch", "item"} else "loss"
 
 
 def _swallowed(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding]:

@@ -64,6 +64,23 @@ def in_tests(place: Place) -> bool:
     return _TEST.search(place.file) is not None
 
 
+def of_this_rank(origin: Origin) -> str:
+    """What a rank has for itself, as a noun: `loss`, `batch`, `clock`, `random number`, `queue`."""
+    if origin.made:
+        return "batch" if origin.note in {"batch", "item"} else "loss"
+    return {"draw": "random number", "part": "part of the data", "length": "part of the data"}.get(
+        origin.note, origin.note
+    )
+
+
+def alike(guard: Guard, origin: Origin) -> str:
+    """How all ranks come to the same answer of a test that each decides by `origin`."""
+    if origin.note == "draw":
+        return "draw on rank 0 and broadcast the number, or seed the generator alike on all ranks"
+    result = f"put the result of `{guard.test}` into a tensor"
+    return f"let all ranks decide alike: {result} and all_reduce it with MAX before the test"
+
+
 def guarded(guard: Guard) -> str:
     """How a test decides about a line: ``inside `if rank == 0` (line 12)``."""
     if guard.form == "decorator":

@@ -1,4 +1,4 @@
-"""Reads pyproject.toml: nobody's project file but the user's own, and none that is no table of the right shape."""
+"""Reads pyproject.toml: only a file of the user's own, and only tables of the right shape."""
 
 from __future__ import annotations
 

@@ -310,3 +310,10 @@ main(None, None)
     ] == []
     found = diagnose(source(train=program.format(count="pass")), select=("DDP712",)).findings
     assert [each.code for each in found] == ["DDP712"]
+
+
+def test_a_random_number_is_named_as_such_with_what_makes_it_alike() -> None:
+    program = PROGRAM.format(before=PLAIN, first=PLAIN, last="if random.random() < 0.1:\n            dist.barrier()")
+    (finding,) = diagnose(source(train=program), select=("DDP730",)).findings
+    assert "decides by its own random number" in finding.message
+    assert "draw on rank 0 and broadcast the number" in finding.remedy

@@ -70,7 +70,7 @@ def derive(activities: Activities, stall: Stall | None, timeline: Timeline | Non
 
 
 def _refuse_what_goes_on(activities: Activities, timeline: Timeline | None) -> None:
-    """One look at a job that nobody has seen stand still: ranks that come out of their wait, or that still import."""
+    """Raise SkipCheck where one look shows that the job goes on: a rank left its wait, imports, or waited briefly."""
     moving = [activity.rank for activity in activities.waiting if activity.moved]
     if moving:
         raise SkipCheck(

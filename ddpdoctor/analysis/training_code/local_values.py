@@ -58,9 +58,7 @@ def _is_its_batch(function: Function, forward: Call, item: Origin) -> bool:
     file, line, _ = item.made.rsplit(":", 2)
     around = [loop for loop in function.loops if loop.order in forward.loops and not loop.counts]
     return (
-        local == {item.made} and (around[-1].place.file, str(around[-1].place.line)) == (file, line)
-        if around
-        else False
+        local == {item.made} and bool(around) and around[-1].place.file == file and around[-1].place.line == int(line)
     )
 
 
