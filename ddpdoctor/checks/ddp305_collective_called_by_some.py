@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.callsites import Relation, spoken
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, turns_without_a_call
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
+from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.hangs.outstanding import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import first_deviations, framework_requests
+from ddpdoctor.messages.calls_between_iterations import called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
@@ -43,6 +45,7 @@ def check(
     stack_desync: StackDesync | None,
     calls: PerRank[CollectiveCalls] | None,
     graph: WaitForGraph | None,
+    timeline: Timeline | None = None,
     code: SourceCode | None = None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
@@ -71,12 +74,14 @@ def check(
         decided = desync.tied and {rank for rank, _ in errors} == {
             *desync.minority
         }  # who handled an error is the odd one
+        earlier = _first_of_them(parted, desync)
         yield RULE.finding(
-            _describe(desync, tied=desync.tied and not decided),
+            _describe(desync, earlier, tied=desync.tied and not decided),
             ranks=desync.minority if decided else desync.culprits,
             where=[
                 *framework_requests.where(desync.request, desync.minority),
-                *_witnesses(desync, everyone),
+                *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
+                *(_witnesses(desync, everyone) if not earlier else ()),
                 *exception_context.where(errors),
             ],
             details=[
@@ -208,6 +213,14 @@ def _had_parted(parted: IterationSkew, desync: Desync) -> bool:
     return at_the_end and max(parted.seq.values()) < desync.seq
 
 
+def _first_of_them(parted: IterationSkew | None, desync: Desync) -> Mapping[int, CollectiveCall]:
+    """The first call that the odd ranks alone made, if it is the line in which they wait now that their peers have ended."""
+    if parted is None or not desync.ended or desync.cause is not Cause.EXTRA or {*parted.own} != {*desync.minority}:
+        return {}
+    same = all(call.place is not None and call.place == desync.issued[rank].place for rank, call in parted.own.items())
+    return parted.own if same else {}
+
+
 def _by_continue(desync: Desync, code: SourceCode | None) -> Iterator[str]:
     """Where a rank may have passed over its call, if all that is known is that it called fewer."""
     lines = turns_without_a_call(desync, code) if desync.counts else []
@@ -228,10 +241,16 @@ def _of_counts(desync: Desync, *, tied: bool) -> str:
     )
 
 
-def _describe(desync: Desync, *, tied: bool) -> str:
+def _describe(desync: Desync, earlier: Mapping[int, CollectiveCall], *, tied: bool) -> str:
     if desync.counts:
         return _of_counts(desync, tied=tied)
     minority, majority = group_ranks(desync.minority), group_ranks(desync.majority)
+    if earlier:
+        first = " or ".join(dict.fromkeys(f"{call.op} #{call.seq}" for call in earlier.values()))
+        return (
+            f"{minority} called {first} that {majority} did not call; later calls were mispaired until {majority} ended with "
+            "exit code 0"
+        )
     never = f"{majority} never {verb(desync.majority, 'calls', 'call')}"
     ours, theirs = names(desync.issued, desync.minority), names(desync.issued, desync.majority)
     if desync.cause is Cause.MISSING:

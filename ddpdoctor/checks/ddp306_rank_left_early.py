@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpdoctor.analysis.collectives.callsites import condition_over, spoken, tells_ranks_apart
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
@@ -99,6 +100,7 @@ def check(
                 *exception_context.sentences(errors),
                 *unplaced(desync.issued, everyone),
                 *skipped,
+                *_or_called_alone(desync, code),
             ],
             remedy=exception_context.REMEDY if errors else ALL_COME if _as_many(desync, made_steps) else None,
             seq=desync.seq,
@@ -254,6 +256,24 @@ def _or_skipped(desync: Desync, code: SourceCode | None) -> Iterator[str]:
             f"{group_ranks(desync.minority)} ran out of batches, or skipped one at `continue` ({' or '.join(lines)}); if "
             "skipped, its gradients are off by one step (DDP316)"
         )
+
+
+def _or_called_alone(desync: Desync, code: SourceCode | None) -> Iterator[str]:
+    """Where an outer loop leads back into that one, ranks behind it may be on time, in a call that the others passed over."""
+    if not desync.comparison.again or desync.ended or not all(side[0] in desync.issued for side in _both(desync)):
+        return
+    ours, theirs = (desync.issued[side[0]].program for side in _both(desync))
+    found = condition_over(tuple(frame for frame in ours if frame not in theirs), code)
+    if found is not None and not tells_ranks_apart(found[0]):
+        condition, frame = found
+        yield (
+            f"or {group_ranks(desync.minority)} did not leave it early, and alone made {names(desync.issued, desync.minority)}, "
+            f"{spoken(condition, frame.file)} (DDP305); the numbers of turns decide: print them before this call on every rank"
+        )
+
+
+def _both(desync: Desync) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return desync.minority, desync.majority
 
 
 def _steps(ranks: Sequence[int], steps: Mapping[int, int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import condition_over, rank_test, spoken
+from ddpdoctor.analysis.collectives.callsites import rank_test
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
@@ -17,6 +17,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import loop_departures
+from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
 from ddpdoctor.messages.collectives import names, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
@@ -148,7 +149,7 @@ def _by_counts(parted: IterationSkew, timeline: Timeline | None, code: SourceCod
         _said_of_calls(parted, tied=sides.tied and not alone) if called else _said_of_counts(parted),
         ranks=called if alone else sides.minority,
         where=[
-            *(_called_by_some(rank, parted.own[rank], timeline, code) for rank in called if parted.own[rank].place),
+            *(called_by_some(rank, parted.own[rank], timeline, code) for rank in called if parted.own[rank].place),
             *(where for where in witnesses(stack_desync, everyone) if where.rank not in called),
         ],
         remedy=OF_A_CALL if called else None,
@@ -186,29 +187,10 @@ def _said_of_calls(parted: IterationSkew, *, tied: bool) -> str:
     return f"{told}{tie_note(tied=tied)}"
 
 
-def _called_by_some(rank: int, call: CollectiveCall, timeline: Timeline | None, code: SourceCode | None) -> Where:
-    """The line of this call, and the condition that it stands under."""
-    place = call.place
-    assert place is not None
-    stack = _stack(rank, call, timeline) or (place,)
-    condition = rank_test(stack, code) or condition_over(stack, code)
-    note = f"{call.op} #{call.seq}" + (f", {spoken(condition[0], condition[1].file)}" if condition is not None else "")
-    return Where.at(place, rank=rank, note=note)
-
-
 def _under_a_rank_test(rank: int, call: CollectiveCall, timeline: Timeline | None, code: SourceCode | None) -> bool:
     """Whether this call stands under a test of the rank: then it is the call that is wrong, of two ranks too."""
-    stack = _stack(rank, call, timeline) or ((call.place,) if call.place is not None else ())
+    stack = above_call(rank, call, timeline) or ((call.place,) if call.place is not None else ())
     return rank_test(stack, code) is not None
-
-
-def _stack(rank: int, call: CollectiveCall, timeline: Timeline | None) -> tuple[Frame, ...]:
-    """The frames of this call above torch, outermost first, where a recorder has them; iterations are of the default group."""
-    if timeline is None or call.seq is None:
-        return ()
-    default = next((group for group in timeline.groups if not group.name), None)
-    issued = timeline.issued(default, rank, call.seq) if default is not None else None
-    return issued.program if issued is not None and issued.place == call.place else ()
 
 
 def _by_calls(iterations: Iterations, desyncs: Desyncs | None) -> Iterator[Finding]:

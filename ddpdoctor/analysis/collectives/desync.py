@@ -31,7 +31,7 @@ from ddpdoctor.analysis.collectives.callsites import (
 from ddpdoctor.analysis.collectives.final_counts import final_counts
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest, rank_requests, ranks_under
 from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
-from ddpdoctor.analysis.collectives.loop_passes import started_next_epoch
+from ddpdoctor.analysis.collectives.loop_passes import runs_to_its_end, started_next_epoch
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
 from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
@@ -439,11 +439,13 @@ def _by_passes(
     if not desync.comparison.again or not desync.issued or desync.offset is not None:
         return desync
     again, there = (desync.minority, desync.majority) if within else (desync.majority, desync.minority)
-    gone = (
-        (left_as_always(timeline, desync.group, desync.seq, desync.comparison.loop, code, again, there) or None)
-        if desync.group.name
-        else started_next_epoch(calls, again, there, desync.seq)
-    )
+    gone = None if desync.group.name else started_next_epoch(calls, again, there, desync.seq)
+    loop = desync.comparison.loop
+    if gone is None and (
+        left_as_always(timeline, desync.group, desync.seq, loop, code, again, there)
+        or (runs_to_its_end(loop) and not _handled_an_error(calls, there, desync.seq))
+    ):
+        gone = True
     if gone is None and desync.group.name:
         return desync
     if gone is False:

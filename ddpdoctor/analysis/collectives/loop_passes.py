@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.ranks import CollectiveCalls, StepMark
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.source import Loop
 
 # of all steps of the count, the least share that must be alike: a count of turns is steady, a number drawn from data is not
 STEADY = 0.5
+_CONSTANT_RANGE = re.compile(r"\bin (?:\w+\()?range\((?:\d+, ?){0,2}\d+\)+(?:, [^()]*\))?:?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +74,42 @@ def started_next_epoch(
 ) -> bool | None:
     """Whether the ranks `ahead` had begun a new pass over their data before call `seq`, and those `behind` had not.
 
-    False where they had drawn a further batch of the same pass; None where neither is so, or the data are no DataLoader's.
+    False where they had drawn a further batch of the same pass; None where neither is so, or where neither a DataLoader nor the
+    variable of the loop counts the batches.
     """
-    marks = {entry.rank: mark for entry in calls or () if (mark := _last(entry.value, seq)) is not None}
-    if not all(rank in marks for rank in (*ahead, *behind)):
+    last = {entry.rank: place for entry in calls or () if (place := _last(entry.value, seq)) is not None}
+    if not all(rank in last for rank in (*ahead, *behind)):
         return None
-    pairs = [(marks[one], marks[other]) for one in ahead for other in behind]
+    pairs = [(last[one], last[other]) for one in ahead for other in behind]
     if any(one.iteration <= other.iteration for one, other in pairs):
         return None
-    anew = {(one.in_pass or 0) <= (other.in_pass or 0) for one, other in pairs}
+    anew = {one.in_pass <= other.in_pass for one, other in pairs}
     return anew.pop() if len(anew) == 1 else None
 
 
-def _last(calls: CollectiveCalls, seq: int) -> StepMark | None:
-    """The last iteration that began before call `seq`, where the place in its pass is known."""
+def runs_to_its_end(loop: Loop | None) -> bool:
+    """Whether the source shows that every pass through the loop has the same number of turns: constants, and no way out of it."""
+    if loop is None or any(jump.word in ("break", "return") for jump in loop.jumps):
+        return False
+    return bool(_CONSTANT_RANGE.search(loop.head))
+
+
+class _Place(NamedTuple):
+    """Which iteration of a rank it is, and where it falls in its pass over the data."""
+
+    iteration: int
+    in_pass: int
+
+
+def _last(calls: CollectiveCalls, seq: int) -> _Place | None:
+    """The last iteration that began before call `seq`, where its place in the pass is known.
+
+    Without a DataLoader an iteration is a forward, and its place is the count of the loop around it.
+    """
     before = [mark for mark in calls.steps if mark.seq < seq]
-    return before[-1] if before and before[-1].in_pass is not None else None
+    if not before:
+        return None
+    iteration, in_pass = before[-1].iteration, before[-1].in_pass
+    if in_pass is None:
+        in_pass = next((forward.turn for forward in calls.forwards if forward.number == iteration), None)
+    return _Place(iteration, in_pass) if in_pass is not None else None

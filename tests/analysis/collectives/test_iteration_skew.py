@@ -111,6 +111,37 @@ def test_the_call_that_one_rank_alone_makes_in_its_step_is_told_with_its_line_an
     assert tied.message.endswith("no majority: either side may be at fault")
 
 
+def test_of_one_line_called_by_one_rank_until_its_peers_have_ended_the_first_call_is_told() -> None:
+    """Its extra calls met the gradients of its peers, of the same shape, until nobody was left to meet."""
+    mean = Did("all_reduce", line=58, function="mean_of")
+    place = Frame(file=TRAIN, line=mean.line, function=mean.function)
+    own = CollectiveCall(op="all_reduce", group="0", seq=3, place=place)
+    ended = RankExit(exit_code=0)
+    peer = CollectiveCalls(steps=tuple(StepMark(iteration=n, seq=n - 1) for n in (1, 2, 3, 4)))
+    odd = CollectiveCalls(
+        steps=tuple(StepMark(iteration=n, seq=seq) for n, seq in ((1, 0), (2, 1), (3, 3))), calls=(own,)
+    )
+    code = (
+        CodePlace(
+            file=TRAIN, line=58, function="mean_of", conditions=(Condition(line=57, test="worst > 50", branch=0),)
+        ),
+    )
+    calls = [STEP, STEP, mean, STEP, waits(mean)]
+
+    found = diagnose(
+        flights([STEP] * 4, calls, [STEP] * 4, code=code, facts={0: (peer, ended), 1: (odd,), 2: (peer, ended)})
+    ).findings[0]
+
+    assert (found.code, found.ranks) == ("DDP305", (1,))
+    assert found.message == (
+        "rank 1 called all_reduce #3 that ranks 0,2 did not call; later calls were mispaired until ranks 0,2 ended with exit "
+        "code 0"
+    )
+    assert [(where.line, where.note) for where in found.where] == [
+        (58, "all_reduce #3, inside `if worst > 50` (train.py:57)")
+    ]
+
+
 def test_a_call_that_is_not_the_whole_difference_is_not_blamed_for_it() -> None:
     """One rank made a gradient's collective less and a call of its own more: only the counts are told."""
     own = CollectiveCall(op="all_reduce", group="0", seq=3, place=Frame(file=TRAIN, line=58, function="log"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence.ranks import CollectiveCalls, Handled, RankError, StepMark
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, Handled, RankError, StepMark
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop
 from ddpdoctor.model import Finding
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 
@@ -71,3 +74,55 @@ def test_where_it_is_not_known_to_be_the_next_epoch_both_possibilities_are_told(
     assert (led_out.code, led_out.ranks) == ("DDP306", (0,))
     one_more = found(1, 2, 1, 2, 3, 4, 5)
     assert one_more.message == "rank 2 called all_reduce #5 that ranks 0-1 never call"
+
+
+def counted(*turns: int) -> tuple[CollectiveCalls]:
+    """A rank without a DataLoader, whose loop counted these turns in its forwards."""
+    place = Frame(file=TRAIN, line=61, function="train_step")
+    return (
+        CollectiveCalls(
+            steps=tuple(StepMark(iteration=n, seq=n - 1) for n in range(1, len(turns) + 1)),
+            forwards=tuple(Forward(number=n, place=place, turn=turn) for n, turn in enumerate(turns, 1)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(("turn", "code"), [(0, "DDP305"), (4, "DDP306")])
+def test_without_a_data_loader_the_count_of_the_loop_tells_whether_it_is_the_next_pass(turn: int, code: str) -> None:
+    facts = {0: counted(0, 1, 2, 3), 1: counted(0, 1, 2, 3, turn), 2: counted(0, 1, 2, 3, turn)}
+
+    finding = diagnose(flights(GATHERS, STEPS, STEPS, code=CODE, facts=facts)).findings[0]
+
+    assert (finding.code, finding.ranks) == (code, (0,))
+
+
+@pytest.mark.parametrize(
+    ("head", "jumps", "code"),
+    [
+        ("for step in range(4)", (), "DDP305"),
+        ("for step in tqdm(range(0, 8, 2), desc=name)", (Jump(line=57, word="continue"),), "DDP305"),
+        ("for step in range(4)", (Jump(line=57, word="break"),), "DDP306"),
+        ("for step in range(len(images))", (), "DDP306"),
+        ("for step in range(4)[:limit]", (), "DDP306"),
+    ],
+)
+def test_a_loop_over_constants_without_a_way_out_is_never_left_early(
+    head: str, jumps: tuple[Jump, ...], code: str
+) -> None:
+    steps = Loop(line=55, head=head, jumps=jumps)
+    places = (CodePlace(file=TRAIN, line=61, function="train_step", loops=(EPOCHS, steps)), CODE[1])
+    facts = {rank: drew(*[None] * (4 + (rank > 0))) for rank in range(3)}
+
+    finding = diagnose(flights(GATHERS, STEPS, STEPS, code=places, facts=facts)).findings[0]
+
+    assert (finding.code, finding.ranks) == (code, (0,))
+
+
+def test_a_rank_behind_the_loop_may_be_on_time_where_its_call_stands_under_a_condition() -> None:
+    finding = found(2, 1, None, None, None, None, None)
+
+    assert (finding.code, finding.ranks) == ("DDP306", (0,))
+    assert finding.details[-1] == (
+        "or rank 0 did not leave it early, and alone made all_gather #5, inside `if predictions` (train.py:94) (DDP305); the "
+        "numbers of turns decide: print them before this call on every rank"
+    )
