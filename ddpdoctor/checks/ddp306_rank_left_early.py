@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.callsites import condition_over, spoken, tells_ranks_apart
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left, skips
 from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
@@ -77,8 +77,8 @@ def check(
     if iterations is not None and iterations.forked is not None:
         return  # and there: DDP305
     last = departures.first if departures is not None else None
-    left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
-    for desync, *elsewhere in _by_end(left):
+    gone_early = desyncs.of(Cause.LEFT) if desyncs is not None else ()
+    for desync, *elsewhere in _by_end(gone_early):
         gone = last if last is not None and not last.went_on and last.ranks == desync.minority else None
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
@@ -90,7 +90,7 @@ def check(
                 *_left_by(exits, desync.ended),
                 *(_asked(code, desync.minority, desync.majority) if not errors else ()),
                 *_by_rank(desync, code),
-                *(loop_departures.where(gone) if gone is not None else ()),
+                *(loop_departures.where(gone) if gone is not None else _ways_out(desync, code)),
                 *witnesses(desync.issued, everyone),
                 *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
                 *exception_context.where(errors),
@@ -115,17 +115,17 @@ def check(
             where=stack_desync.where(""),
             details=(HOW_IT_IS_KNOWN,),
         )
-    told = left or (desyncs is not None and any(desync.ended for desync in desyncs.found))
+    told = gone_early or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:
         yield from _by_exits(failures, made_steps, exits, code)
         if desyncs is None and activities is not None:
             yield from _by_stacks(failures.finished, activities)
 
 
-def _by_end(left: Sequence[Desync]) -> Iterator[list[Desync]]:
+def _by_end(desyncs: Sequence[Desync]) -> Iterator[list[Desync]]:
     """The desyncs of several groups that are the end of the same ranks together, all others alone."""
     together: dict[tuple[int, ...], list[Desync]] = {}
-    for number, desync in enumerate(left):
+    for number, desync in enumerate(desyncs):
         together.setdefault(desync.minority if desync.ended else (-1 - number,), []).append(desync)
     yield from together.values()
 
@@ -152,6 +152,12 @@ def _by_departure(departure: LoopDeparture, code: SourceCode | None) -> Finding:
         batch=departure.batches,
         lengths={str(rank): length for rank, length in sorted(departure.lengths.items())},
     )
+
+
+def _ways_out(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
+    """The `break`s and `return`s of the loops that these ranks have left, and the others are still in."""
+    if not desync.ended:
+        yield from loop_departures.ways_out(loops_left(desync, code), desync.minority)
 
 
 def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> Iterator[Where]:

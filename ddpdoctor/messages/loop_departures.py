@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from ddpdoctor.analysis.collectives.callsites import is_rank_test
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.source import Jump
+from ddpdoctor.evidence.source import Jump, Loop
 from ddpdoctor.model import Where, group_ranks
 
 MIXED = "since then gradients are averaged with those of other steps"
@@ -66,6 +67,15 @@ def where(departure: LoopDeparture) -> list[Where]:
         for line, note in shown
         for rank in departure.ranks
     ]
+
+
+def ways_out(left: Iterable[tuple[Frame, Loop]], ranks: Sequence[int]) -> Iterator[Where]:
+    """The statements by which these ranks may have left these loops, each with a line in it; those under a rank test, if any."""
+    found = [(frame, jump) for frame, loop in left for jump in loop.jumps if jump.word in ("break", "return")]
+    by_rank = [(frame, jump) for frame, jump in found if is_rank_test(jump.test, by_rank=jump.by_rank)]
+    for frame, jump in (by_rank or found)[:MOST_JUMPS]:
+        place = Frame(file=frame.file, line=jump.line, function=frame.function)
+        yield from (Where.at(place, rank=rank, note=_note(jump)) for rank in ranks)
 
 
 def _note(jump: Jump) -> str:

@@ -122,21 +122,32 @@ def derive(
 
 def skips(desync: Desync, code: SourceCode | None) -> list[str]:
     """The `continue`s, as `train.py:58`, of the loops that the usual ranks called from and the odd ones did not."""
-    left = _loops(desync, desync.majority, code) - _loops(desync, desync.minority, code)
-    return sorted({f"{PurePath(file).name}:{line}" for file, loop in left for line in loop.skips})
+    return sorted(
+        {f"{PurePath(frame.file).name}:{line}" for frame, loop in loops_left(desync, code) for line in loop.skips}
+    )
 
 
 def turns_without_a_call(desync: Desync, code: SourceCode | None) -> list[str]:
     """The `continue`s, as `train.py:58`, of the loops that the ranks made their last calls in."""
     loops = _loops(desync, sorted(desync.issued), code)
-    return sorted({f"{PurePath(file).name}:{line}" for file, loop in loops for line in loop.skips})
+    return sorted({f"{PurePath(frame.file).name}:{line}" for frame, loop in loops for line in loop.skips})
 
 
-def _loops(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> set[tuple[str, Loop]]:
-    """The loops, with their files, that these ranks made their calls in."""
-    frames = [frame for rank in ranks if rank in desync.issued for frame in desync.issued[rank].stack]
-    places = [place for frame in frames if code is not None and (place := code.at(frame.file, frame.line)) is not None]
-    return {(place.file, loop) for place in places for loop in place.loops}
+def loops_left(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Loop]]:
+    """The loops that the usual ranks called from and the odd ones did not, outermost first, each with a line in it."""
+    here = {(frame.file, loop) for frame, loop in _loops(desync, desync.minority, code)}
+    return [(frame, loop) for frame, loop in _loops(desync, desync.majority, code) if (frame.file, loop) not in here]
+
+
+def _loops(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> list[tuple[Frame, Loop]]:
+    """The loops that these ranks made their calls in, each once, with a line in it."""
+    frames = dict.fromkeys(frame for rank in ranks if rank in desync.issued for frame in desync.issued[rank].stack)
+    found: dict[tuple[str, Loop], Frame] = {}
+    for frame in frames:
+        place = code.at(frame.file, frame.line) if code is not None else None
+        for loop in place.loops if place is not None else ():
+            found.setdefault((frame.file, loop), frame)
+    return [(frame, loop) for (_, loop), frame in found.items()]
 
 
 def _lost_a_peer(ending: RankExit) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 
 END = waits(Did("barrier", line=95))
@@ -33,6 +33,26 @@ def test_a_continue_in_the_loop_that_a_rank_left_early_is_the_other_possibility(
     )
     (without,) = diagnose(flights(*calls, code=loop())).findings
     assert without.details == ()
+
+
+def test_the_statements_by_which_a_rank_may_have_left_the_loops_of_the_others_are_shown() -> None:
+    patience = Jump(line=92, word="break", test="bad >= patience")
+    epochs = Loop(line=50, head="for epoch in range(epochs)", jumps=(patience,))
+    batches = Loop(line=55, head="for images, labels in loader", jumps=(Jump(line=58, word="continue"),))
+    code = (CodePlace(file=TRAIN, line=61, function="train_step", loops=(epochs, batches)), AFTER)
+    calls = [STEP, waits(STEP)], [STEP, END], [STEP, waits(STEP)]
+
+    (found,) = diagnose(flights(*calls, code=code)).findings
+
+    assert (found.code, found.ranks) == ("DDP306", (1,))
+    assert [(where.line, where.note) for where in found.where if where.rank == 1] == [
+        (92, "`break` inside `if bad >= patience`"),
+        (95, "barrier #2, waits 6.2 s"),
+    ]
+    by_rank = Loop(line=55, head=batches.head, jumps=(Jump(line=59, word="return", test="rank == 1"),))
+    code = (CodePlace(file=TRAIN, line=61, function="train_step", loops=(epochs, by_rank)), AFTER)
+    (told,) = diagnose(flights(*calls, code=code)).findings
+    assert [where.line for where in told.where if where.rank == 1] == [59, 95]
 
 
 def count(*turns: int) -> CollectiveCalls:
