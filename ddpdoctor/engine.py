@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 from ddpdoctor import analysis, checks
-from ddpdoctor.analysis.crashes.end_request import as_requested
+from ddpdoctor.analysis.crashes.end_request import as_requested, by_request_alone
 from ddpdoctor.analysis.crashes.error_patterns import OF_A_PEER, ErrorTable
 from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failures, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
@@ -86,7 +86,8 @@ def diagnose(evidence: Evidence, *, select: Collection[str] = (), ignore: Collec
     if select or any(finding.severity is Severity.FAIL for finding in findings):
         return report
     failures: Failures | None = resolver(Failures | None)
-    logged = failures is not None and evidence.one(Stall) is None  # of a job that hangs the log is no verdict
+    # of a job that hangs, or that somebody ended while it ran, the log is no verdict
+    logged = evidence.one(Stall) is None and not by_request_alone(evidence)
     open_ = [*_unexplained_failure(failures, explained=report.explained)] if failures is not None and logged else []
     if not report.explained:
         graph: WaitForGraph | None = resolver(WaitForGraph | None)

@@ -49,6 +49,14 @@ def ended_as_requested(ends: Mapping[int, RankExit], request: EndRequest) -> boo
     return all(end.ended_by_launcher or end.exit_code == 0 for end in judged)
 
 
+def by_request_alone(evidence: Evidence) -> bool:
+    """Whether somebody asked the job to end, and no rank had failed before: what launchers print of it is no failure."""
+    request = evidence.one(EndRequest)
+    if request is None:
+        return False
+    return ended_as_requested({entry.rank: entry.value for entry in evidence.per_rank(RankExit) or ()}, request)
+
+
 def _without_secondary_errors(log: JobLog) -> JobLog:
     return replace(log, errors=tuple(error for error in log.errors if not _is_secondary(error)))
 

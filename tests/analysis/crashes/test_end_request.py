@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ddpdoctor import case
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.ranks import EndRequest, JobSize, RankError, RankExit
 
 
@@ -33,6 +35,27 @@ def test_the_case_keeps_the_errors_and_the_rules_do_not_see_them(tmp_path: Path)
     report = diagnose(saved)
     assert not report.findings
     assert not report.undecided
+
+
+def test_what_the_launcher_prints_of_the_request_is_no_unexplained_failure() -> None:
+    said = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 15"
+    log = JobLog(
+        files=("stderr.log",),
+        lines=9,
+        failure_lines=(FailureLine(text=said),),
+        ended_by=said,
+    )
+    ended = RankExit(exit_code=-15, ended_by_launcher=True)
+
+    def silent(*request: EndRequest, code: int = -15) -> bool:
+        end = replace(ended, exit_code=code, ended_by_launcher=code == -15)
+        ranks = tuple(RankFacts(rank=rank, host="a", facts=(end,)) for rank in range(2))
+        report = diagnose(Evidence(job=(JobSize(ranks=2), log, *request), ranks=ranks))
+        return not report.undecided and not report.findings
+
+    asked = EndRequest(signal=15, at=20.0)
+    assert silent(asked)
+    assert not silent(asked, code=3), "the ranks ended by themselves"
 
 
 def test_an_error_of_a_ranks_own_is_a_finding_all_the_same() -> None:
