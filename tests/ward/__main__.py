@@ -12,6 +12,7 @@ from tests.ward.cases import CASES, STYLES, Case, strangers
 from tests.ward.jobs import is_root
 from tests.ward.repeats import repeat
 
+WAYS = ("watch", "hang", "diagnose", "pipe")
 REPEATED = ("DDP305-log", "DDP307-sleep", "DDP401")
 
 
@@ -23,7 +24,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return repeat(cases, options.repeat, options.nproc, side_by_side=options.jobs)
     culprits = [options.nproc - 2] if options.culprit is None else options.culprit
     others = not options.only_ours
-    return scoreboard.run(cases, options.nproc, culprits, styles=options.style, others=others, jobs=options.jobs)
+    return scoreboard.run(
+        cases,
+        options.nproc,
+        culprits,
+        styles=options.style,
+        ways=options.by,
+        others=others,
+        jobs=options.jobs,
+    )
 
 
 def _chosen(names: Sequence[str], *, with_strangers: bool) -> list[Case]:
@@ -43,6 +52,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--nproc", type=int, default=4)
     parser.add_argument("--culprit", type=int, nargs="+", help="default: the last rank but one")
     parser.add_argument("--style", nargs="+", choices=STYLES, default=STYLES, help="both by default")
+    parser.add_argument(
+        "--by",
+        nargs="+",
+        choices=WAYS,
+        default=WAYS[:1],
+        help="hang and diagnose look at a job that runs alone; pipe: its ranks dump their recorders on request",
+    )
     parser.add_argument("--strangers", action="store_true", help="the jobs of tests/ward/strangers too")
     parser.add_argument("--only-ours", action="store_true", help="leave plain torchrun and torchfrtrace out")
     parser.add_argument("--jobs", type=int, default=1, help="how many jobs side by side")

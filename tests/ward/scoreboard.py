@@ -14,8 +14,10 @@ from pathlib import Path
 from ddpdoctor.launch import guarded_process
 from ddpdoctor.launch.guarded_process import ProgramEnd
 from tests.ward.cases import Case
-from tests.ward.jobs import plain, torchrun, watch
+from tests.ward.jobs import Watched, plain, torchrun, watch
+from tests.ward.unprepared import inspected
 
+STILL_BEFORE_HANG_SECONDS = 10.0
 STILL_SECONDS = 20.0  # for how long a hanging job is left alone; its own timeout would come after 30 minutes
 MATCHERS = {
     r"typically caused by a remote worker": "connection closed by peer",
@@ -31,6 +33,8 @@ class Row:
     style: str
     culprit: int
     nproc: int
+    way: str
+    """The command of ddpdoctor."""
     torchrun: str
     torchfrtrace: str
     ddpdoctor: str
@@ -43,6 +47,7 @@ class Row:
             self.case.name,
             self.style,
             str(self.culprit),
+            self.way,
             self.torchrun,
             self.torchfrtrace,
             self.ddpdoctor,
@@ -52,33 +57,40 @@ class Row:
 
 
 def run(
-    cases: Sequence[Case], nproc: int, culprits: Sequence[int], *, styles: Sequence[str], others: bool, jobs: int
+    cases: Sequence[Case],
+    nproc: int,
+    culprits: Sequence[int],
+    *,
+    styles: Sequence[str],
+    ways: Sequence[str],
+    others: bool,
+    jobs: int,
 ) -> int:
-    """Print the table and the count of each style; 1 where ddpdoctor was wrong."""
-    print("| job | style | culprit | torchrun | torchfrtrace | ddpdoctor | |\n|---|---|---|---|---|---|---|")
-    right: Counter[str] = Counter()
-    total: Counter[str] = Counter()
+    """Print the table and the count of each style and way; 1 where ddpdoctor was wrong."""
+    print("| job | style | culprit | by | torchrun | torchfrtrace | ddpdoctor | |\n|---|---|---|---|---|---|---|---|")
+    right: Counter[tuple[str, str]] = Counter()
+    total: Counter[tuple[str, str]] = Counter()
     with ThreadPoolExecutor(jobs) as pool:
         asked = [
-            pool.submit(row, case, culprit, nproc, style=style, others=others)
+            pool.submit(rows, case, culprit, nproc, style=style, ways=ways, others=others)
             for case in cases
             for style in styles
             if style in case.styles
             for culprit in culprits
         ]
         for future in asked:
-            line = future.result()
-            print(line.markdown(), flush=True)
-            right[line.style] += not line.wrongs
-            total[line.style] += 1
+            for line in future.result():
+                print(line.markdown(), flush=True)
+                right[line.style, line.way] += not line.wrongs
+                total[line.style, line.way] += 1
     print()
-    for style in total:
-        print(f"{style}: {right[style]} of {total[style]} right, {nproc} ranks")
+    for style, way in total:
+        print(f"{style}, {way}: {right[style, way]} of {total[style, way]} right, {nproc} ranks")
     return int(right.total() < total.total())
 
 
-def row(case: Case, culprit: int, nproc: int, *, style: str, others: bool) -> Row:
-    """One job, three times: as it is, leaving dumps for torchfrtrace, and watched."""
+def rows(case: Case, culprit: int, nproc: int, *, style: str, ways: Sequence[str], others: bool) -> list[Row]:
+    """One job, up to three times: as it is, leaving dumps for torchfrtrace, watched, and looked at unprepared."""
     command = torchrun(case.program, nproc, case.arguments(culprit))
     today = trace = ""
     if others:
@@ -86,7 +98,23 @@ def row(case: Case, culprit: int, nproc: int, *, style: str, others: bool) -> Ro
             ended = plain(command, culprit=culprit, dumps=Path(dumps), still_after=STILL_SECONDS, style=style)
             today = told_by_torchrun(ended)
             trace = told_by_torchfrtrace(Path(dumps))
-    watched = watch(command, culprit=culprit, style=style)
+    reports = {}
+    if "watch" in ways:
+        reports["watch"] = watch(command, culprit=culprit, style=style)
+    if {"hang", "diagnose"} & {*ways}:
+        seen = inspected(
+            command, culprit=culprit, style=style, with_pipe="pipe" in ways, still_after=STILL_BEFORE_HANG_SECONDS
+        )
+        reports |= {way: report for way, report in seen.items() if way in ways}
+    return [
+        _row(case, culprit, nproc, style=style, way=way, watched=watched, others=(today, trace))
+        for way, watched in reports.items()
+    ]
+
+
+def _row(
+    case: Case, culprit: int, nproc: int, *, style: str, way: str, watched: Watched, others: tuple[str, str]
+) -> Row:
     wrongs = case.wrongs(watched.report, culprit, nproc)
     first = next(iter(watched.report["findings"]), None)
     ours = f"{first['code']} {first['message']}" if first else f"nothing (exit code {watched.ended.code})"
@@ -95,8 +123,9 @@ def row(case: Case, culprit: int, nproc: int, *, style: str, others: bool) -> Ro
         style=style,
         culprit=culprit,
         nproc=nproc,
-        torchrun=today,
-        torchfrtrace=trace,
+        way=way,
+        torchrun=others[0],
+        torchfrtrace=others[1],
         ddpdoctor=ours,
         wrongs=tuple(wrongs),
     )

@@ -1,0 +1,66 @@
+"""A job that nobody prepared: `hang` looks at it once it stands still, `diagnose` reads its log and its dumps afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ddpdoctor.launch.guarded_process import end, run, start_guarded
+from ddpdoctor.ranks.own_dumps import PIPE
+from tests.ward.jobs import DEADLINE_SECONDS, DUMPS_AT_STALL, Watched, environment
+
+POLL_SECONDS = 0.2
+LOOK_DEADLINE_SECONDS = 120.0  # of one `hang` or `diagnose` on a busy machine
+
+
+def inspected(
+    command: Sequence[str], *, culprit: int, style: str, with_pipe: bool, still_after: float
+) -> dict[str, Watched]:
+    """The reports of `hang` and `diagnose`, by command; no `hang` where the job ended by itself.
+
+    The job stands still when no rank's flight recorder has grown for `still_after` seconds. Where `with_pipe`, its ranks
+    take requests for a dump, as those of NCCL do.
+    """
+    with tempfile.TemporaryDirectory(prefix="ward-") as folder:
+        dumps, log = Path(folder) / "dumps", Path(folder) / "job.log"
+        dumps.mkdir()
+        env = environment(culprit, style)
+        env |= {"PYTHONPATH": os.pathsep.join(filter(None, (env.get("PYTHONPATH"), str(DUMPS_AT_STALL))))}
+        env |= {"WARD_DUMPS": str(dumps)} | ({PIPE: f"{folder}/pipe_"} if with_pipe else {})
+        reports = {}
+        with log.open("w") as written:
+            job = start_guarded(command, env=env, stdout=written.fileno(), stderr=subprocess.STDOUT)
+            try:
+                if _stands_still(job, dumps, still_after):
+                    reports["hang"] = _asked(["hang", str(job.pid)])
+            finally:
+                end(job)
+        left = [str(dumps)] if any(dumps.glob("rank_*")) else []
+        return reports | {"diagnose": _asked(["diagnose", *left, str(log)])}
+
+
+def _stands_still(job: subprocess.Popen[str], dumps: Path, still_after: float) -> bool:
+    """Wait until the job stands still, or has ended; whether it still runs."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while job.poll() is None and time.monotonic() < deadline:
+        changed = [dump.stat().st_mtime for dump in dumps.glob("rank_*")]
+        if changed and time.time() - max(changed) > still_after:
+            return True
+        time.sleep(POLL_SECONDS)
+    return job.poll() is None
+
+
+def _asked(arguments: Sequence[str]) -> Watched:
+    with tempfile.TemporaryDirectory(prefix="ward-") as folder:
+        output = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "ddpdoctor", *arguments, "--format", "json", "--output", str(output)]
+        ended = run(command, deadline_seconds=LOOK_DEADLINE_SECONDS)
+        report: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {"findings": []}
+    return Watched(ended=ended, report=report)
