@@ -44,12 +44,15 @@ def chosen_job(found: Found, pids: list[int], *, command: str) -> RunningJob:
 
     Raises:
         UsageError: a process is not there or of no job, or several jobs run and none was named.
-        UndecidedError: there is no job here, or it cannot be inspected.
+        UndecidedError: there is no job here, it cannot be inspected, or its launcher has no ranks here.
     """
     from ddpdoctor.errors import UndecidedError, UsageError
+    from ddpdoctor.host.launchers import all_launchers, launchers_at
+    from ddpdoctor.host.processes import command as words
     from ddpdoctor.host.processes import is_alive
     from ddpdoctor.host.running_jobs import jobs_of
     from ddpdoctor.ranks.stacks import why_forbidden
+    from ddpdoctor.workflows.idle_launchers import without_ranks
 
     for pid in pids:
         if not is_alive(pid):
@@ -61,8 +64,11 @@ def chosen_job(found: Found, pids: list[int], *, command: str) -> RunningJob:
             raise UndecidedError(f"this job cannot be inspected: {why_forbidden(pid)}")
     chosen = {job.name: job for pid in pids for job in jobs_of(found.jobs, pid)}
     if pids and not chosen:
+        if launchers := launchers_at(pids[0]):
+            raise without_ranks(launchers)
         raise UsageError(
             f"process {pids[0]} is neither a rank of a job nor its launcher: no RANK or WORLD_SIZE in its environment",
+            details=(f"process {pids[0]} runs {words(pids[0])[:200]}",),
             hint=f"run `ddpdoctor {command}` without a process id: it finds the ranks itself",
         )
     jobs = [*chosen.values()] if pids else [*found.jobs]
@@ -78,6 +84,8 @@ def chosen_job(found: Found, pids: list[int], *, command: str) -> RunningJob:
             raise UndecidedError(
                 f"no rank of a PyTorch job on this host can be inspected: {why_forbidden(first)}{more}"
             )
+        if launchers := all_launchers():
+            raise without_ranks(launchers)
         raise UndecidedError(
             "no rank of a PyTorch job runs on this host",
             hint="run it on the host of the job, as the user of the job or as root, and inside its container if there is one",

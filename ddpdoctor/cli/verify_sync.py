@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 DEADLINE_SECONDS = 120.0  # ten steps of a small network take a second; the imports of many ranks on few cores a minute
 STALL_SECONDS = 600.0  # longer than an evaluation or a checkpoint, shorter than NCCL's default timeout
-LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec"})
-LAUNCHING_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _PYTHON = re.compile(r"python[\d.]*")
 
 
@@ -238,10 +236,12 @@ def _is_launcher(target: list[str]) -> bool:
 
     An installed one is on the PATH or lies beside an interpreter, as in a virtual environment.
     """
+    from ddpdoctor.host.launchers import MODULES, PROGRAMS
+
     file = Path(target[0])
     if _PYTHON.fullmatch(file.name):
-        return target[1:2] == ["-m"] and not LAUNCHING_MODULES.isdisjoint(target[2:3])
-    if file.name not in LAUNCHERS:
+        return target[1:2] == ["-m"] and not MODULES.keys().isdisjoint(target[2:3])
+    if file.name not in PROGRAMS:
         return False
     if not is_python_script(file) or (file.parent / "python3").exists():
         return True

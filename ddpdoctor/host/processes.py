@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -95,6 +96,14 @@ def state_between(pid: int, before: Sample, after: Sample) -> ProcessState:
     )
 
 
+def words(pid: int) -> list[str]:
+    """The words of the command line; none of a kernel thread, a zombie, or a process that is gone."""
+    try:
+        return psutil.Process(pid).cmdline()
+    except (psutil.Error, OSError):
+        return []
+
+
 def command(pid: int) -> str:
     """The command line, or the name in brackets for a kernel thread or a zombie."""
     try:
@@ -131,6 +140,15 @@ def environ(pid: int) -> dict[str, str] | None:
 def all_pids() -> Iterator[int]:
     """Every process that /proc shows."""
     yield from psutil.pids()
+
+
+def parents() -> dict[int, int]:
+    """By process, the one that started it."""
+    found = {}
+    for pid in all_pids():
+        with contextlib.suppress(psutil.Error):
+            found[pid] = psutil.Process(pid).ppid()
+    return found
 
 
 def _share(before: Sample | None, after: Sample) -> float | None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import psutil
 
 from ddpdoctor.agent import DIRECTORY
 from ddpdoctor.evidence.launch import Joining, Launch
@@ -60,7 +57,7 @@ def find_jobs() -> Found:
     """Look through /proc once."""
     environs: dict[int, dict[str, str]] = {}
     forbidden: list[int] = []
-    parents = _parents()
+    parents = processes.parents()
     for pid in parents:
         environ = processes.environ(pid)
         if environ is not None:
@@ -90,7 +87,7 @@ def launched_for(directory: Path) -> tuple[LaunchedProcess, ...]:
     """The running ranks of the job whose agents write to `directory`, in order of rank."""
     environs = {pid: found for pid in processes.all_pids() if (found := processes.environ(pid)) and DIRECTORY in found}
     environs = {pid: found for pid, found in environs.items() if found[DIRECTORY] == str(directory)}
-    parents = _parents()
+    parents = processes.parents()
     return tuple(
         LaunchedProcess(
             pid=pid,
@@ -104,7 +101,7 @@ def launched_for(directory: Path) -> tuple[LaunchedProcess, ...]:
 
 def joinings_of(pids: Iterable[int]) -> dict[int, Joining]:
     """What a launcher said of the rendezvous to each of these processes that it started; they may have joined since."""
-    parents = _parents()
+    parents = processes.parents()
     launches = {pid: Launch.from_environ(processes.environ(pid) or {}) for pid in pids}
     return {
         pid: replace(_joining(_outermost(pid, launch, parents)), called=True)
@@ -136,7 +133,7 @@ def _outermost(pid: int, launch: Launch, parents: Mapping[int, int]) -> Mapping[
 
 def jobs_of(jobs: Iterable[RunningJob], pid: int) -> list[RunningJob]:
     """The jobs of which `pid` is a rank, a launcher, or a process below a rank."""
-    parents = _parents()
+    parents = processes.parents()
 
     def belongs(job: RunningJob) -> bool:
         above = {ancestor for rank in job.pids for ancestor in _ancestors(rank, parents)}
@@ -259,14 +256,6 @@ def _has_torch(pid: int) -> bool:
         return "/libtorch" in Path(f"/proc/{pid}/maps").read_text(errors="replace")
     except OSError:
         return False
-
-
-def _parents() -> dict[int, int]:
-    found = {}
-    for pid in processes.all_pids():
-        with contextlib.suppress(psutil.Error):
-            found[pid] = psutil.Process(pid).ppid()
-    return found
 
 
 def _ancestors(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
