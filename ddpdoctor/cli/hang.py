@@ -31,11 +31,16 @@ def hang(
     """Say what every rank of a running job is doing, and which one keeps the others waiting. The job goes on."""
     from ddpdoctor.cli.report_output import conclude, judge
     from ddpdoctor.host.running_jobs import find_jobs
-    from ddpdoctor.workflows.hang import look, unexplained
+    from ddpdoctor.workflows.hang import look, unexplained, users_files
+    from ddpdoctor.workflows.lint_hints import suspects
 
     evidence = look(chosen_job(find_jobs(), pids or [], command="hang"))
-    if not (options.select or judge(evidence, options).explained):
-        evidence = replace(evidence, undecided=(*evidence.undecided, *unexplained(evidence)))
+    if not (options.select or judge(evidence, options).explained) and (reasons := unexplained(evidence)):
+        evidence = replace(
+            evidence,
+            undecided=(*evidence.undecided, *reasons),
+            notes=(*evidence.notes, *suspects(users_files(evidence))),
+        )
     conclude(evidence, options)
 
 

@@ -129,6 +129,14 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def exit_code(pid: int) -> int | None:
+    """The exit code of a zombie, or -N for signal N; None of a process that runs, is gone, or may not be inspected."""
+    fields = _stat(pid)
+    if fields is None or fields[0] not in "ZX" or not fields[-1].isdigit():
+        return None
+    return os.waitstatus_to_exitcode(int(fields[-1]))  # the last field of /proc/PID/stat: `man 5 proc`
+
+
 def environ(pid: int) -> dict[str, str] | None:
     """The environment that the process was started with, or None where it may not be read."""
     try:

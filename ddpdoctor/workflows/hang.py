@@ -14,11 +14,13 @@ import psutil
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.frames import is_users
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.host.owned_files import other_user
+from ddpdoctor.host.processes import exit_code
 from ddpdoctor.host.running_jobs import RunningJob, joinings_of
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
@@ -44,11 +46,12 @@ def look(job: RunningJob) -> Evidence:
     frames = [frame for found in facts for fact in found.facts if isinstance(fact, Stacks) for frame in fact.frames]
     owner = other_user(job.targets[0].pid)
     sources = (source_of(frames, owner), overwrites_of(frames, owner))
+    ends = _ends(job, missing)
     evidence = Evidence(
         job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
         ranks=(
-            *facts,
-            *(RankFacts(rank=rank, host=host, facts=(RankExit(exit_code=0),)) for rank in chain(*_ended_before(job))),
+            *(found for found in facts if found.rank not in ends),
+            *(RankFacts(rank=rank, host=host, facts=(end,)) for rank, end in ends.items()),
         ),
         missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
         about_job=True,
@@ -77,6 +80,10 @@ def unexplained(evidence: Evidence) -> tuple[str, ...]:
     ended = [entry.rank for entry in evidence.per_rank(RankExit) or () if entry.value.exit_code == 0]
     if ended:
         return (f"every rank that still runs waits for others, and {group_ranks(ended)} ended with exit code 0",)
+    gone = [lost.rank for lost in evidence.missing if lost.kind == ProcessState.__name__ and lost.rank is not None]
+    if gone:
+        said = f"every rank that still runs waits for others, and {group_ranks(gone)} ended during the inspection"
+        return (f"{said}; run `ddpdoctor hang` again",)
     if size is not None and len(activities) < size.ranks:
         return ("every rank on this host waits for others: the rank they wait for is on another host",)
     still = (
@@ -86,6 +93,13 @@ def unexplained(evidence: Evidence) -> tuple[str, ...]:
         f"run the job under `ddpdoctor watch`, or on NCCL with {own_dumps.PIPE} set, to see what each rank called"
     )
     return (f"{still}; {prepared}",)
+
+
+def users_files(evidence: Evidence) -> frozenset[str]:
+    """The files of the user's own lines in the stacks of all ranks."""
+    return frozenset(
+        frame.file for entry in evidence.per_rank(Stacks) or () for frame in entry.value.frames if is_users(frame.file)
+    )
 
 
 def _seen(facts: tuple[RankFacts, ...]) -> bool:
@@ -98,6 +112,16 @@ def _ended_before(job: RunningJob) -> list[range]:
     here = "TORCHELASTIC_RUN_ID" in job.environ and job.environ.get("LOCAL_WORLD_SIZE") == str(job.world_size)
     # more of them than a host can have are a variable that is not true
     return _absent(job) if here and job.world_size <= MOST_RANKS_OF_A_HOST else []
+
+
+def _ends(job: RunningJob, missing: Sequence[Missing]) -> dict[int, RankExit]:
+    """By rank, how those that are gone have ended, in order of rank; without those of which it is not known."""
+    ends = {rank: RankExit(exit_code=0) for rank in chain(*_ended_before(job))}
+    gone = {lost.rank for lost in missing if lost.kind == ProcessState.__name__}
+    for target in job.targets:
+        if target.rank in gone and (code := exit_code(target.pid)) is not None:
+            ends[target.rank] = RankExit(exit_code=code, pid=target.pid)
+    return dict(sorted(ends.items()))
 
 
 def _absent(job: RunningJob) -> list[range]:

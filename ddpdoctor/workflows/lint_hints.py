@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from ddpdoctor.workflows.lint import LintOptions, lint_paths
 from ddpdoctor.workflows.lint_config import config_for
 
 _OF_A_RUN = ("DDP2", "DDP3", "DDP4", "DDP5")
+_OF_A_HANG = "DDP3"
 MOST_FILES = 16
 MOST_BYTES = (
     256 << 10
@@ -23,24 +24,40 @@ def with_lint(report: Report) -> Report:
 
     Only files that are here and that the report names are read; nothing in them is imported or run.
     """
-    files = sorted({file for finding in report.findings for file in _files(finding)})[:MOST_FILES]
-    if not files:
-        return report
+    said = _said_of({file for finding in report.findings for file in _files(finding)})
+    return replace(report, findings=tuple(_with(finding, said) for finding in report.findings)) if said else report
+
+
+def suspects(files: Iterable[str]) -> tuple[str, ...]:
+    """A sentence for each line of these files of which `lint` says that it can make ranks wait for each other."""
+    said = _said_of({file for file in files if _is_readable(file)})
+    return tuple(
+        f"lint suspects {each.where[0].file}:{each.where[0].line}: {each.code} {each.message}"
+        for each in said
+        if any(code.startswith(_OF_A_HANG) for code in each.rule.leads_to)
+    )
+
+
+def _said_of(files: Collection[str]) -> list[Finding]:
+    """What `lint` says of the first of these files, without mere information."""
+    paths = [Path(file) for file in sorted(files)[:MOST_FILES]]
     try:
-        paths = [Path(file) for file in files]
-        linted = lint_paths(paths, LintOptions(config=config_for(paths))).report.findings
+        linted = lint_paths(paths, LintOptions(config=config_for(paths))).report.findings if paths else ()
     except DdpdoctorError:
-        return report  # a broken pyproject.toml is no matter of this report
-    said = [finding for finding in linted if finding.severity is not Severity.INFO and finding.where]
-    return replace(report, findings=tuple(_with(finding, said) for finding in report.findings))
+        return []  # a broken pyproject.toml is no matter of this report
+    return [finding for finding in linted if finding.severity is not Severity.INFO and finding.where]
 
 
 def _files(finding: Finding) -> Iterator[str]:
     if not finding.code.startswith(_OF_A_RUN) or finding.severity is Severity.INFO:
         return
     for where in finding.where:
-        if where.file.endswith(".py") and "site-packages" not in where.file and _is_small(Path(where.file)):
+        if _is_readable(where.file):
             yield where.file
+
+
+def _is_readable(file: str) -> bool:
+    return file.endswith(".py") and "site-packages" not in file and _is_small(Path(file))
 
 
 def _is_small(file: Path) -> bool:

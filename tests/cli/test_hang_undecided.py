@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from ddpdoctor.cli import run
-from ddpdoctor.evidence import Evidence, Missing
+from ddpdoctor.evidence import Evidence, Missing, RankFacts
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.host import running_jobs
 from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.workflows import hang
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST
+from tests.hangs import IN_BACKWARD, rank
 from tests.hangs import hang as hang_of
-from tests.hangs import rank
+
+LOGS_ALONE = """import torch.distributed as dist
+
+dist.init_process_group("nccl")
+for batch in loader:
+    if dist.get_rank() == 0:
+        dist.all_reduce(loss)
+    model(batch).backward()
+"""
 
 
 @pytest.fixture
@@ -32,10 +45,59 @@ def test_ranks_that_all_wait_are_not_called_healthy(capsys: pytest.CaptureFixtur
     assert "undecided: every rank waits for others" in capsys.readouterr().out
 
 
+def test_lines_that_lint_suspects_stand_beside_an_undecided_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every rank spins behind a call that its stack no longer shows, in a program with a collective for one rank alone."""
+    program = tmp_path / "train.py"
+    program.write_text(LOGS_ALONE)
+    stack = (Frame(file=str(program), line=7, function="<module>"),)
+    evidence = hang_of(rank(IN_BACKWARD[:-2] + stack), rank(IN_BACKWARD[:-2] + stack), seconds=None)
+    job = running_jobs.RunningJob(name="job", world_size=2, targets=(), command="train.py", environ={})
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(hang, "look", lambda _job: evidence)
+    monkeypatch.setattr(hang, "unexplained", lambda _evidence: ("every rank waits for others",))
+    assert run(["hang"]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"lint suspects {program}:6: DDP730" in said
+
+    program.write_text(LOGS_ALONE.replace("    if dist.get_rank() == 0:\n    ", ""))
+    assert run(["hang"]) == 3
+    assert "lint suspects" not in capsys.readouterr().out
+
+
 @pytest.mark.usefixtures("seen")
 def test_a_rule_that_was_asked_for_alone_is_answered_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["hang", "--select", "DDP307"]) == 0
     assert "undecided" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "message"),
+    [
+        (0, 1, "rank 2 ended with exit code 0 while ranks 0-1 wait in backward"),
+        (3, 0, "rank 2 ended with exit code 3"),
+    ],
+)
+def test_a_rank_that_ended_meanwhile_is_known_by_its_exit_code(
+    code: int, status: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Regression: the rank that the others wait for was said to be on another host."""
+    process = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its launcher has not collected it yet
+    targets = tuple(Target(rank=number, pid=pid) for number, pid in enumerate((os.getpid(), os.getppid(), process.pid)))
+    waiting = tuple(RankFacts(rank=number, host="host-a", facts=rank()) for number in (0, 1))
+    ended = Missing(kind=ProcessState.__name__, rank=2, reason=f"process {process.pid} has ended")
+    job = running_jobs.RunningJob(name="job", world_size=3, targets=targets, command="train.py", environ={})
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(hang, "examine", lambda *_arguments, **_named: (waiting, (ended,)))
+    try:
+        assert run(["hang"]) == status
+    finally:
+        process.wait()
+    said = " ".join(capsys.readouterr().out.split())
+    assert message in said
+    assert "another host" not in said
 
 
 def test_a_job_that_ended_meanwhile_is_not_called_healthy(

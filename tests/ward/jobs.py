@@ -44,19 +44,46 @@ def environment(culprit: int, style: str = "gloo") -> dict[str, str]:
     return {"OMP_NUM_THREADS": "1", "CULPRIT": str(culprit), **(standin.environment() if style == "gpu" else {})}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """A job that leaves each rank's flight recorder in a folder, and tells by it whether it stands still."""
+
+    dumps: Path
+    """One pickle per rank."""
+    changes: Path
+    """One file per rank, written to when the recorder changes."""
+
+    @classmethod
+    def below(cls, folder: Path) -> Recording:
+        """The two folders, made below `folder`."""
+        found = cls(dumps=folder / "dumps", changes=folder / "changes")
+        found.dumps.mkdir()
+        found.changes.mkdir()
+        return found
+
+    def environment(self, culprit: int, style: str) -> dict[str, str]:
+        """What the job finds in its environment."""
+        env = environment(culprit, style)
+        paths = (env.get("PYTHONPATH"), str(DUMPS_AT_STALL))
+        env |= {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        return env | {"WARD_DUMPS": str(self.dumps), "WARD_CHANGES": str(self.changes)}
+
+    def stands_still(self, seconds: float) -> bool:
+        """Whether no recorder has changed for so long; False before the first call."""
+        changed = [one.stat().st_mtime for one in self.changes.iterdir()]
+        return bool(changed) and time.time() - max(changed) > seconds
+
+
 def plain(
-    command: Sequence[str], *, culprit: int = 1, dumps: Path, still_after: float, style: str = "gloo"
+    command: Sequence[str], *, culprit: int = 1, recording: Recording, still_after: float, style: str = "gloo"
 ) -> ProgramEnd:
-    """The job as it runs today, ended when it has stood still so long; each rank's flight recorder is left in `dumps`."""
-    env = environment(culprit, style)
-    env |= {"PYTHONPATH": os.pathsep.join(filter(None, (env.get("PYTHONPATH"), str(DUMPS_AT_STALL))))}
-    env |= {"WARD_DUMPS": str(dumps)}
-
-    def stands_still() -> bool:
-        changed = [dump.stat().st_mtime for dump in dumps.glob("rank_*")]
-        return bool(changed) and time.time() - max(changed) > still_after
-
-    return run(command, deadline_seconds=DEADLINE_SECONDS, env=env, poll=stands_still)
+    """The job as it runs today, ended when it has stood still so long."""
+    return run(
+        command,
+        deadline_seconds=DEADLINE_SECONDS,
+        env=recording.environment(culprit, style),
+        poll=lambda: recording.stands_still(still_after),
+    )
 
 
 def watch(

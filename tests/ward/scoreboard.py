@@ -14,7 +14,7 @@ from pathlib import Path
 from ddpdoctor.launch import guarded_process
 from ddpdoctor.launch.guarded_process import ProgramEnd
 from tests.ward.cases import Case
-from tests.ward.jobs import Watched, plain, torchrun, watch
+from tests.ward.jobs import Recording, Watched, plain, torchrun, watch
 from tests.ward.unprepared import inspected
 
 STILL_BEFORE_HANG_SECONDS = 10.0
@@ -94,10 +94,11 @@ def rows(case: Case, culprit: int, nproc: int, *, style: str, ways: Sequence[str
     command = torchrun(case.program, nproc, case.arguments(culprit))
     today = trace = ""
     if others:
-        with tempfile.TemporaryDirectory(prefix="ward-") as dumps:
-            ended = plain(command, culprit=culprit, dumps=Path(dumps), still_after=STILL_SECONDS, style=style)
+        with tempfile.TemporaryDirectory(prefix="ward-") as folder:
+            recording = Recording.below(Path(folder))
+            ended = plain(command, culprit=culprit, recording=recording, still_after=STILL_SECONDS, style=style)
             today = told_by_torchrun(ended)
-            trace = told_by_torchfrtrace(Path(dumps))
+            trace = told_by_torchfrtrace(recording.dumps)
     reports = {}
     if "watch" in ways:
         reports["watch"] = watch(command, culprit=culprit, style=style)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from typing import Any
 
 from ddpdoctor.launch.guarded_process import end, run, start_guarded
 from ddpdoctor.ranks.own_dumps import PIPE
-from tests.ward.jobs import DEADLINE_SECONDS, DUMPS_AT_STALL, Watched, environment
+from tests.ward.jobs import DEADLINE_SECONDS, Recording, Watched
 
 POLL_SECONDS = 0.2
 LOOK_DEADLINE_SECONDS = 120.0  # of one `hang` or `diagnose` on a busy machine
@@ -29,30 +28,24 @@ def inspected(
     take requests for a dump, as those of NCCL do.
     """
     with tempfile.TemporaryDirectory(prefix="ward-") as folder:
-        dumps, log = Path(folder) / "dumps", Path(folder) / "job.log"
-        dumps.mkdir()
-        env = environment(culprit, style)
-        env |= {"PYTHONPATH": os.pathsep.join(filter(None, (env.get("PYTHONPATH"), str(DUMPS_AT_STALL))))}
-        env |= {"WARD_DUMPS": str(dumps)} | ({PIPE: f"{folder}/pipe_"} if with_pipe else {})
+        recording, log = Recording.below(Path(folder)), Path(folder) / "job.log"
+        env = recording.environment(culprit, style) | ({PIPE: f"{folder}/pipe_"} if with_pipe else {})
         reports = {}
         with log.open("w") as written:
             job = start_guarded(command, env=env, stdout=written.fileno(), stderr=subprocess.STDOUT)
             try:
-                if _stands_still(job, dumps, still_after):
+                if _stands_still(job, recording, still_after):
                     reports["hang"] = _asked(["hang", str(job.pid)])
             finally:
                 end(job)
-        left = [str(dumps)] if any(dumps.glob("rank_*")) else []
+        left = [str(recording.dumps)] if any(recording.dumps.glob("rank_*")) else []
         return reports | {"diagnose": _asked(["diagnose", *left, str(log)])}
 
 
-def _stands_still(job: subprocess.Popen[str], dumps: Path, still_after: float) -> bool:
+def _stands_still(job: subprocess.Popen[str], recording: Recording, seconds: float) -> bool:
     """Wait until the job stands still, or has ended; whether it still runs."""
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while job.poll() is None and time.monotonic() < deadline:
-        changed = [dump.stat().st_mtime for dump in dumps.glob("rank_*")]
-        if changed and time.time() - max(changed) > still_after:
-            return True
+    while job.poll() is None and time.monotonic() < deadline and not recording.stands_still(seconds):
         time.sleep(POLL_SECONDS)
     return job.poll() is None
 

@@ -1,4 +1,7 @@
-"""Lets a job leave its flight recorder as torchfrtrace wants it: one pickle a rank, written again as often as it grows."""
+"""Lets a job leave its flight recorder as torchfrtrace wants it: one pickle a rank, which is written twice a second.
+
+A file of the same name in `WARD_CHANGES` tells when the recorder last changed.
+"""
 
 import os
 import pickle
@@ -17,11 +20,13 @@ def _dump_for_ever() -> None:
             continue
         dump = distributed._dump_fr_trace()
         before, entries = entries, pickle.loads(dump).get("entries", [])
-        if entries != before:
-            target = Path(os.environ["WARD_DUMPS"]) / f"rank_{os.environ['RANK']}"
-            partial = target.parent / f".{target.name}"
+        name = f"rank_{os.environ['RANK']}"
+        if entries:
+            partial = Path(os.environ["WARD_DUMPS"]) / f".{name}"
             partial.write_bytes(dump)
-            partial.rename(target)
+            partial.rename(partial.with_name(name))
+        if entries != before:
+            (Path(os.environ["WARD_CHANGES"]) / name).touch()
 
 
 if "RANK" in os.environ:
