@@ -92,8 +92,14 @@ class Failure:
 
     @property
     def place(self) -> Frame | None:
-        """The innermost line of the user's own code in the error's stack, or in that of its cause; else a framework's."""
-        frames = [frame for error in chain(self.error) for frame in error.stack]
+        """The innermost line of the user's own code in the error's stack, or in that of its cause; else a framework's.
+
+        Where a DataLoader worker raised it outside of the user's code, the line at which the rank received it.
+        """
+        passed_on = (
+            one for one in chain(self.exit.error) if _PASSES_ON.search(one.message) and one.cause == self.error
+        )
+        frames = [frame for error in (*chain(self.error), *passed_on) for frame in error.stack]
         users = (frame for frame in frames if is_users(frame.file))
         return next(users, None) or next((frame for frame in frames if is_programs(frame.file)), None)
 
