@@ -197,7 +197,7 @@ def _group(operation: Operation) -> str:
 def _by_stacks(stack_desync: StackDesync | None) -> Iterator[Finding]:
     if stack_desync is None:
         raise SkipCheck("no flight-recorder dump, and the stacks do not show ranks in different collectives")
-    if stack_desync.cause in (Cause.EXTRA, Cause.MISSING):
+    if stack_desync.cause in (Cause.EXTRA, Cause.MISSING) and not stack_desync.makes_a_group:
         note = condition_note(stack_desync.comparison)
         yield RULE.finding(
             f"{stack_desync.sentence()}{tie_note(tied=stack_desync.tied)}",

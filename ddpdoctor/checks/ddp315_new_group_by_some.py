@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ddpdoctor.analysis.collectives.desync import Cause
+from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
-from ddpdoctor.messages.collectives import verb, witnesses
+from ddpdoctor.messages.collectives import condition_note, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP315",
@@ -23,8 +25,26 @@ RULE = Rule(
 )
 
 
-def check(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterator[Finding]:
+def check(
+    calls: PerRank[CollectiveCalls] | None, timeline: Timeline | None, stack_desync: StackDesync | None
+) -> Iterator[Finding]:
     """The ranks that wait in new_group and those that never called it, the minority at fault."""
+    if calls is None and stack_desync is None:
+        raise SkipCheck(
+            "no record of collective calls, and the stacks do not show a rank in new_group while others wait elsewhere"
+        )
+    if calls is not None:
+        yield from _by_calls(calls, timeline)
+    elif stack_desync is not None and stack_desync.makes_a_group and stack_desync.cause is not Cause.LEFT:
+        yield RULE.finding(
+            f"{stack_desync.sentence()}{tie_note(tied=stack_desync.tied)}",
+            ranks=stack_desync.culprits,
+            where=stack_desync.where(condition_note(stack_desync.comparison)),
+            details=(HOW_IT_IS_KNOWN,),
+        )
+
+
+def _by_calls(calls: PerRank[CollectiveCalls], timeline: Timeline | None) -> Iterator[Finding]:
     if all(group.returned for entry in calls for group in entry.value.new_groups):
         return
     counts = {entry.rank: len(entry.value.new_groups) for entry in calls}

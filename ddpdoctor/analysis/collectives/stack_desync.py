@@ -16,7 +16,7 @@ from ddpdoctor.analysis.collectives.callsites import (
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
-from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, Activity
+from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, NEW_GROUP, Activity
 from ddpdoctor.analysis.majority import vote_of
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, program_frames
@@ -28,7 +28,7 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 # ranks that stand so have come to one point of the program by different ways
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
-_MEETS_ALL = re.compile(r"barrier|all_reduce|all_gather|reduce_scatter|all_to_all")
+_MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
 _POINT_TO_POINT = re.compile(r"send|recv")
 HOW_IT_IS_KNOWN = "inferred from current stacks only; run under `ddpdoctor watch` to find the first extra call"
 
@@ -51,6 +51,11 @@ class StackDesync:
     def culprits(self) -> list[int]:
         """The ranks at fault: the odd ones, or both sides where it cannot be told."""
         return sorted(activity.rank for activity in ((*self.minority, *self.majority) if self.tied else self.minority))
+
+    @property
+    def makes_a_group(self) -> bool:
+        """Whether one of the two sides waits in new_group."""
+        return any(activity.operation == NEW_GROUP for activity in (*self.minority, *self.majority))
 
     def sentence(self, before: str = "") -> str:
         """`rank 1 waits in barrier while ranks 0,2-3 wait in backward or forward`; `before` is what the odd did before."""

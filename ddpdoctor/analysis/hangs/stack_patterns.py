@@ -8,7 +8,7 @@ from enum import Enum
 
 from ddpdoctor.evidence.frames import Frame, runs_users_code, users_frame
 
-FORWARD, BACKWARD = "forward", "backward"
+FORWARD, BACKWARD, NEW_GROUP = "forward", "backward", "new_group"
 
 
 class Activity(Enum):
@@ -47,6 +47,7 @@ _PLACES = (
         r"/torch/utils/data/(dataloader|_utils/\w+)",
         "_try_get_data|_get_data|_next_data|_shutdown_workers|__next__",
     ),
+    (Activity.COLLECTIVE, _C10D, NEW_GROUP),  # of the ranks that have joined
     (Activity.RENDEZVOUS, "/torch/distributed/rendezvous", ".*"),
     (Activity.RENDEZVOUS, _C10D, "init_process_group|_store_based_barrier|_new_process_group_helper"),
     (Activity.EXITING, _C10D, "destroy_process_group"),
