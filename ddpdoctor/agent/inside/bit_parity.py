@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .fingerprint import as_bytes
+from .fingerprint import as_bytes, memory
 
 WORD = 8  # bytes
 STACKED_ELEMENTS = 1 << 15  # tensors of one size up to this are copied side by side: one operation for hundreds
@@ -54,7 +54,9 @@ def parities_of_parts(words: Tensor, firsts: Sequence[int]) -> list[int]:
 
 def as_digits(found: Sequence[int]) -> str:
     """Parities as text: 16 hexadecimal digits for each."""
-    return "".join(f"{one:016x}" for one in found)
+    import numpy as np
+
+    return np.array(found, dtype=">u8").tobytes().hex()
 
 
 def _of_rows(data: Tensor) -> list[int]:
@@ -68,7 +70,8 @@ def _of_rows(data: Tensor) -> list[int]:
     if words.device.type == "cpu":
         import numpy as np
 
-        parities_of_rows: list[int] = np.bitwise_xor.reduce(words.numpy().view(np.uint64), axis=1).tolist()
+        rows = np.frombuffer(memory(words), dtype=np.uint64).reshape(words.shape)
+        parities_of_rows: list[int] = np.bitwise_xor.reduce(rows, axis=1).tolist()
         return parities_of_rows
     while words.shape[1] > 1:
         half = words.shape[1] // 2

@@ -17,6 +17,7 @@ against someone who computes a collision.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 from collections.abc import Iterable, Sequence
@@ -63,9 +64,12 @@ def digests(tensors: Sequence[Tensor], method: Method = "linear") -> Tensor:
         for device, numbers in by_device.items():
             group = [flat[number] for number in numbers]
             if method == "xxh3" and device.type == "cpu":
-                result[numbers] = table(xxh3(data.numpy() for data in group))
+                found = table(xxh3(map(memory, group)))
             else:
-                result[numbers] = _linear(group, device).cpu()
+                found = _linear(group, device).cpu()
+            if len(group) == len(flat):
+                return found
+            result[numbers] = found
         return result
 
 
@@ -94,6 +98,15 @@ def as_bytes(tensor: Tensor) -> Tensor:
     dense = torch.ops.aten.is_non_overlapping_and_dense(tensor)
     flat = tensor.as_strided((tensor.numel(),), (1,)) if dense else tensor.contiguous().view(-1)
     return flat.view(torch.uint8)
+
+
+def memory(data: Tensor) -> Any:  # noqa: ANN401 - a buffer
+    """The memory of a contiguous tensor on the CPU as a buffer, which holds as long as the tensor does.
+
+    `Tensor.numpy` would forbid for good that anybody resizes the tensor's storage.
+    """
+    size = data.numel() * data.element_size()
+    return (ctypes.c_char * size).from_address(data.data_ptr()) if size else b""
 
 
 def xxh3(data: Iterable[Any]) -> list[bytes]:
@@ -202,7 +215,7 @@ def _half_a_word_later(words: Tensor) -> Tensor:
     import numpy as np
 
     rows, width = words.shape
-    later = torch.from_numpy(words.view(-1).view(torch.uint8).numpy()[4:-4].view(np.int64))
+    later = torch.from_numpy(np.frombuffer(memory(words), dtype=np.uint8)[4:-4].view(np.int64))
     return later.as_strided((rows, width - 1), (width, 1))
 
 

@@ -1,15 +1,18 @@
-"""Many small tensors read at once: copied side by side by one operation, so that nothing for each of them happens in Python.
+"""Many small tensors read at once: copied side by side by one operation, so that little for each of them happens in Python.
 
 What is computed from the copies (fingerprints, projections, samples) needs a few operations, whatever the number of tensors.
 How the copies lie is worked out once and holds for every list of tensors of the same sizes, dtypes and devices. Tensors that
 are large, or not plain memory, are read where they are.
+
+With `xxh3`, contiguous tensors in CPU memory are hashed where they are: a copy takes six times as long as the hash of a small
+one. They are copied only where more than fingerprints is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import torch
@@ -42,12 +45,11 @@ class Packed:
         The same method gives the same ones on all ranks, but not those of `fingerprint.digests`: a small tensor that is not
         contiguous is read in row-major order.
         """
-        return self._filled(tensors).fingerprints(tensors, self._method)
+        return self._laid_out(tensors).fingerprints(tensors, self._method)
 
     def projections(self, tensors: Sequence[Tensor]) -> Tensor:
         """The projections, as a float64 tensor on the CPU; of the tensors whose fingerprints were asked for last."""
-        assert self._latest is not None
-        return self._latest.projections(tensors)
+        return self._copied(tensors).projections(tensors)
 
     def samples(self, tensors: Sequence[Tensor]) -> list[tuple[list[int], str, bytes]]:
         """Elements of the tensors whose fingerprints were asked for last: which tensors, their dtype, the elements' bytes.
@@ -55,37 +57,45 @@ class Packed:
         Of each tensor `SAMPLED` evenly spread elements in row-major order, or all where it has no more. Tensors on a GPU,
         which would have to be waited for, have none.
         """
-        assert self._latest is not None
-        return [*self._latest.samples(tensors)]
+        return [*self._copied(tensors).samples(tensors)]
 
     def parities(self, tensors: Sequence[Tensor]) -> str:
         """The parities of `tensors`, as `bit_parity.parities` writes them; the fingerprints of these were asked for last.
 
         More tensors may have followed them.
         """
-        assert self._latest is not None
-        return self._latest.parities(tensors)
+        return self._copied(tensors).parities(tensors)
 
     def shapes(self) -> list[list[int]]:
         """The shapes of the tensors whose fingerprints were asked for last."""
         assert self._latest is not None
         return self._latest.shapes
 
-    def _filled(self, tensors: Sequence[Tensor]) -> _Layout:
-        layout = next((one for one in self._layouts if one.fits(tensors)), None)
-        try:
-            if layout is not None:
-                layout.fill(tensors)
-        except RuntimeError:  # other shapes of the same sizes
-            self._layouts = [one for one in self._layouts if one is not layout]
-            layout = None
+    def _copied(self, tensors: Sequence[Tensor]) -> _Layout:
+        """The layout of the list whose fingerprints were asked for last, of which `tensors` are the first, with its copies."""
+        assert self._latest is not None
+        self._latest.fill(tensors)
+        return self._latest
+
+    def _laid_out(self, tensors: Sequence[Tensor]) -> _Layout:
+        """A layout that is ready to give the fingerprints of `tensors`."""
+        where = _addresses(tensors) if self._method == "xxh3" else None
+        layout = next((one for one in self._layouts if one.is_at(where)), None)
+        if layout is None:
+            layout = next((one for one in self._layouts if one.fits(tensors)), None)
+            try:
+                if layout is not None:
+                    layout.read(tensors, where)
+            except RuntimeError:  # other shapes of the same sizes
+                self._layouts.remove(layout)
+                layout = None
         if layout is None:
             layout = _Layout(tensors, SMALL_BYTES[self._method])
-            layout.fill(tensors)
+            layout.read(tensors, where)
+            self._layouts = [layout, *self._layouts[: KEPT_LAYOUTS - 1]]
         elif self._layouts[0] is not layout:
             self._layouts.remove(layout)
-        if not self._layouts or self._layouts[0] is not layout:
-            self._layouts = [layout, *self._layouts[: KEPT_LAYOUTS - 1]]
+            self._layouts.insert(0, layout)
         self._latest = layout
         return layout
 
@@ -124,7 +134,8 @@ class _Layout:
 
     def __init__(self, tensors: Sequence[Tensor], small: int) -> None:
         self._numels, self._dtypes, self._devices = _kinds(tensors)
-        self.shapes = [list(tensor.shape) for tensor in tensors]
+        self._shapes = [tensor.shape for tensor in tensors]
+        self.shapes = [*map(list, self._shapes)]
         by_device: dict[torch.device, list[int]] = {}
         left = MOST_BYTES
         for place, tensor in enumerate(tensors):
@@ -137,13 +148,48 @@ class _Layout:
         self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(tensors)))
         self._large = [place for place in range(len(tensors)) if place not in packed]
         self._sampled: dict[int, Tensor] = {}  # which elements of a large one, by its place
+        self._where: list[int] = []  # what `_addresses` said of the tensors that are read where they are
+        self._buffers: list[Any] = []  # the memory of each of these; None for a large one that is not contiguous
+        self._is_filled = False
 
     def fits(self, tensors: Sequence[Tensor]) -> bool:
         return len(tensors) == len(self._numels) and (self._numels, self._dtypes, self._devices) == _kinds(tensors)
 
+    def is_at(self, where: list[int] | None) -> bool:
+        """Whether the tensors that are there now lie where the last ones did: then these are ready to be read."""
+        self._is_filled = False
+        return bool(where) and where == self._where
+
+    def read(self, tensors: Sequence[Tensor], where: list[int] | None) -> None:
+        """Make `tensors` ready, which fit and lie at the addresses `where`; RuntimeError where their shapes do not fit."""
+        self._is_filled = False
+        if where is None or not self._on_cpu or not self._locate(tensors, where):
+            self._where, self._buffers = [], []
+            self.fill(tensors)
+
+    def _locate(self, tensors: Sequence[Tensor], where: list[int]) -> bool:
+        """Find the memory of those that have moved; False where a small one is not contiguous."""
+        count, before = len(tensors), self._where or [-1] * len(where)
+        buffers = self._buffers or [None] * count
+        for place, tensor in enumerate(tensors):
+            if (where[place], where[count + place]) == (before[place], before[count + place]):
+                continue
+            if tensor.shape != self._shapes[place]:
+                raise RuntimeError("another shape")
+            buffers[place] = fingerprint.memory(tensor) if _is_read_in_place(tensor) else None
+        self._where, self._buffers = where, buffers
+        return all(buffers[place] is not None for block in self._blocks for place in block.order)
+
     def fill(self, tensors: Sequence[Tensor]) -> None:
+        """Copy the small ones, unless that has been done."""
+        if self._is_filled:
+            return
         for block in self._blocks:
-            block.fill(tensors)
+            if self._buffers:
+                block.gather(self._buffers)
+            else:
+                block.fill(tensors)
+        self._is_filled = True
 
     def targets(self) -> dict[int, Tensor]:
         """The copies, by place."""
@@ -163,14 +209,25 @@ class _Layout:
 
     def _hashed(self, tensors: Sequence[Tensor]) -> Tensor:
         """Fingerprints by `xxh3` of tensors in CPU memory."""
+        if self._buffers:
+            return fingerprint.table(fingerprint.xxh3(self._contents(tensors)))
         found = [b""] * len(tensors)
         for block in self._blocks:
             for place, digest in zip(block.order, fingerprint.xxh3(block.slices), strict=True):
                 found[place] = digest
-        large = (fingerprint.as_bytes(tensors[place]).numpy() for place in self._large)
-        for place, digest in zip(self._large, fingerprint.xxh3(large), strict=True):
+        large = [fingerprint.as_bytes(tensors[place]) for place in self._large]
+        for place, digest in zip(self._large, fingerprint.xxh3(map(fingerprint.memory, large)), strict=True):
             found[place] = digest
         return fingerprint.table(found) if found else torch.zeros(0, 2, dtype=torch.int64)
+
+    def _contents(self, tensors: Sequence[Tensor]) -> Iterator[Any]:
+        """The bytes of each tensor as a buffer, which holds until the next is asked for."""
+        for buffer, tensor in zip(self._buffers, tensors, strict=True):
+            if buffer is None:
+                data = fingerprint.as_bytes(tensor)
+                yield fingerprint.memory(data)
+            else:
+                yield buffer
 
     def projections(self, tensors: Sequence[Tensor], large: dict[int, Tensor] | None = None) -> Tensor:
         result = torch.zeros(len(self._numels), dtype=torch.float64)
@@ -209,7 +266,8 @@ class _Layout:
                 found[place] = parity(tensors[place])
         for place, tensor in enumerate(tensors):
             # the copy of a tensor that is not contiguous has its words in another order
-            if tensor.layout is torch.strided and not tensor.is_contiguous():
+            in_place = self._buffers and self._buffers[place] is not None
+            if not in_place and tensor.layout is torch.strided and not tensor.is_contiguous():
                 found[place] = int(parities([tensor]), 16)
         return as_digits(found[: len(tensors)])
 
@@ -222,6 +280,7 @@ class _Block:
         sizes = [_packable(tensors[place]) for place in places]
         self._words = torch.zeros(sum(map(_padded, sizes)) // 8, dtype=torch.int64, device=device)
         memory = self._words.view(torch.uint8)
+        self._memory = memory.numpy() if device.type == "cpu" else None
         self.waits = self._words.is_cuda
         self._runs: list[_Run] = []
         self._bytes: list[Tensor] = []
@@ -244,6 +303,13 @@ class _Block:
         longest = int(rows.max())
         self._lanes = [fingerprint.weights(name, longest, device)[row] for name in ("first", "second")]
         self.slices = [data.numpy().data for data in self._bytes] if device.type == "cpu" else []
+        self._gaps = [bytes(_padded(size) - size) for size in sizes]
+
+    def gather(self, buffers: Sequence[Any]) -> None:
+        """Copy what is in `buffers`, by place: the memory of contiguous tensors of these sizes and dtypes on the CPU."""
+        chosen = [buffers[place] for place in self.order]
+        together = b"".join(chain.from_iterable(zip(chosen, self._gaps, strict=True)))
+        self._memory.data[:] = together
 
     def fill(self, tensors: Sequence[Tensor]) -> None:
         for run in self._runs:
@@ -338,6 +404,23 @@ def bytes_of(elements: Tensor) -> tuple[str, bytes]:
 
 def _kinds(tensors: Sequence[Tensor]) -> tuple[list[int], list[torch.dtype], list[torch.device]]:
     return [*map(Tensor.numel, tensors)], [one.dtype for one in tensors], [one.device for one in tensors]
+
+
+_SIZE: Callable[[Tensor], int] = attrgetter("nbytes")
+
+
+def _addresses(tensors: Sequence[Tensor]) -> list[int] | None:
+    """The address of each, then the size of each in bytes; None where one has no address."""
+    try:
+        return [*map(Tensor.data_ptr, tensors), *map(_SIZE, tensors)]
+    except (RuntimeError, NotImplementedError):  # a sparse one, or one of no device
+        return None
+
+
+def _is_read_in_place(tensor: Tensor) -> bool:
+    """Whether its memory holds its elements in row-major order and nothing else."""
+    plain = tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_quantized)
+    return plain and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
 
 def _packable(tensor: Tensor) -> int:

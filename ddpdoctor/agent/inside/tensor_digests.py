@@ -74,9 +74,11 @@ class Digests:
         """The fingerprints of all tensors, one after the other; for `what` see `by_name`."""
         return _hex(self.packed(what).fingerprints(tensors)) if tensors else ""
 
-    def of(self, tensors: Iterable[Tensor]) -> str:
-        """One fingerprint of all of them."""
-        return combined(digests(list(tensors), self.method)).hex()[:16]
+    def of(self, tensors: Iterable[Tensor], what: str = "") -> str:
+        """One fingerprint of all of them; `what` is the same word for all calls with like tensors, where these are many."""
+        listed = list(tensors)
+        table = self.packed(what).fingerprints(listed) if what else digests(listed, self.method)
+        return combined(table).hex()[:16]
 
 
 def tensors_in(value: Any, depth: int = 3) -> Iterator[Tensor]:  # noqa: ANN401 - whatever a forward takes
@@ -94,7 +96,7 @@ def tensors_in(value: Any, depth: int = 3) -> Iterator[Tensor]:  # noqa: ANN401 
 
 def _hex(table: Tensor) -> str:
     """The first half of each fingerprint, 16 digits each."""
-    return table[:, 0].contiguous().numpy().astype(">i8").tobytes().hex()
+    return table.numpy()[:, 0].astype(">i8").tobytes().hex()
 
 
 def _whole(place: int, tensor: Tensor) -> Samples:
