@@ -257,6 +257,8 @@ class EpochSeen:
     """The class of the sampler."""
     line: Frame | None = None
     """The user's line that iterates."""
+    data: str = ""
+    """What stands for what the data set keeps; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

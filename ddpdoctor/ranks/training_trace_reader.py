@@ -403,6 +403,7 @@ def _epoch(epoch: trace.Epoch) -> EpochSeen:
         indices=_indices(epoch.indices) if epoch.indices is not None else None,
         sampler=epoch.sampler,
         line=_frame(epoch.line),
+        data=epoch.data,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from ddpdoctor.agent.inside import triton_row_hash
 from ddpdoctor.agent.inside.fingerprint import ROW, STAGED_ROWS, as_bytes, digests, row_hashes, weights
 from ddpdoctor.agent.inside.named_tensors import inventory, structure_digest
+from ddpdoctor.agent.inside.packed_tensors import Packed
 
 METHODS = ["linear", "xxh3"]
 DTYPES = [
@@ -118,6 +120,17 @@ def tensors(draw: st.DrawFn) -> Tensor:
     generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
     base = torch.randint(0, 9 if dtype != torch.bool else 2, [*shape], generator=generator).to(dtype)
     return LAYOUTS[draw(st.sampled_from(list(LAYOUTS)))](base)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_storage_that_was_read_can_still_be_resized(method: Any) -> None:
+    large = torch.ones(300_000)
+    packed = Packed(method)
+    packed.fingerprints([large, torch.ones(3)])
+    packed.parities([large, torch.ones(3)])
+    one(large, method)
+    large.untyped_storage().resize_(0)
+    assert large.untyped_storage().nbytes() == 0
 
 
 @pytest.mark.parametrize("method", METHODS)

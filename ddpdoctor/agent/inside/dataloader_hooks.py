@@ -6,7 +6,7 @@ import base64
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,8 +20,8 @@ MOST_INDICES = 1 << 24  # beyond 16 million samples an epoch is not written down
 class LoaderEpoch:
     """One pass over one data loader, as far as the loop went; `place` are its loader and number among those trained on."""
 
-    def __init__(self, loader: int, length: int | None, line: SourceLine | None, sampler: str) -> None:
-        self.loader, self.length, self.line, self.sampler = loader, length, line, sampler
+    def __init__(self, loader: int, length: int | None, line: SourceLine | None, sampler: str, data: str = "") -> None:
+        self.loader, self.length, self.line, self.sampler, self.data = loader, length, line, sampler, data
         self.place: tuple[int, int] | None = None
         self.drawn: deque[Any] = deque()
         self.indices = array("q")
@@ -53,6 +53,7 @@ class LoaderEpoch:
             line=self.line,
             sampler=self.sampler,
             indices=base64.b64encode(zlib.compress(self.indices.tobytes())).decode() if known else None,
+            data=self.data,
         )
 
 
@@ -62,6 +63,8 @@ class Batches:
     def __init__(self, trace: TraceWriter) -> None:
         self._trace = trace
         self._loaders: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._digest: Callable[[Any], str] = lambda _: ""  # once torch is there, see `install`
+        self._data: dict[int, str] = {}  # by loader: the digest of its data set when it was first iterated over
         self._epochs: WeakKeyDictionary[Any, LoaderEpoch] = WeakKeyDictionary()
         self._count = 0
         self._open: list[LoaderEpoch] = []
@@ -88,6 +91,9 @@ class Batches:
         from torch.utils.data import DataLoader
         from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+        from .data_identity import data_digest
+
+        self._digest = data_digest
         observe = self._trace.observing
         started, drew = observe(self._started), observe(self._drew)
         received, finished = observe(self._received), observe(self._finished)
@@ -127,6 +133,7 @@ class Batches:
     def _started(self, loader: Any, iterator: Any) -> None:  # noqa: ANN401
         if loader not in self._loaders:
             self._loaders[loader] = self._count
+            self._data[self._count] = self._digest(loader.dataset)
             self._count += 1
         number = self._loaders[loader]
         for epoch in [epoch for epoch in self._open if epoch.loader == number]:
@@ -134,7 +141,7 @@ class Batches:
             self._open.remove(epoch)
         length = len(loader.dataset) if hasattr(loader.dataset, "__len__") else None
         sampler = type(getattr(loader, "sampler", None)).__name__
-        epoch = LoaderEpoch(number, length, user_line(), sampler)
+        epoch = LoaderEpoch(number, length, user_line(), sampler, self._data[number])
         early = self._epochs.get(iterator)
         if early is not None:  # workers are fed before `__iter__` returns
             waiting = getattr(iterator, "_tasks_outstanding", 0)

@@ -63,10 +63,8 @@ def digests(tensors: Sequence[Tensor], method: Method = "linear") -> Tensor:
         result = torch.zeros(len(flat), 2, dtype=torch.int64)
         for device, numbers in by_device.items():
             group = [flat[number] for number in numbers]
-            if method == "xxh3" and device.type == "cpu":
-                found = table(xxh3(map(memory, group)))
-            else:
-                found = _linear(group, device).cpu()
+            hashed = method == "xxh3" and device.type == "cpu"
+            found = table(xxh3(map(memory, group))) if hashed else _linear(group, device).cpu()
             if len(group) == len(flat):
                 return found
             result[numbers] = found

@@ -28,7 +28,7 @@ def data_divergences(tracks: Mapping[int, Track], steps: Sequence[Mapping[int, S
     if len(tracks) < 2:
         return
     epochs = list(_epochs(tracks))
-    shared = next((found for seen in epochs if (found := _shares(seen))), None)
+    shared = next((found for seen in epochs if not _own_data(seen, steps) and (found := _shares(seen))), None)
     if shared is not None:
         yield shared
     elif (same := _same_inputs(steps)) is not None:
@@ -51,6 +51,23 @@ def _epochs(tracks: Mapping[int, Track]) -> Iterator[dict[int, EpochSeen]]:
     }
     for key in sorted(set.intersection(*(set(epochs) for epochs in by_rank.values()))):
         yield {rank: epochs[key] for rank, epochs in by_rank.items()}
+
+
+def _own_data(seen: Mapping[int, EpochSeen], steps: Sequence[Mapping[int, StepSeen]]) -> bool:
+    """Whether each rank has a data set of its own, of which it may draw what it likes: files or rows that only it was given.
+
+    Where nothing is known of the data sets, equal indices that never give equal inputs are taken for that, too. A sampler
+    that divides a data set is made for one that all ranks share.
+    """
+    if any("Distributed" in epoch.sampler for epoch in seen.values()):
+        return False
+    inputs = [{one.input for one in step.values()} for step in steps if all(one.input for one in step.values())]
+    if any(len(group) == 1 for group in inputs):
+        return False
+    kept = {epoch.data for epoch in seen.values()}
+    if len(kept) > 1 or len({epoch.length for epoch in seen.values()}) > 1:
+        return True
+    return kept == {""} and bool(inputs) and len({epoch.indices for epoch in seen.values()}) == 1
 
 
 def _shares(seen: Mapping[int, EpochSeen]) -> SameSamples | SamplesOverlap | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -185,6 +186,37 @@ def drawn(*parts: tuple[int, ...]) -> list[str]:
 def test_a_last_batch_that_is_filled_up_from_the_front_is_padding() -> None:
     assert drawn((0, 1, 4, 5, 8, 9), (2, 3, 6, 7, 0, 1)) == []
     assert drawn((0, 1, 4, 5, 8, 9), (2, 3, 0, 1, 6, 7)) == ["DDP512 [0, 1] 7"]
+
+
+SHUFFLED = ((3, 0, 1, 2), (1, 0, 3, 2))  # each rank's own order
+
+
+@pytest.mark.parametrize(
+    ("indices", "kept", "inputs", "told"),
+    [
+        (SHUFFLED, ("a", "b"), ("x", "y"), []),
+        (SHUFFLED, ("a", "a"), ("x", "y"), ["DDP512 [0, 1] 7"]),
+        (SHUFFLED, ("", ""), ("x", "y"), ["DDP512 [0, 1] 7"]),
+        (((0, 1, 2, 3),) * 2, ("a", "b"), ("x", "y"), []),
+        (((0, 1, 2, 3),) * 2, ("a", "b"), (None, None), []),
+        (((0, 1, 2, 3),) * 2, ("", ""), ("x", "y"), []),
+        (((0, 1, 2, 3),) * 2, ("", ""), (None, None), ["DDP511 [0, 1] 7"]),
+        (((0, 1, 2, 3),) * 2, ("a", "a"), ("x", "y"), ["DDP511 [0, 1] 7"]),  # augmented
+        (((0, 1, 2, 3),) * 2, ("a", "b"), ("x", "x"), ["DDP511 [0, 1] 7"]),  # they differ in a path, and not in data
+    ],
+)
+def test_ranks_with_data_sets_of_their_own_may_draw_the_same_indices(
+    indices: Any, kept: Any, inputs: Any, told: list[str]
+) -> None:
+    ranks = zip(epochs(*indices, batches=1), kept, strict=True)
+    passes = tuple((replace(epoch, length=4, data=data),) for (epoch,), data in ranks)
+    assert found(lambda rank, _step: {"input": inputs[rank]}, nproc=2, epochs=passes) == told
+
+
+def test_a_sampler_that_divides_a_data_set_is_made_for_one_that_ranks_share() -> None:
+    ranks = zip(epochs((0, 1, 2), (1, 2, 3), batches=3), "ab", strict=True)
+    passes = tuple((replace(epoch, sampler="DistributedSampler", data=data),) for (epoch,), data in ranks)
+    assert found(lambda *_: {}, nproc=2, epochs=passes) == ["DDP512 [0, 1] 7"]
 
 
 def test_uneven_last_batches_are_information_and_others_a_finding() -> None:

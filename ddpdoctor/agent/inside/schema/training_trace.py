@@ -391,6 +391,8 @@ class Epoch(NamedTuple):
     """The name of the sampler's class."""
     indices: str | None
     """The indices drawn, in order: 64-bit integers, compressed by zlib, in base64; None where they are not known."""
+    data: str = ""
+    """What stands for what the data set keeps; empty where that is not known."""
 
 
 class Evaluation(NamedTuple):

@@ -1,0 +1,103 @@
+"""Whether ranks read the same data set: a digest of what a data set keeps, and none of the user's code runs for it.
+
+Attributes are read from instances' own dictionaries: tensors, arrays and text, also in lists and dicts, of each a few elements.
+A rank that was given files or a shard of its own keeps other paths, other rows or another length.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .reachable_objects import instance_dict
+
+MOST_OBJECTS = 200  # looked at: below 2 ms
+DEEPEST = 4  # ConcatDataset.datasets[0].dataset.files
+SPREAD = 16  # elements that are read of a tensor, an array, a list or a dict
+MOST_TEXT = 4096  # characters of one text
+
+
+def data_digest(dataset: Any) -> str:  # noqa: ANN401 - whatever a loader was given
+    """The digest of what `dataset` keeps; empty where it keeps nothing that can be read, or reading it fails."""
+    try:
+        contents = [*_contents(dataset)]
+    except Exception:  # objects of the user's: what cannot be read is not known
+        return ""
+    return blake2b("\n".join(contents).encode(errors="replace"), digest_size=8).hexdigest() if contents else ""
+
+
+def _contents(dataset: Any) -> Iterator[str]:  # noqa: ANN401
+    queue: deque[tuple[str, Any, int]] = deque([("", dataset, 0)])
+    known: set[int] = set()
+    while queue and len(known) < MOST_OBJECTS:
+        name, value, depth = queue.popleft()
+        if id(value) in known:
+            continue
+        known.add(id(value))
+        kind = type(value)  # isinstance would ask the object, and methods of a subclass are the user's
+        if kind in {str, bytes, range}:
+            yield f"{name}={value if kind is range else value[:MOST_TEXT]!r}"
+        elif issubclass(kind, Tensor):
+            yield from _elements(name, value)
+        elif _is_array(kind):
+            yield from _array(name, value)
+        elif depth < DEEPEST:
+            queue.extend((f"{name}.{label}", inner, depth + 1) for label, inner in _inside(value))
+            if kind in {list, tuple} and value:
+                yield f"{name}: {len(value)}: " + " ".join(repr(value[place]) for place in _numbers(value))
+
+
+def _inside(value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    kind = type(value)
+    if kind in {list, tuple}:
+        yield from ((str(place), value[place]) for place in _spread(len(value)))
+    elif kind is dict:
+        labels = [*value]
+        chosen = (labels[place] for place in _spread(len(labels)))
+        yield from ((str(label), value[label]) for label in chosen if type(label) in {str, int})
+    else:
+        yield from ((key, inner) for key, inner in instance_dict(value).items() if type(key) is str)
+
+
+def _numbers(values: Sequence[Any]) -> list[int]:
+    """Which of the elements that are read are numbers."""
+    return [place for place in _spread(len(values)) if type(values[place]) in {int, float}]
+
+
+def _elements(name: str, tensor: Tensor) -> Iterator[str]:
+    if type(tensor) is not Tensor or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        return
+    with torch.no_grad():
+        shape = tuple(tensor.shape)
+        found = [tensor[_index(place, shape)].item() for place in _spread(tensor.numel())]
+    yield f"{name}: {shape} {found!r}"
+
+
+def _array(name: str, array: Any) -> Iterator[str]:  # noqa: ANN401 - numpy's
+    if array.dtype.kind in "biufcSU":
+        yield f"{name}: {array.shape} {[array.flat[place] for place in _spread(array.size)]!r}"
+
+
+def _is_array(kind: type) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and kind in {numpy.ndarray, numpy.memmap}
+
+
+def _spread(count: int) -> list[int]:
+    """Evenly spread places among `count`, the first and the last among them."""
+    return [*range(count)] if count <= SPREAD else [(count - 1) * place // (SPREAD - 1) for place in range(SPREAD)]
+
+
+def _index(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of the element at `place` in row-major order."""
+    found = []
+    for size in reversed(shape):
+        place, here = divmod(place, size)
+        found.append(here)
+    return tuple(reversed(found))
