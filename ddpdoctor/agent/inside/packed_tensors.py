@@ -83,12 +83,12 @@ class Packed:
         layout = next((one for one in self._layouts if one.is_at(where)), None)
         if layout is None:
             layout = next((one for one in self._layouts if one.fits(tensors)), None)
-            try:
-                if layout is not None:
+            if layout is not None:
+                try:
                     layout.read(tensors, where)
-            except RuntimeError:  # other shapes of the same sizes
-                self._layouts.remove(layout)
-                layout = None
+                except RuntimeError:  # other shapes of the same sizes
+                    self._layouts.remove(layout)
+                    layout = None
         if layout is None:
             layout = _Layout(tensors, SMALL_BYTES[self._method])
             layout.read(tensors, where)
@@ -280,7 +280,7 @@ class _Block:
         sizes = [_packable(tensors[place]) for place in places]
         self._words = torch.zeros(sum(map(_padded, sizes)) // 8, dtype=torch.int64, device=device)
         memory = self._words.view(torch.uint8)
-        self._memory = memory.numpy() if device.type == "cpu" else None
+        self._memory = memory
         self.waits = self._words.is_cuda
         self._runs: list[_Run] = []
         self._bytes: list[Tensor] = []
@@ -309,7 +309,7 @@ class _Block:
         """Copy what is in `buffers`, by place: the memory of contiguous tensors of these sizes and dtypes on the CPU."""
         chosen = [buffers[place] for place in self.order]
         together = b"".join(chain.from_iterable(zip(chosen, self._gaps, strict=True)))
-        self._memory.data[:] = together
+        self._memory.numpy().data[:] = together
 
     def fill(self, tensors: Sequence[Tensor]) -> None:
         for run in self._runs:
