@@ -18,7 +18,7 @@ from torch import Tensor
 from .reachable_objects import instance_dict
 
 MOST_OBJECTS = 200  # looked at: below 2 ms
-DEEPEST = 4  # ConcatDataset.datasets[0].dataset.files
+DEEPEST = 6  # ConcatDataset.datasets[0].dataset.files[0]
 SPREAD = 16  # elements that are read of a tensor, an array, a list or a dict
 MOST_TEXT = 4096  # characters of one text
 
