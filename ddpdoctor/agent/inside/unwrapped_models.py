@@ -120,7 +120,7 @@ class UnwrappedLog:
                 del self._found[name]
                 continue
             one.used.clear()
-            written.append(UnwrappedModel(name, one.kind, len(tensors), self._digests.of(tensors, f"beside {name}")))
+            written.append(UnwrappedModel(name, one.kind, len(tensors), self._digests.of(tensors, "models beside")))
         if written:
             self._trace.write(
                 UnwrappedModels(self._counts.steps, self._counts.forwards, self._counts.since, beside, phase, written)
