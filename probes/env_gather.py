@@ -127,7 +127,7 @@ def meet(options: argparse.Namespace) -> tuple[Store, Store, bool]:
     """
     from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
-    from ddpdoctor.transport.store import own_part
+    from ddpdoctor.transport.store import open_store, own_part
 
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection a host, and two
@@ -136,7 +136,7 @@ def meet(options: argparse.Namespace) -> tuple[Store, Store, bool]:
     second = False
     try:
         with ending_after(options.deadline):
-            store: Store = TCPStore(options.host, options.port, None, serves, timeout, wait_for_workers=False)
+            store = open_store(options.host, options.port, serve=serves, timeout_seconds=options.deadline)
     except DistError:
         if not serves:
             raise

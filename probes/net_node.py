@@ -39,6 +39,7 @@ from ddpdoctor.net.rendezvous_probe import host_store, reach
 from ddpdoctor.net.store_mailbox import Messages
 from ddpdoctor.net.tcp import GREETING_SECONDS, Listener
 from ddpdoctor.transport.peer_message import Number, PeerError, Text
+from ddpdoctor.transport.peer_names import look_up_names_in_files_only
 
 Members: TypeAlias = tuple[Number, ...]
 Strangers: TypeAlias = tuple[Text, ...]
@@ -79,6 +80,8 @@ def main() -> int:
     runs = f"ddpdoctor/net/{options.run}/runs"  # a launcher's store still has the messages of the command before
     messages = Messages(store, f"ddpdoctor/net/{options.run}/{store.add(runs, 0)}")
     address = own_address(here, master, options.master_addr)
+    if options.node == 0 and not options.store_is_there:
+        look_up_names_in_files_only()  # not before: the names above may be those of the name service
     keys = Keys(options.node)
     stop = threading.Event()
     with Listener(

@@ -16,11 +16,13 @@ from torch.distributed import DistError, Store  # type: ignore[attr-defined] # p
 from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Who
 from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, Member, Relay
-from ddpdoctor.transport.store import LEAST_SECONDS, clear, get, put, wait_for
+from ddpdoctor.transport.store import LEAST_SECONDS, clear, comes, get, put, wait_for
 
 PINGS = 5
 GOOD_ENOUGH_SECONDS = 0.005  # half a round trip; clocks that DDP122 reports are further apart by far
+QUIET_PINGS = 2  # rank 0 may be with another host when the first one comes
 CLOCK_SECONDS = 5.0
+TURN_SECONDS = 0.002  # between two looks for a leader that speaks
 LEAVE_SECONDS = 5.0
 READ_SECONDS = 10.0  # for a message that is in the store, on a busy host
 POLL_SECONDS = 0.05  # rank 0 asks again and again, and never waits in the store for one message
@@ -119,32 +121,68 @@ def _read(store: Store, number: int, gathered: Gathered) -> None:
 
 
 def compare_clocks(store: Store, gathered: Gathered, own: Who) -> dict[str, ClockOffset]:
-    """How far the clock of each other host is ahead of ours, from the quickest of a few round trips."""
-    offsets: dict[str, ClockOffset] = {}
-    silent: set[str] = set()
+    """How far the clock of each other host is ahead of ours, from the quickest of a few round trips.
+
+    All hosts are asked at once, and served one at a time: whoever speaks first has all its round trips while the others wait,
+    so that its time does not contain theirs. Hosts that do not answer cost `CLOCK_SECONDS` together.
+    """
+    leaders: dict[str, int] = {}
     for leader, clock in gathered.leaders.items():
-        if clock == own.clock or clock in offsets or clock in silent:
-            continue
-        offset = _compared(store, leader)
-        if offset is None:
-            silent.add(clock)
-        else:
-            offsets[clock] = offset
+        if clock != own.clock:
+            leaders.setdefault(clock, leader)
+    asked = {clock: _Trips(store, leader) for clock, leader in leaders.items()}
+    offsets: dict[str, ClockOffset] = {}
+    store.set_timeout(timedelta(seconds=CLOCK_SECONDS))
+    try:
+        for leader in leaders.values():
+            store.set(f"turn/{leader}", "clock")
+        until = time.monotonic() + CLOCK_SECONDS
+        while asked and time.monotonic() < until:
+            speaking = [clock for clock, trips in asked.items() if trips.is_due()]
+            for clock in speaking:
+                trips = asked[clock]
+                trips.go_on()
+                if trips.offset is not None:
+                    offsets[clock] = trips.offset
+                if trips.over:
+                    del asked[clock]
+                    until = time.monotonic() + CLOCK_SECONDS
+            if not speaking:
+                time.sleep(TURN_SECONDS)
+    except DistError:  # the store has ended: what is known by now is true all the same
+        pass
     return offsets
 
 
-def _compared(store: Store, leader: int) -> ClockOffset | None:
-    store.set_timeout(timedelta(seconds=CLOCK_SECONDS))
-    store.set(f"turn/{leader}", "clock")
-    try:
-        for ping in range(PINGS + 1):
-            said = store.get(f"ping/{leader}/{ping}")
-            if said:
-                return msgspec.json.decode(said, type=ClockOffset)
-            store.set(f"pong/{leader}/{ping}", repr(time.time()))
-    except (DistError, *JSON_ERRORS):
-        pass
-    return None
+@dataclass(slots=True)
+class _Trips:
+    """Rank 0's side of the round trips of one leader, which says in the end what it measured."""
+
+    store: Store
+    leader: int
+    done: int = 0
+    over: bool = False
+    offset: ClockOffset | None = None
+
+    def is_due(self) -> bool:
+        """Whether the leader waits for rank 0 now."""
+        return bool(self.store.check([self._key]))
+
+    def go_on(self) -> None:
+        """Answer the leader until it is done, or leaves rank 0 waiting for longer than `LEAST_SECONDS`."""
+        while not self.over and comes(self.store, self._key, until=time.monotonic()):
+            said = self.store.get(self._key)
+            if said or self.done == PINGS:
+                self.over = True
+                with contextlib.suppress(*JSON_ERRORS):
+                    self.offset = msgspec.json.decode(said, type=ClockOffset)
+            else:
+                self.store.set(f"pong/{self.leader}/{self.done}", repr(time.time()))
+                self.done += 1
+
+    @property
+    def _key(self) -> str:
+        return f"ping/{self.leader}/{self.done}"
 
 
 def let_go(store: Store, gathered: Gathered) -> None:
@@ -208,7 +246,7 @@ def _answer(store: Store, number: int, until: float) -> None:
             theirs = float(store.get(f"pong/{number}/{ping}"))
             back = time.time()
             trips.append((back - sent, (sent + back) / 2 - theirs))
-            if min(trips)[0] / 2 < GOOD_ENOUGH_SECONDS:
+            if len(trips) >= QUIET_PINGS and min(trips)[0] / 2 < GOOD_ENOUGH_SECONDS:
                 break
         took, ahead = min(trips)
         offset = {"ahead_seconds": ahead, "error_seconds": took / 2}

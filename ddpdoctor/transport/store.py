@@ -10,6 +10,8 @@ from datetime import timedelta
 
 from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
 
+from ddpdoctor.transport.peer_names import look_up_names_in_files_only
+
 PIECE_BYTES = 4 << 20  # a store takes 8 MiB at a time
 MOST_BYTES = 1 << 30  # of one value, unpacked
 COUNT_DIGITS = 9
@@ -20,12 +22,16 @@ POLL_SECONDS = 0.05
 def open_store(host: str, port: int, *, serve: bool, timeout_seconds: float) -> Store:
     """The store at `host:port`, of which `own_part` gives what belongs to a purpose.
 
-    With `serve` this process listens there. `timeout_seconds` bounds the connection and every later call.
+    With `serve` this process listens there, and from then on finds host names in /etc/hosts alone. `timeout_seconds` bounds the
+    connection and every later call.
 
     Raises:
         torch.distributed.DistError: nothing answers there in time, or another program listens there.
     """
-    return TCPStore(host, port, None, serve, timedelta(seconds=timeout_seconds), wait_for_workers=False)
+    store = TCPStore(host, port, None, serve, timedelta(seconds=timeout_seconds), wait_for_workers=False)
+    if serve:
+        look_up_names_in_files_only()
+    return store
 
 
 def own_part(store: Store, purpose: str) -> Store:

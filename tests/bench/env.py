@@ -23,7 +23,7 @@ from tests.free_port import free_port
 from tests.simulated_launch import SimulatedLaunch, simulated
 
 LIMIT_SECONDS, LIMIT_BYTES = 30.0, 1 << 30
-PER_HOST = 8
+PER_HOST, MOST_PROCESSES = 8, 32
 DEADLINE = 300
 LEAVE_SECONDS = 30.0
 
@@ -42,6 +42,7 @@ def measured(ranks: int) -> int:
         deadline_seconds=DEADLINE,
         few_files=(ranks - PER_HOST,),
         as_threads=True,
+        hosts_per_process=-(-ranks // PER_HOST // MOST_PROCESSES),
     )
     free = psutil.virtual_memory().available
     with simulated(launch) as others:

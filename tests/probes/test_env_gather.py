@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from torch.distributed import HashStore, TCPStore
 
+from ddpdoctor.transport import rank_0
 from ddpdoctor.transport.bundle import Bundle, Who
 from ddpdoctor.transport.facts import GatheredFacts, encoded_parts, parts_of
 from ddpdoctor.transport.host_relay import Member, Relay
-from ddpdoctor.transport.rank_0 import Gathered, collect, compare_clocks, lead, let_go
+from ddpdoctor.transport.rank_0 import Gathered, _answer, collect, compare_clocks, lead, let_go
 from ddpdoctor.transport.store import own_part, put
 from tests.free_port import free_port
 from tests.simulated_launch import SimulatedLaunch, simulated
@@ -66,6 +67,61 @@ def test_the_clock_of_another_machine_is_compared_within_its_error(clock: str) -
     assert gathered.bundle.complete(who(1, clock=clock))
     assert [*offsets] == [name for name in [clock] if name != "boot-a"]
     assert all(abs(each.ahead_seconds) <= each.error_seconds + 1e-6 for each in offsets.values())
+
+
+def test_all_hosts_are_asked_for_their_clock_at_once() -> None:
+    """The first one answers when the others have been compared; one after the other, they would never be asked."""
+    store = HashStore()
+    gathered = with_leaders(4)
+    others = [threading.Thread(target=_answer, args=(store, number, soon()), daemon=True) for number in (2, 3, 4)]
+
+    def first() -> None:
+        for other in others:
+            other.join(timeout=PATIENCE_SECONDS)
+        _answer(store, 1, soon())
+
+    last = threading.Thread(target=first, daemon=True)
+    for thread in (*others, last):
+        thread.start()
+    store.set("turn/2", "clock")
+
+    def let_others_go() -> None:
+        for number in (2, 3, 4):
+            store.wait([f"pong/{number}/1"], timedelta(seconds=PATIENCE_SECONDS))
+            store.set(f"turn/{number}", "leave")
+
+    threading.Thread(target=let_others_go, daemon=True).start()
+    assert [*compare_clocks(store, gathered, who(0))] == ["boot-2", "boot-3", "boot-4", "boot-1"]
+
+
+@pytest.mark.parametrize(
+    "lie", ["", "late", "no json", '{"ahead_seconds": "x"}'], ids=["nothing", "late", "text", "types"]
+)
+def test_a_host_that_lies_about_its_clock_or_says_nothing_costs_only_itself(
+    monkeypatch: pytest.MonkeyPatch, lie: str
+) -> None:
+    monkeypatch.setattr(rank_0, "CLOCK_SECONDS", 1.0)
+    store = HashStore()
+    for ping in range(1 if lie == "late" else rank_0.PINGS + 1 if not lie else 0):
+        store.set(f"ping/1/{ping}", "")
+    if lie not in {"", "late"}:
+        store.set("ping/1/0", lie)
+    honest = threading.Thread(target=_answer, args=(store, 2, soon()), daemon=True)
+    honest.start()
+    assert [*compare_clocks(store, with_leaders(2), who(0))] == ["boot-2"]
+    store.set("turn/2", "leave")
+    honest.join(timeout=PATIENCE_SECONDS)
+    assert not honest.is_alive()
+
+
+def with_leaders(count: int) -> Gathered:
+    gathered = with_rank_0()
+    gathered.leaders.update({number: f"boot-{number}" for number in range(1, count + 1)})
+    return gathered
+
+
+def soon() -> float:
+    return time.monotonic() + PATIENCE_SECONDS
 
 
 def test_a_rank_that_came_and_told_nothing_is_kept_without_facts() -> None:
