@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -35,7 +35,7 @@ from ddpdoctor.net.group_answers import Answers, GroupAnswer, NcclAnswer, groups
 from ddpdoctor.net.introductions import Self
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.protocol import follow, introduce, lead
-from ddpdoctor.net.rendezvous_probe import host_store, reach
+from ddpdoctor.net.rendezvous_probe import another_connection, host_store, reach
 from ddpdoctor.net.store_mailbox import Messages
 from ddpdoctor.net.tcp import GREETING_SECONDS, Listener
 from ddpdoctor.transport.peer_message import Number, PeerError, Text
@@ -102,7 +102,7 @@ def main() -> int:
             speed_mbit=None if interface is None or interface.virtual else interface.speed_mbit,
             facts={type(fact).__name__: msgspec.to_builtins(fact) for fact in facts},
         )
-        threading.Thread(target=messages.pulse, args=(options.node, stop), daemon=True).start()
+        threading.Thread(target=show_life, args=(messages, options, stop), daemon=True).start()
         try:
             if not introduce(messages, me):
                 return 0  # another process is this node; node 0 names both
@@ -130,6 +130,13 @@ def main() -> int:
             return 0 if over else 1
         finally:
             stop.set()
+
+
+def show_life(messages: Messages, options: argparse.Namespace, stop: threading.Event) -> None:
+    """Pulse until `stop` is set, with a connection of one's own, so that the node can wait in the store meanwhile."""
+    addr = options.master_addr if options.node or options.store_is_there else "localhost"
+    own = another_connection(addr, options.master_port)
+    (messages if own is None else replace(messages, store=own)).pulse(options.node, stop)
 
 
 def report(

@@ -18,7 +18,7 @@ from ddpdoctor.net.introductions import Introductions, Self
 from ddpdoctor.net.keys import Keys
 from ddpdoctor.net.link_test import CONNECT_SECONDS, ECHO_SECONDS, STREAM_SECONDS, talk
 from ddpdoctor.net.pair_schedule import Pair, Planner
-from ddpdoctor.net.store_mailbox import POLL_SECONDS, Messages
+from ddpdoctor.net.store_mailbox import Messages
 from ddpdoctor.transport.peer_message import Name, Number, PeerError, Port, need_seconds
 
 ROUND_SECONDS = 2 * (CONNECT_SECONDS + 2 * ECHO_SECONDS + 2 * STREAM_SECONDS)
@@ -26,6 +26,8 @@ ROUND_SECONDS = 2 * (CONNECT_SECONDS + 2 * ECHO_SECONDS + 2 * STREAM_SECONDS)
 
 SETTLE_SECONDS = 1.0  # what a node may lag behind its partner
 MOST_DETAIL = 400  # characters of an error that another node reports
+POLL_SECONDS = 0.02
+LOOK_SECONDS = 1.0  # for nodes whose introduction is there though they have not counted themselves
 LATE_SECONDS = 10.0  # what a node may come after one that was started twice: an import of torch on a busy host
 
 
@@ -54,6 +56,7 @@ def introduce(messages: Messages, me: Self) -> bool:
     """Say who this node is. False where another host has said that it is this node."""
     turn = messages.count(f"claim/{me.node}")
     messages.say(f"node/{me.node}/{turn}", asdict(me))
+    messages.count("introduced")
     return turn == 1
 
 
@@ -102,7 +105,7 @@ def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until:
     """Wait for the nodes, set the rounds, take part in them, and gather everybody's links."""
     start = time.monotonic()
     come = Introductions(messages, expected)
-    present = _wait_for_nodes(come, expected, join_until)
+    present = _wait_for_nodes(messages, come, expected, join_until)
     everyone = [node.node for node in present]
     called = {node.node: node.called for node in present}
     plan = Plan(nodes=tuple(everyone), where={node.node: (node.address, node.port, node.public) for node in present})
@@ -186,17 +189,21 @@ def tell(planner: Planner, found: Mapping[Pair, Link], pairs: list[Pair]) -> Non
         planner.report(pair, good=good(pair))
 
 
-def _wait_for_nodes(come: Introductions, expected: int, until: float) -> list[Self]:
+def _wait_for_nodes(messages: Messages, come: Introductions, expected: int, until: float) -> list[Self]:
     """The nodes that came, without those that claim the number of another.
 
-    Where as many came as should and two of them claim one number, that leaves one number to nobody, unless a node was
-    started twice: it gets a moment more.
+    It asks the store for one number until that changes, and only then for every node. Where as many came as should and two of
+    them claim one number, that leaves one number to nobody, unless a node was started twice: it gets a moment more.
     """
     present: list[Self] = []
+    introduced, look_at = -1, 0.0
     while len(present) + len(come.left_out) < expected and time.monotonic() < until:
-        present = come.look(turn=1)
-        if len(present) + len(come.look(turn=2)) + len(come.left_out) >= expected:
-            until = min(until, time.monotonic() + LATE_SECONDS)
+        before, introduced = introduced, messages.counted("introduced")
+        if introduced != before or time.monotonic() > look_at:
+            look_at = time.monotonic() + LOOK_SECONDS
+            present = come.look(turn=1)
+            if len(present) + len(come.look(turn=2)) + len(come.left_out) >= expected:
+                until = min(until, time.monotonic() + LATE_SECONDS)
         attendance.note((node.node for node in present), complete=False)
         time.sleep(POLL_SECONDS)
     attendance.note((node.node for node in present), complete=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import socket
 import struct
 import threading
@@ -39,6 +40,8 @@ def host_store(port: int) -> TCPStore:
     """
     from torch._C._distributed_c10d import TCPStore
 
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # two connections a node
     return TCPStore(
         "localhost",
         port,
@@ -71,6 +74,12 @@ def reach(addr: str, port: int, *, until: float) -> Reached:
             seconds = time.monotonic() - start
             return Reached(probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, seconds=seconds))
         time.sleep(RETRY_SECONDS)
+
+
+def another_connection(addr: str, port: int) -> TCPStore | None:
+    """One more connection to the store at `addr`:`port`, for a thread; None where it is not made within `STORE_SECONDS`."""
+    opened = _open(addr, port)
+    return None if isinstance(opened, Exception) else opened
 
 
 def _speak(addr: str, port: int, start: float) -> Reached:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Protocol
 
 from ddpdoctor.transport.peer_message import PeerError, decoded
 
-POLL_SECONDS = 0.02
+WAIT_SECONDS = 1.0  # in the store at a time: between two of them a pulse is looked at, and a signal is heard
+LEAST_SECONDS = 0.02
 PULSE_SECONDS = 0.5
 SILENT_SECONDS = 5.0  # ten beats: a busy node skips some
 
@@ -30,6 +33,9 @@ class Store(Protocol):
     def check(self, keys: list[str], /) -> bool:
         """Whether all keys are there."""
 
+    def wait(self, keys: list[str], timeout: timedelta, /) -> None:
+        """Return once all keys are there; RuntimeError where they are not in time, or the store has ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Messages:
@@ -45,7 +51,8 @@ class Messages:
     def comes(self, key: str, *, until: float, while_alive: int | None = None) -> bool:
         """Whether there is a message under `key` by `until` (of `time.monotonic`).
 
-        Where `while_alive` is a node, the wait also ends once that node's pulse has stopped for five seconds.
+        Where `while_alive` is a node, the wait also ends once that node's pulse has stopped for five seconds. The caller waits in
+        the store, which answers when the key is set: hundreds that ask again and again would keep it from answering others.
         """
         full = f"{self.prefix}/{key}"
         beats, since = -1, time.monotonic()
@@ -56,7 +63,8 @@ class Messages:
                 beats, since = (latest, now) if latest != beats else (beats, since)
             if now > until or (now - since > SILENT_SECONDS and while_alive is not None):
                 return False
-            time.sleep(POLL_SECONDS)
+            with contextlib.suppress(RuntimeError):  # not in time; where the store has ended, `check` says so
+                self.store.wait([full], timedelta(seconds=min(WAIT_SECONDS, max(LEAST_SECONDS, until - now))))
         return True
 
     def hear(self, key: str, kind: Any, *, until: float, while_alive: int | None = None) -> Any | None:  # noqa: ANN401
@@ -73,10 +81,17 @@ class Messages:
             raise PeerError(f"its message {key} cannot be used: {error}") from None
 
     def pulse(self, node: int, stop: threading.Event) -> None:
-        """Show that `node` lives until `stop` is set. Run it in a thread."""
+        """Show that `node` lives until `stop` is set.
+
+        Run it in a thread, with a connection of its own: a store answers one request of a connection at a time.
+        """
         while not stop.wait(PULSE_SECONDS):
             self.count(f"pulse/{node}")
 
     def count(self, key: str) -> int:
         """How many have counted themselves under `key`, this caller included."""
         return self.store.add(f"{self.prefix}/{key}", 1)
+
+    def counted(self, key: str) -> int:
+        """How many have counted themselves under `key` by now."""
+        return self.store.add(f"{self.prefix}/{key}", 0)

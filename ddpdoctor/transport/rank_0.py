@@ -16,7 +16,7 @@ from torch.distributed import DistError, Store  # type: ignore[attr-defined] # p
 from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.transport.bundle import Bundle, BundleError, ClockOffset, Who
 from ddpdoctor.transport.host_relay import FORWARD_SECONDS, MOST_SENT_BYTES, Member, Relay
-from ddpdoctor.transport.store import LEAST_SECONDS, clear, comes, get, put, wait_for
+from ddpdoctor.transport.store import LEAST_SECONDS, clear, get, put, wait_for
 
 PINGS = 5
 GOOD_ENOUGH_SECONDS = 0.005  # half a round trip; clocks that DDP122 reports are further apart by far
@@ -169,8 +169,8 @@ class _Trips:
         return bool(self.store.check([self._key]))
 
     def go_on(self) -> None:
-        """Answer the leader until it is done, or leaves rank 0 waiting for longer than `LEAST_SECONDS`."""
-        while not self.over and comes(self.store, self._key, until=time.monotonic()):
+        """Answer the leader until it is done, or is slower than a round trip that is good enough: then others have their turn."""
+        while not self.over and self._comes():
             said = self.store.get(self._key)
             if said or self.done == PINGS:
                 self.over = True
@@ -179,6 +179,12 @@ class _Trips:
             else:
                 self.store.set(f"pong/{self.leader}/{self.done}", repr(time.time()))
                 self.done += 1
+
+    def _comes(self) -> bool:
+        with contextlib.suppress(DistError):
+            self.store.wait([self._key], timedelta(seconds=2 * GOOD_ENOUGH_SECONDS))
+            return True
+        return False
 
     @property
     def _key(self) -> str:
