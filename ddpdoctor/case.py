@@ -10,7 +10,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
@@ -27,6 +26,7 @@ from ddpdoctor import __version__
 from ddpdoctor.errors import DdpdoctorError, UsageError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts, kinds
 from ddpdoctor.json_errors import JSON_ERRORS
+from ddpdoctor.planted_files import check_pipe, copy_owner, led_to, permissions_of
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.secrets import REDACTED, names_a_secret, redact_text
 
@@ -77,11 +77,12 @@ def load(path: Path) -> Evidence:
     return _decoded(data, source=str(file))
 
 
-def write_atomically(path: Path, content: str | bytes, *, private: bool = False) -> None:
+def write_atomically(path: Path, content: str | bytes, *, private: bool = False, keeps: bool = False) -> None:
     """Write `content` to `path` so that a reader sees all of it or nothing; directories are made.
 
-    A `private` file that is new is for its owner alone. A link stays a link, and what is no file (`/dev/null`, a named pipe) is
-    written to and not replaced.
+    A `private` file that is new is for its owner alone. With `keeps`, a file that is there keeps its owner and permissions
+    whoever chose them, as far as we may set them; else only permissions that we have chosen. A link stays a link, and what is no file (`/dev/null`, a named pipe) is
+    written to and not replaced. What another user may have planted is neither followed nor written into (`planted_files.py`).
 
     Raises:
         DdpdoctorError: the place is read-only, full or not a directory; nothing half-written stays behind.
@@ -89,17 +90,21 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
     data = content.encode() if isinstance(content, str) else content
     temporary = None
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)
+        target = led_to(path)
+        if target.exists() and not target.is_file():
+            check_pipe(target)
+            target.write_bytes(data)
             return
-        target = Path(os.path.realpath(path))  # resolve() raises another error over a circle of links
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(descriptor, "wb") as file:
+            if keeps and target.exists():  # by descriptor: under the name there could be another file by now
+                copy_owner(target, descriptor)
+            else:
+                os.fchmod(descriptor, _mode(target, private=private))
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(_mode(target, private=private))
+            os.fsync(descriptor)
         Path(temporary).replace(target)
     except OSError as error:
         if temporary is not None:
@@ -111,11 +116,9 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False)
 
 
 def _mode(path: Path, *, private: bool) -> int:
-    """The permissions of the file that is there, which somebody may have chosen, or those of a new one."""
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except OSError:
-        return 0o600 if private else 0o666 & ~_umask()
+    """The permissions of the file of ours that is there, which we may have chosen, or those of a new one."""
+    chosen = permissions_of(path)
+    return chosen if chosen is not None else 0o600 if private else 0o666 & ~_umask()
 
 
 def _umask() -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ddpdoctor.agent.inside.recorder_socket import RECORDER
 from ddpdoctor.host.owned_files import check_listener
+from ddpdoctor.ranks.connection_until import ConnectionUntil
 
 MOST_BYTES = 256 << 20  # a recorder of 20,000 entries with deep stacks is about 20 MB
 
@@ -25,10 +26,8 @@ def ask_agent(path: Path, request: bytes = RECORDER, *, deadline_seconds: float,
     Raises:
         NoAnswer: nobody is there, or the thread cannot run: the process is stopped, or the GIL is never free.
     """
-    deadline = time.monotonic() + deadline_seconds
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(deadline_seconds)
+        with ConnectionUntil(socket.AF_UNIX, time.monotonic() + deadline_seconds) as connection:
             connection.connect(str(path))
             check_listener(connection, owner, path)
             connection.sendall(request)
@@ -36,7 +35,6 @@ def ask_agent(path: Path, request: bytes = RECORDER, *, deadline_seconds: float,
             while part := connection.recv(1 << 20):
                 parts.append(part)
                 size += len(part)
-                connection.settimeout(max(0.01, deadline - time.monotonic()))
                 if size > MOST_BYTES:
                     raise NoAnswer(f"the answer has more than {MOST_BYTES} bytes")
     except TimeoutError:
@@ -74,12 +72,12 @@ class _UnixHTTP(http.client.HTTPConnection):
     """HTTP over a Unix socket."""
 
     def __init__(self, path: Path, timeout: float, owner: int | None) -> None:
-        super().__init__("rank", timeout=timeout)
+        super().__init__("rank")
+        self._until = time.monotonic() + timeout
         self._path = path
         self._owner = owner
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+        self.sock = ConnectionUntil(socket.AF_UNIX, self._until)
         self.sock.connect(str(self._path))
         check_listener(self.sock, self._owner, self._path)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from ddpdoctor.ranks.connection_until import ConnectionUntil
 
 ADDRESS = "localhost:28028"  # NCCL's default for NCCL_RAS_ADDR
 SECONDS = 8.0  # RAS itself waits 5 s for ranks that do not answer
 MOST_BYTES = 1 << 20
+PORT_DIGITS = 5
 MOST_LINES = 6  # of one complaint: a job of thousands lists every outlier
 
 _UNDERLINE = re.compile(r"^=+$")
@@ -18,19 +23,29 @@ _PROCESS = re.compile(r"\b[Pp]rocess (\d+)(?= on node (\S+))")
 
 
 def ask(address: str) -> str:
-    """The answer to `verbose status` at `address` (`HOST:PORT`), or an empty text where nobody answers."""
-    host, _, port = address.rpartition(":")
-    answer = b""
-    deadline = time.monotonic() + SECONDS
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS) as connection:
+    """The answer to `verbose status` at `address` (`HOST:PORT`), or an empty text where nobody answers.
+
+    A job of any user may give the address: all connections together end after `SECONDS`, whoever answers there.
+    """
+    answer, until = b"", time.monotonic() + SECONDS
+    for family, where in _places(address):
+        with ConnectionUntil(family, until) as connection, contextlib.suppress(OSError):
+            connection.connect(where)
             connection.sendall(b"verbose status\n")
             while len(answer) < MOST_BYTES and (part := connection.recv(65536)):
                 answer += part
-                connection.settimeout(max(0.01, deadline - time.monotonic()))  # whoever sends a byte a second is no RAS
-    except (OSError, ValueError):
-        pass  # what has come until then is kept
+        if answer:
+            break
     return answer.decode(errors="replace")
+
+
+def _places(address: str) -> Iterator[tuple[socket.AddressFamily, Any]]:
+    """The addresses of sockets that `address` means; none where it means none."""
+    host, _, port = address.rpartition(":")
+    if port.isascii() and port.isdigit() and len(port) <= PORT_DIGITS:
+        with contextlib.suppress(OSError, ValueError):  # nobody knows that name, or it cannot be one
+            for family, _, _, _, where in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
+                yield family, where
 
 
 def complaints(answer: str, ranks: Mapping[int, int], here: Collection[str]) -> Iterator[str]:

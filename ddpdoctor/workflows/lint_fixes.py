@@ -142,6 +142,4 @@ def _fixer(file: Path) -> Callable[[str, list[Fix]], tuple[str, list[Fix]]]:
 
 def _write(file: Path, data: bytes) -> None:
     """Write atomically, and keep the permissions."""
-    mode = file.stat().st_mode
-    case.write_atomically(file, data)
-    file.chmod(mode & 0o7777)
+    case.write_atomically(file, data, keeps=True)

@@ -1,0 +1,87 @@
+"""What another user may have put in the place of a file that we write: a link, a pipe, a file with permissions of their choice.
+
+In a directory that all may write to, such as /tmp, whoever knows a name can be there first. The kernel refuses to follow such
+links only where `fs.protected_symlinks` is set, and never for a program that resolves them itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from pathlib import Path
+
+MOST_LINKS = 40  # in one path, as in the kernel
+PROCESSES = Path("/proc")
+PERMISSIONS = 0o777  # not those that let others act as the owner
+
+
+def led_to(path: Path) -> Path:
+    """Where `path` leads, without links: those of other users are not followed where they may have been planted.
+
+    Root follows links of root alone. Others follow the links of anybody, except in a directory that all may write to: there,
+    those of root, of the directory's owner and of their own.
+
+    Raises:
+        OSError: there is such a link, or too many links; the text names it.
+    """
+    waiting = [*reversed(path.absolute().parts)]
+    here = Path(waiting.pop())
+    links = 0
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            here = here.parent
+            continue
+        here /= part
+        if here == PROCESSES:  # links there are the kernel's, and some lead to what has no name, such as a pipe
+            named = here.joinpath(*reversed(waiting))
+            return resolved if (resolved := Path(os.path.realpath(named))).is_file() else named
+        try:
+            target = os.readlink(here)
+        except OSError:  # no link, or nothing there yet
+            continue
+        links += 1
+        if links > MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        _check_link(here)
+        waiting += reversed(Path(target).parts)
+        here = Path(waiting.pop()) if target.startswith("/") else here.parent
+    return here
+
+
+def check_pipe(path: Path) -> None:
+    """See that a named pipe at `path` is ours or root's: another user may never read what we write into it.
+
+    Raises:
+        OSError: it belongs to another user.
+    """
+    found = path.stat()
+    if stat.S_ISFIFO(found.st_mode) and found.st_uid not in {0, os.geteuid()} and PROCESSES not in path.parents:
+        raise OSError(errno.EACCES, f"it is a named pipe of user {found.st_uid}", str(path))
+
+
+def permissions_of(path: Path) -> int | None:
+    """The permissions of a file of ours at `path`; None where there is none, or where another user chose them."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return stat.S_IMODE(found.st_mode) & PERMISSIONS if found.st_uid == os.geteuid() else None
+
+
+def copy_owner(path: Path, descriptor: int) -> None:
+    """Give an open file the permissions of the file at `path`, and its owner where we may."""
+    found = path.stat()
+    with contextlib.suppress(PermissionError):
+        os.fchown(descriptor, found.st_uid, found.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & PERMISSIONS)
+
+
+def _check_link(link: Path) -> None:
+    owner, us, folder = link.lstat().st_uid, os.geteuid(), link.parent.stat()
+    if owner in {0, us}:
+        return
+    if us == 0 or (folder.st_mode & stat.S_IWOTH and owner != folder.st_uid):
+        raise OSError(errno.EACCES, f"{link} is a link of user {owner}, which is not followed", str(link))
