@@ -8,19 +8,21 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+MOST_FILE_BYTES = 64 << 20
+"""Of a file of source code or a notebook, unless a reader knows better."""
 MOST_SETTINGS_BYTES = 16 << 20
 """Of a file that people write or keep under version control: a project file, a baseline, a saved benchmark."""
 
 
-def read_regular(path: Path, *, most: int | None = None) -> bytes:
-    """The content of a regular file of at most `most` bytes.
+def read_regular(path: Path, *, most: int = MOST_FILE_BYTES) -> bytes:
+    """The content of a regular file of at most `most` bytes. A sparse file of a terabyte takes no room on a disk.
 
     Raises:
         OSError: there is no such file, it may not be read, it is no regular file, or it is larger.
     """
     with open_regular(path) as file:
-        data = file.read() if most is None else file.read(most + 1)
-    if most is not None and len(data) > most:
+        data = file.read(most + 1)
+    if len(data) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
     return data
 

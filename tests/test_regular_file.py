@@ -37,3 +37,12 @@ def test_lint_and_explain_name_what_they_cannot_read(tmp_path: Path, capsys: pyt
     assert f"{path} was passed over: it is not a regular file" in capsys.readouterr().out
     assert run(["explain", path]) == 2
     assert f"{path} is not a regular file" in capsys.readouterr().err
+
+
+def test_a_file_that_is_larger_than_any_of_its_kind_is_refused_and_not_read(tmp_path: Path) -> None:
+    """A sparse file of a terabyte takes no room on the disk, and would take all memory."""
+    sparse = tmp_path / "train.py"
+    with sparse.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(OSError, match="more than 67108864 bytes"):
+        read_regular(sparse)

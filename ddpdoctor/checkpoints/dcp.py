@@ -17,6 +17,7 @@ from ddpdoctor.checkpoints.reader import Path_, UnreadableError, flattened
 from ddpdoctor.regular_file import open_regular, read_regular
 
 METADATA = ".metadata"
+MOST_METADATA_BYTES = 1 << 30  # a hundred bytes for each part of each tensor
 _RECORDS = ("torch.distributed.checkpoint.metadata", "torch.distributed.checkpoint.filesystem", "pathlib")
 
 
@@ -63,7 +64,7 @@ class DcpDirectory:
         self._directory = directory
         try:
             self._stored_bytes = sum(file.stat().st_size for file in directory.iterdir() if file.is_file())
-            contents = _Contents(io.BytesIO(read_regular(directory / METADATA))).load()
+            contents = _Contents(io.BytesIO(read_regular(directory / METADATA, most=MOST_METADATA_BYTES))).load()
             self._kinds = dict(contents.state_dict_metadata)
             self._paths = {
                 tuple(map(str, path)): name

@@ -5,6 +5,7 @@ A log of a gigabyte is read once. Its ordinary lines differ in their numbers alo
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections import deque
@@ -83,7 +84,7 @@ def raw_lines(path: Path, *, backwards: bool = False) -> Iterator[RawLine]:
     """
     with path.open("rb") as stream:
         if not _is_larger(stream):
-            lines = [*_lines_of(stream.read())]
+            lines = [*_lines_of(stream.read(SMALL_BYTES))]
             yield from reversed(lines) if backwards else lines
         else:
             yield from _notable(stream)
@@ -201,7 +202,7 @@ def _notable(stream: BinaryIO) -> Iterator[RawLine]:
 def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Whole lines, a block at a time; a line that is longer than several blocks comes in parts."""
     rest = b""
-    while block := stream.read(BLOCK_BYTES):
+    for block in _data(stream):
         lines = (rest + block).split(b"\n") if rest else block.split(b"\n")
         rest = lines.pop()
         if len(rest) > MAX_REST_BYTES:
@@ -211,3 +212,20 @@ def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
             yield lines
     if rest:
         yield [rest]
+
+
+def _data(stream: BinaryIO) -> Iterator[bytes]:
+    """What is in the file now, in blocks: nothing of the holes of a sparse file, and nothing that is added meanwhile."""
+    descriptor, place, end = stream.fileno(), 0, os.fstat(stream.fileno()).st_size
+    while place < end:
+        try:
+            place = os.lseek(descriptor, place, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole is left
+                return
+        stream.seek(place)
+        block = stream.read(min(BLOCK_BYTES, end - place))
+        if not block:
+            return
+        place += len(block)
+        yield block

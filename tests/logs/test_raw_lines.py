@@ -154,3 +154,30 @@ def test_a_log_that_can_be_opened_and_not_read_is_named(
     monkeypatch.setattr(raw_lines_module, "_is_larger", fails)
     assert run(["diagnose", str(log)]) == 2
     assert capfd.readouterr().err == f"ddpdoctor: {log} cannot be read: Input/output error\n"
+
+
+@pytest.mark.timeout(60)
+def test_the_holes_of_a_sparse_file_are_not_read(tmp_path: Path) -> None:
+    """A terabyte of nothing between two failures: neither is lost, and nobody waits."""
+    file = tmp_path / "job.log"
+    with file.open("wb") as log:
+        log.write(b"[rank0]: ValueError: before\n")
+        log.truncate(1 << 40)
+        log.seek(0, os.SEEK_END)
+        log.write(b"\n[rank1]: ValueError: behind\n")
+        log.truncate(2 << 40)
+    if file.stat().st_blocks * 512 > 1 << 30:
+        pytest.skip("this file system has no sparse files")
+    lines = [line.data.strip(b"\0") for line in raw_lines(file)]
+    assert {b"[rank0]: ValueError: before", b"[rank1]: ValueError: behind"} <= {*lines}
+
+
+@pytest.mark.timeout(60)
+def test_a_log_that_grows_faster_than_it_is_read_has_an_end(tmp_path: Path) -> None:
+    file = tmp_path / "job.log"
+    file.write_bytes(b"step\n" * (1 << 20))
+    with file.open("ab") as log:
+        for line in raw_lines(file):
+            log.write(b"[rank0]: ValueError: more\n" * 50_000)
+            log.flush()
+            assert b"more" not in line.data
