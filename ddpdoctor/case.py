@@ -81,8 +81,9 @@ def write_atomically(path: Path, content: str | bytes, *, private: bool = False,
     """Write `content` to `path` so that a reader sees all of it or nothing; directories are made.
 
     A `private` file that is new is for its owner alone. With `keeps`, a file that is there keeps its owner and permissions
-    whoever chose them, as far as we may set them; else only permissions that we have chosen. A link stays a link, and what is no file (`/dev/null`, a named pipe) is
-    written to and not replaced. What another user may have planted is neither followed nor written into (`planted_files.py`).
+    whoever chose them, as far as we may set them; else only permissions that we have chosen. A link stays a link, and what is
+    no file (`/dev/null`, a named pipe) is written to and not replaced. What another user may have planted is neither followed
+    nor written into (`planted_files.py`).
 
     Raises:
         DdpdoctorError: the place is read-only, full or not a directory; nothing half-written stays behind.

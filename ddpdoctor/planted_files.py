@@ -39,15 +39,15 @@ def led_to(path: Path) -> Path:
             named = here.joinpath(*reversed(waiting))
             return resolved if (resolved := Path(os.path.realpath(named))).is_file() else named
         try:
-            target = os.readlink(here)
+            target = here.readlink()
         except OSError:  # no link, or nothing there yet
             continue
         links += 1
         if links > MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
         _check_link(here)
-        waiting += reversed(Path(target).parts)
-        here = Path(waiting.pop()) if target.startswith("/") else here.parent
+        waiting += reversed(target.parts)
+        here = Path(waiting.pop()) if target.is_absolute() else here.parent
     return here
 
 

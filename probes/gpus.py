@@ -9,6 +9,7 @@ from typing import Any
 
 import pynvml
 
+MOST_COMMAND_BYTES = 1 << 16
 COMPUTE_MODES = {
     pynvml.NVML_COMPUTEMODE_DEFAULT: "default",
     pynvml.NVML_COMPUTEMODE_PROHIBITED: "prohibited",
@@ -118,7 +119,8 @@ def processes(handle: Any) -> list[dict[str, Any]]:  # noqa: ANN401
 def command(pid: int) -> str | None:
     """The command line of a process, or None where there is none that we may see."""
     try:
-        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        with Path(f"/proc/{pid}/cmdline").open("rb") as file:
+            line = file.read(MOST_COMMAND_BYTES)  # a process of any user says how much there is
     except OSError:
         return None
     return line.rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")[:200] or None

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import psutil
 
 from ddpdoctor.evidence.network import PortOwner
+from ddpdoctor.launch.process_files import arguments_of
 
 LISTENS = psutil.CONN_LISTEN
 Connection: TypeAlias = Any  # psutil's stubs name no type for one
@@ -70,10 +71,10 @@ def _owner(pid: int | None) -> PortOwner:
     if pid is None:
         return PortOwner(pid=None, command=None)
     command, since = None, None
-    with contextlib.suppress(psutil.Error):
+    with contextlib.suppress(psutil.Error, OSError):
         process = psutil.Process(pid)
         since = process.create_time()
-        command = " ".join(process.cmdline()) or process.name()
+        command = " ".join(arguments_of(pid)) or process.name()
     return PortOwner(pid=pid, command=command, since=since, ours=pid in _ourselves())
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from ddpdoctor.evidence.process import A_NAMED_PIPE, A_PIPE, ChildKind, ChildProcess, ProcessState
+from ddpdoctor.launch.process_files import arguments_of, environment_of
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 MOST_CHILDREN = 64
@@ -107,9 +108,8 @@ def words(pid: int) -> list[str]:
 def command(pid: int) -> str:
     """The command line, or the name in brackets for a kernel thread or a zombie."""
     try:
-        process = psutil.Process(pid)
-        return " ".join(process.cmdline()).strip() or f"[{process.name()}]"
-    except psutil.Error:
+        return " ".join(arguments_of(pid)).strip() or f"[{psutil.Process(pid).name()}]"
+    except (psutil.Error, OSError):
         return "[]"
 
 
@@ -140,8 +140,8 @@ def exit_code(pid: int) -> int | None:
 def environ(pid: int) -> dict[str, str] | None:
     """The environment that the process was started with, or None where it may not be read."""
     try:
-        return psutil.Process(pid).environ()
-    except (psutil.Error, OSError):
+        return environment_of(pid)
+    except OSError:
         return None
 
 

@@ -12,6 +12,7 @@ from ddpdoctor.evidence.launch import Joining, Launch
 from ddpdoctor.host import processes
 from ddpdoctor.host.forked_ranks import talking
 from ddpdoctor.host.owned_files import user_of
+from ddpdoctor.launch.process_files import maps_of
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
@@ -252,10 +253,7 @@ def _runs_python(pid: int) -> bool:
 
 
 def _has_torch(pid: int) -> bool:
-    try:
-        return "/libtorch" in Path(f"/proc/{pid}/maps").read_text(errors="replace")
-    except OSError:
-        return False
+    return "/libtorch" in maps_of(pid)
 
 
 def _ancestors(pid: int, parents: Mapping[int, int]) -> Iterator[int]:

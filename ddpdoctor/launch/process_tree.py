@@ -8,6 +8,8 @@ import signal
 import time
 from pathlib import Path
 
+from ddpdoctor.launch.process_files import read_of_process
+
 POLL_SECONDS = 0.05
 
 
@@ -26,7 +28,7 @@ def members(root: int, mark: str) -> list[int]:
                 if fields[0] in "ZX":
                     continue
                 parents[pid] = int(fields[1])
-                if f"\0{mark}\0".encode() in b"\0" + Path(f"/proc/{pid}/environ").read_bytes():
+                if f"\0{mark}\0".encode() in b"\0" + read_of_process(pid, "environ"):
                     marked.add(pid)
     below = {root} & parents.keys()
     while more := {pid for pid, parent in parents.items() if parent in below} - below:

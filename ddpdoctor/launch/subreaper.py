@@ -23,6 +23,9 @@ from types import FrameType
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL_SECONDS = 0.02
+UNKILLABLE_SECONDS = (
+    10.0  # after SIGKILL: what still lives then waits in the kernel, for a disk or a driver that does not answer
+)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -90,7 +93,7 @@ def _run(command: list[str]) -> int:
 def _end_tree(grace_seconds: float) -> None:
     deadline = time.monotonic() + grace_seconds
     asked: set[int] = set()
-    while alive := _descendants():
+    while (alive := _descendants()) and time.monotonic() < deadline + UNKILLABLE_SECONDS:
         for pid in alive:
             if time.monotonic() > deadline:
                 _signal(pid, signal.SIGKILL)

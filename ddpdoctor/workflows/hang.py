@@ -7,7 +7,6 @@ import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 
 import psutil
 
@@ -22,6 +21,7 @@ from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.host.owned_files import other_user
 from ddpdoctor.host.processes import exit_code
 from ddpdoctor.host.running_jobs import RunningJob, joinings_of
+from ddpdoctor.launch.process_files import maps_of
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
@@ -181,10 +181,7 @@ def _with_dumps(facts: Sequence[RankFacts], job: RunningJob, requests: own_dumps
 
 def _ras(job: RunningJob) -> Iterator[str]:
     """What NCCL's RAS threads complain of, where NCCL is loaded."""
-    try:
-        if "/libnccl" not in Path(f"/proc/{job.targets[0].pid}/maps").read_text(errors="replace"):
-            return
-    except OSError:
+    if "/libnccl" not in maps_of(job.targets[0].pid):
         return
     answer = nccl_ras.ask(job.environ.get("NCCL_RAS_ADDR") or nccl_ras.ADDRESS)
     here = {address.address for addresses in psutil.net_if_addrs().values() for address in addresses}

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ddpdoctor.launch import subreaper
 from ddpdoctor.launch.guarded_process import SUBREAPER, run, run_each
 
 FAMILY = textwrap.dedent(
@@ -145,3 +146,11 @@ def test_a_killed_subreaper_leaves_nothing_of_its_tree(tmp_path: Path) -> None:
     ended = run([sys.executable, "-c", FAMILY, mark], deadline_seconds=60, poll=kill_the_subreaper)
     assert ended.code == -signal.SIGKILL
     assert gone(mark)
+
+
+@pytest.mark.timeout(60)
+def test_a_process_that_nothing_can_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits in the kernel for a disk or a driver outlives SIGKILL; a command that waited for it would never end."""
+    monkeypatch.setattr(subreaper, "UNKILLABLE_SECONDS", 0.1)
+    monkeypatch.setattr(subreaper, "_descendants", lambda: [1 << 22])  # above any process id
+    subreaper._end_tree(0.1)
