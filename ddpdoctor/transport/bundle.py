@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from ddpdoctor.evidence.bounds import MOST_RANKS
 from ddpdoctor.json_errors import JSON_ERRORS
 
 VERSION = 1
@@ -17,6 +18,7 @@ MOST_ACCOUNTS = 1 << 18  # as many as there can be ranks
 MOST_PARTS = 4096  # of one rank
 
 Digest: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+Rank: TypeAlias = Annotated[int, msgspec.Meta(ge=-MOST_RANKS, le=MOST_RANKS)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=255)]
 Parts: TypeAlias = Mapping[str, Sequence[bytes]]
 """Each part's content, in pieces: pieces that other ranks have as well travel once."""
@@ -29,9 +31,9 @@ class BundleError(ValueError):
 class Who(msgspec.Struct, frozen=True, kw_only=True):
     """One process that takes part. Two that claim one rank differ by host and process id."""
 
-    rank: int
+    rank: Rank
     """The rank that its launcher gave it."""
-    world_size: int
+    world_size: Rank
     """The world size that its launcher gave it."""
     host: Text
     """The name of its host."""

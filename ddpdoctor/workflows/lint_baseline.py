@@ -59,7 +59,7 @@ def _entries(file: Path) -> Counter[_Key]:
         known = document["schema"] == SCHEMA
         for entry in document["findings"]:
             counts[str(entry["code"]), str(entry["file"]), str(entry["text"])] += int(entry.get("count", 1))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):  # a count may be infinite
         known = False
     if not known:
         raise UsageError(f"{file} is no baseline file of the schema {SCHEMA}", hint=hint)

@@ -26,7 +26,9 @@ from ddpdoctor.launch.process_tree import members
 TESTS = Path(__file__).parents[1]
 DDPDOCTOR = Path(sys.executable).with_name("ddpdoctor")
 MARK = "DDPDOCTOR_FAULT"
-END_SECONDS = 60.0  # for what is left to end by itself: grace periods, and a job that goes on without its watcher
+END_SECONDS = 60.0  # without any work, for what is left to end by itself: grace periods
+MOST_SECONDS = 600.0  # for a job that goes on: `train` needs 10 s of a processor, which take minutes on a busy host
+WORK_TICKS = 10  # of a processor between two looks: what only waits takes fewer
 STOPPED_SECONDS = 0.5
 JOB = "import time\nfor _ in range(12): time.sleep(0.1)\n"
 OURS = re.compile(r'File "[^"]*/ddpdoctor/(?!agent/)')  # an interrupt of a job gives a traceback of the job's own
@@ -92,10 +94,14 @@ def _strike(draw: random.Random, process: subprocess.Popen[bytes], mark: str) ->
 
 def _after(process: subprocess.Popen[bytes], mark: str) -> list[str]:
     """Wait for the end of all; what did not end is named and killed."""
-    deadline = time.monotonic() + END_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None and not members(process.pid, mark):
+    deadline = (start := time.monotonic()) + END_SECONDS
+    worked = 0
+    while time.monotonic() < min(deadline, start + MOST_SECONDS):
+        alive = members(process.pid, mark)
+        if process.poll() is not None and not alive:
             return []
+        if (ticks := sum(map(_ticks, alive))) > worked + WORK_TICKS or ticks < worked:
+            worked, deadline = ticks, time.monotonic() + END_SECONDS
         time.sleep(0.1)
     left = members(process.pid, mark)
     lines = [
@@ -106,6 +112,15 @@ def _after(process: subprocess.Popen[bytes], mark: str) -> list[str]:
             os.kill(pid, signal.SIGKILL)
     process.wait()
     return [f"left behind: {line}" for line in lines]
+
+
+def _ticks(pid: int) -> int:
+    """The time of a processor that a process has taken; 0 for one that has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12]) if len(fields) > 12 else 0
 
 
 def main(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ no more time and memory than the size of the input allows. What breaks one is sh
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import resource
@@ -19,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz.inputs import KINDS, Input
+from tests.fuzz.inputs import Input
+from tests.fuzz.kinds import KINDS
 
 FOUND = Path(__file__).with_name("found")
 CODES = {0, 1, 2, 3}
@@ -31,6 +33,7 @@ MOST_MEMORY, MEMORY_A_BYTE = (
 )  # that an input may take: modules that are imported late, and what a byte becomes
 MEMORY = 4 << 30  # of address space: imports take one
 MARK = "PWNED"
+A_BLOCK = 1 << 20  # of a file: what it holds may not have its place on the disk yet
 SHRINK_SECONDS = 30.0
 
 # One process answers many inputs: its imports take a second, an input takes milliseconds.
@@ -73,9 +76,10 @@ class Broken:
 class Server:
     """A process that has imported everything, and answers command lines in forks of itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: str = "pass") -> None:
+        """`first` is Python that it runs before anything else, such as a defence that is taken away."""
         self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
+            [sys.executable, "-c", f"{first}\n{SERVER}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -92,7 +96,7 @@ class Server:
         """How this command line ends in `folder`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{SECONDS}\0{folder}\0" + "\0".join(arguments) + "\n")
+        self._process.stdin.write(json.dumps([SECONDS, str(folder), *arguments]) + "\n")
         self._process.stdin.flush()
         code, seconds, memory = self._process.stdout.readline().split()
         shown = (folder / ".output").read_bytes().decode("utf-8", "backslashreplace")
@@ -105,8 +109,9 @@ class Server:
 
 
 def size_of(folder: Path) -> int:
-    """The bytes of the files of an input."""
-    return sum(file.lstat().st_size for file in folder.rglob("*") if file.name != ".output" and not file.is_dir())
+    """The bytes of the files of an input, without the holes of those that are sparse."""
+    found = [file.lstat() for file in folder.rglob("*") if file.name != ".output" and not file.is_dir()]
+    return sum(min(each.st_size, each.st_blocks * 512 + A_BLOCK) for each in found)
 
 
 def broken_law(ended: Ended, folder: Path, size: int) -> str:

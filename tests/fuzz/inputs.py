@@ -9,7 +9,7 @@ import random
 import string
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -148,22 +148,36 @@ def dump(draw: random.Random) -> Input:
             files[name] = mutated(draw, content)
         elif content[:1] == b"\x80":
             document = pickle.loads(content)
-            files[name] = pickle.dumps(_odd(draw, document), protocol=draw.choice((2, 4)))
+            files[name] = pickle.dumps(odd(draw, document), protocol=draw.choice((2, 4)))
         else:
-            files[name] = json.dumps(_odd(draw, json.loads(content))).encode()
+            files[name] = json.dumps(odd(draw, json.loads(content))).encode()
     return Input(("diagnose", *files), files)
 
 
-def _odd(draw: random.Random, tree: Any, depth: int = 0) -> Any:
+def odd(draw: random.Random, tree: Any, often: float = 0.004) -> Any:
     """A tree in which some values are others; some lists are shared with themselves many times."""
-    if draw.random() < 0.004:
+    if draw.random() < often:
         return draw.choice(
-            (None, -1, 10**9, 2**70, "", "x" * 5000, [], {}, [[]] * 100, float("nan"), draw.choice(ESCAPES), True)
+            (
+                None,
+                -1,
+                10**9,
+                2**70,
+                "",
+                "x" * 5000,
+                [],
+                {},
+                [[]] * 100,
+                float("nan"),
+                1e400,
+                draw.choice(ESCAPES),
+                True,
+            )
         )
     if isinstance(tree, dict):
-        return {key: _odd(draw, value, depth + 1) for key, value in tree.items() if draw.random() > 0.001}
+        return {key: odd(draw, value, often) for key, value in tree.items() if draw.random() > often / 4}
     if isinstance(tree, list):
-        return [_odd(draw, value, depth + 1) for value in tree] * (1 if draw.random() > 0.01 else 3)
+        return [odd(draw, value, often) for value in tree] * (1 if draw.random() > often * 2.5 else 3)
     return tree
 
 
@@ -171,7 +185,7 @@ def saved_case(draw: random.Random) -> Input:
     """A case of any example, with some values exchanged."""
     found = case._to_builtins(draw.choice(examples()))
     document = {"schema": case.SCHEMA, **json.loads(json.dumps(found, default=str))}
-    content = json.dumps(_odd(draw, document)).encode()
+    content = json.dumps(odd(draw, document)).encode()
     if draw.random() < 0.2:
         content = mutated(draw, content)
     form = draw.choice(
@@ -242,40 +256,3 @@ def text(draw: random.Random) -> Input:
     """What somebody pastes to `explain`."""
     content = mutated(draw, draw.choice(_logs()).read_bytes()[:3000])
     return Input(("explain", "pasted.log"), {"pasted.log": content})
-
-
-def words(draw: random.Random) -> Input:
-    """Arguments that nobody meant."""
-    odd = [
-        *ESCAPES,
-        *NUMBERS,
-        "--",
-        "-",
-        "--format",
-        "--case",
-        "--select",
-        "DDP",
-        "DDP305",
-        "x" * 5000,
-        "a/" * 1500,
-        "/dev/zero",
-        "/proc/self/mem",
-        "..",
-        "pipe",
-        "--output",
-        "/",
-        "\udc80",
-    ]
-    command = draw.choice(("diagnose", "lint", "explain", "checks", "verify-sync", "init", "port", "nothing"))
-    known = ["job.log"] if command == "verify-sync" else []  # without arguments it starts ranks
-    arguments = [word.replace("\0", "").replace("\n", "\u2028") for word in draw.choices(odd, k=draw.randrange(0, 5))]
-    return Input(
-        (command, *known, *(word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in arguments)),
-        {"job.log": b"x\n"},
-    )
-
-
-KINDS: Mapping[str, Callable[[random.Random], Input]] = {
-    "log": log, "written log": written_log, "dump": dump, "case": saved_case, "program": program, "checkpoint": checkpoint,
-    "text": text, "arguments": words,
-}  # fmt: skip

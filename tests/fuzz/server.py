@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import resource
 import select
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 ANSWER_SECONDS = 600.0  # by the clock, on a host that does other things as well
 INPUTS_A_WORKER = 200  # what one input leaves behind in the process must not help or hurt thousands of others
@@ -22,7 +24,7 @@ WARM_UP = (
 
 
 def serve() -> None:
-    """For each line on stdin (`SECONDS NUL FOLDER NUL ARGUMENTS...`) run the command there; answers how it ended."""
+    """For each line on stdin (`[SECONDS, FOLDER, ARGUMENTS...]`) run the command there; answers how it ended."""
     _warm_up()
     worker = None
     for line in sys.stdin:
@@ -102,6 +104,7 @@ class _Worker:
 def _work(requests: int, answers: int) -> None:
     """In the fork: its output goes to a file, its time of a processor is limited for each input."""
     from ddpdoctor import cli
+    from tests.fuzz import readers  # noqa: F401 - imported before the first input, whose time is measured
 
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -109,7 +112,7 @@ def _work(requests: int, answers: int) -> None:
     try:
         with os.fdopen(requests, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
             for line in lines:
-                limit, folder, *arguments = line.rstrip("\n").split("\0")
+                limit, folder, *arguments = json.loads(line)
                 os.chdir(folder)
                 output = os.open(".output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
                 os.dup2(output, 1)
@@ -118,12 +121,25 @@ def _work(requests: int, answers: int) -> None:
                 before, memory = _seconds(), _memory_from_now_on()
                 end = int(before + float(limit)) + 1
                 resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
-                code = cli.run(arguments)
+                code = _ran(arguments)
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os.write(answers, f"{code} {_seconds() - before:.3f} {_memory('VmHWM') - memory}".encode())
     finally:
         os._exit(4)
+
+
+def _ran(arguments: list[str]) -> int:
+    """The exit code of a command, or of a reader, in the environment that the input gives."""
+    from ddpdoctor import cli
+    from tests.fuzz.message_inputs import environ_of
+    from tests.fuzz.readers import read
+
+    if arguments[:1] and arguments[0].startswith("@"):
+        return read(arguments)
+    given = environ_of(Path(".environ").read_bytes()) if Path(".environ").exists() else {}
+    with mock.patch.dict(os.environ, given):
+        return cli.run(arguments)
 
 
 def _memory_from_now_on() -> int:

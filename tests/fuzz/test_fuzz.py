@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.__main__ import MARK, Ended, broken_law
-from tests.fuzz.inputs import KINDS
+from tests.fuzz.kinds import KINDS
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,9 @@ def test_what_was_run_is_seen(tmp_path: Path) -> None:
     assert broken_law(Ended(0, 1.0, 0, ""), tmp_path, 100) == "something was run"
 
 
-@pytest.mark.parametrize("kind", ["written log", "program", "arguments", "text"])
+@pytest.mark.parametrize(
+    "kind",
+    ["written log", "program", "arguments", "text", "options", "settings", "archive", "rank message", "environment"],
+)
 def test_a_seed_draws_the_same_again(kind: str) -> None:
     assert KINDS[kind](random.Random("7 3")) == KINDS[kind](random.Random("7 3"))
