@@ -128,7 +128,7 @@ ATTACKS: dict[str, Attack] = {
             ("config", HOSTILE),
             ("diagnose", "--select", HOSTILE, "job.log"),
             ("env", "--deadline", HOSTILE),
-            ("explain", f"./{HOSTILE}"),
+            ("explain", "--format", HOSTILE, "x"),
             ("hang", HOSTILE),
             ("init", "--name", HOSTILE, "torchrun"),
             ("lint", "--baseline", HOSTILE, "."),
