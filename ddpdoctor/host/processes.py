@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,6 +135,13 @@ def exit_code(pid: int) -> int | None:
     if fields is None or fields[0] not in "ZX" or not fields[-1].isdigit():
         return None
     return os.waitstatus_to_exitcode(int(fields[-1]))  # the last field of /proc/PID/stat: `man 5 proc`
+
+
+def has_mapped(pid: int, addresses: Collection[int]) -> bool | None:
+    """Whether one of these addresses lies in the memory of a process; None where its map cannot be read."""
+    bounds = [line.partition(" ")[0].partition("-") for line in _read(Path(f"/proc/{pid}/maps")).splitlines()]
+    regions = [(int(begin, 16), int(end, 16)) for begin, _, end in bounds]
+    return any(begin <= address < end for begin, end in regions for address in addresses) if regions else None
 
 
 def environ(pid: int) -> dict[str, str] | None:

@@ -11,7 +11,7 @@ import os
 import pickle
 import re
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -38,6 +38,7 @@ AT_ONCE = 16  # files for one process at a time: what ranks share is then sent b
 MAX_PROCESSES = 16
 
 MOST_DIGITS = len(str(MOST_RANKS))
+MOST_DIGITS_OF_AN_ADDRESS = len(str(1 << 64)) + 1
 _RANK = re.compile(r"rank[_\-.]?(\d+)(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)(?!.*\d)")
 
@@ -93,6 +94,21 @@ def read_dump(path: Path, owner: int | None = None) -> Dump:
         raise UndecidedError(f"{path}: {error}") from None
     except UndecidedError as error:
         raise UndecidedError(f"{path}: {error.message}", hint=error.hint) from None
+
+
+def thread_ids(path: Path, owner: int | None = None) -> frozenset[int]:
+    """The addresses by which the threads that made the calls of a dump know themselves; empty where it does not tell any.
+
+    Raises:
+        UndecidedError: the dump cannot be decoded.
+        OSError: the file cannot be read.
+    """
+    document = decode(_bytes_of(path, owner))
+    entries = document.get("entries") if isinstance(document, Mapping) else None
+    told = (entry.get("thread_id") for entry in entries or () if isinstance(entry, Mapping))
+    return frozenset(
+        int(one) for one in told if isinstance(one, str) and one.isdecimal() and len(one) < MOST_DIGITS_OF_AN_ADDRESS
+    )
 
 
 def read_dumps(files: Sequence[Path]) -> Iterator[Dump | UndecidedError]:

@@ -10,15 +10,15 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.host.owned_files import check_owner, user_of
-from ddpdoctor.host.processes import started_at
-from ddpdoctor.ranks.fr_dump_files import read_dump
+from ddpdoctor.host.processes import has_mapped, started_at
+from ddpdoctor.ranks.fr_dump_files import read_dump, thread_ids
 from ddpdoctor.ranks.snapshot import Target
 
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
@@ -56,7 +56,10 @@ def request(targets: Iterable[Target], environ: Mapping[str, str]) -> Requests:
 def collect(
     targets: Iterable[Target], environ: Mapping[str, str], requests: Requests
 ) -> Iterator[tuple[int, FlightRecord]]:
-    """Each rank whose own dump of this run can be read, with the record; what was requested is waited for."""
+    """Each rank whose own dump of this run can be read, with the record; what was requested is waited for.
+
+    All jobs of a user write to one default path: what another job has written there is left out.
+    """
     deadline = time.monotonic() + WAIT_SECONDS
     for target in targets:
         paths = [Path(f"{prefix}{target.rank}") for prefix in prefixes(environ)]
@@ -66,8 +69,19 @@ def collect(
         began = started_at(target.pid) or 0.0
         path = max(paths, key=_written)
         if _written(path)[0] >= began:
-            with contextlib.suppress(UndecidedError):
-                yield target.rank, read_dump(path, user_of(target.pid)).record
+            with contextlib.suppress(UndecidedError, OSError):
+                record = read_dump(path, user_of(target.pid)).record
+                if _is_of(target.pid, began, record, thread_ids(path, user_of(target.pid))):
+                    yield target.rank, record
+
+
+def _is_of(pid: int, began: float, record: FlightRecord, threads: Collection[int]) -> bool:
+    """Whether a record may be of process `pid`: no call is older than the process, and its threads have a place in its memory.
+
+    The addresses of threads are drawn at random for each process, unless one forked the other.
+    """
+    older = min(record.created_ns, default=began * 1e9) < (began - CLOCK_SLACK_SECONDS) * 1e9
+    return not older and (not threads or has_mapped(pid, threads) is not False)
 
 
 def prefixes(environ: Mapping[str, str]) -> tuple[str, ...]:

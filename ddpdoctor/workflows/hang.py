@@ -175,8 +175,20 @@ def _with_dumps(facts: Sequence[RankFacts], job: RunningJob, requests: own_dumps
     told = {found.rank for found in facts if any(isinstance(fact, FlightRecord) for fact in found.facts)}
     dumps = dict(own_dumps.collect([one for one in job.targets if one.rank not in told], job.environ, requests))
     return tuple(
-        replace(found, facts=(*found.facts, dumps[found.rank])) if found.rank in dumps else found for found in facts
+        replace(found, facts=(*found.facts, dump))
+        if (dump := dumps.get(found.rank)) is not None and _of_one_program(dump, found)
+        else found
+        for found in facts
     )
+
+
+def _of_one_program(dump: FlightRecord, found: RankFacts) -> bool:
+    """Whether the dump may be this rank's: another job may have written to the same path, with stacks of another program."""
+    theirs = {frame.file for frame in dump.frames if is_users(frame.file)}
+    ours = {
+        frame.file for fact in found.facts if isinstance(fact, Stacks) for frame in fact.frames if is_users(frame.file)
+    }
+    return not theirs or not ours or not theirs.isdisjoint(ours)
 
 
 def _ras(job: RunningJob) -> Iterator[str]:

@@ -14,11 +14,14 @@ from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.host import running_jobs
+from ddpdoctor.ranks import own_dumps
+from ddpdoctor.ranks.fr_dump_files import read_dump
 from ddpdoctor.ranks.snapshot import Target
 from ddpdoctor.workflows import hang
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST
 from tests.hangs import IN_BACKWARD, rank
 from tests.hangs import hang as hang_of
+from tests.ranks.test_fr_dump_files import GLOO
 
 LOGS_ALONE = """import torch.distributed as dist
 
@@ -98,6 +101,23 @@ def test_a_rank_that_ended_meanwhile_is_known_by_its_exit_code(
     said = " ".join(capsys.readouterr().out.split())
     assert message in said
     assert "another host" not in said
+
+
+@pytest.mark.parametrize(("program", "judged"), [("/home/me/job/a.py", True), ("/home/me/job/other.py", False)])
+def test_a_dump_of_another_program_is_not_the_jobs(
+    program: str, judged: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Regression: two jobs of one user dump to one path, and one was blamed for what the other did."""
+    targets = (Target(rank=0, pid=os.getpid()), Target(rank=1, pid=os.getppid()))
+    stack = (*IN_BACKWARD[:-2], Frame(file=program, line=7, function="<module>"))
+    waiting = tuple(RankFacts(rank=number, host="host-a", facts=rank(stack)) for number in (0, 1))
+    dumps = [(number, read_dump(GLOO / f"rank_{number}").record) for number in (0, 1)]
+    job = running_jobs.RunningJob(name="job", world_size=2, targets=targets, command="train.py", environ={})
+    monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
+    monkeypatch.setattr(hang, "examine", lambda *_arguments, **_named: (waiting, ()))
+    monkeypatch.setattr(own_dumps, "collect", lambda *_arguments: iter(dumps))
+    assert run(["hang"]) == (1 if judged else 3)
+    assert ("DDP301" in capsys.readouterr().out) is judged
 
 
 def test_a_job_that_ended_meanwhile_is_not_called_healthy(

@@ -9,10 +9,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ddpdoctor.ranks.own_dumps import OLD_DEFAULT, PIPE, collect, prefixes, request
+from ddpdoctor.ranks.own_dumps import OLD_DEFAULT, PIPE, Requests, collect, prefixes, request
 from ddpdoctor.ranks.snapshot import Target
 from tests.ranks.test_fr_dump_files import document
 
@@ -30,6 +31,17 @@ def rank_3() -> Iterator[Target]:
         process.wait()
 
 
+def own(rank: int, seconds: float = 0.0, thread: int | None = None) -> dict[str, Any]:
+    """A dump whose calls were made now, or so many seconds ago, by a thread at this address if one is given."""
+    written = document(rank)
+    for entry in written["entries"]:
+        entry["time_created_ns"] = int((time.time() - seconds) * 1e9)
+        entry.pop("thread_id", None)
+        if thread is not None:
+            entry["thread_id"] = str(thread)
+    return written
+
+
 def answers(folder: Path) -> threading.Thread:
     """A thread that behaves like NCCL's heartbeat monitor: it reads the pipe, then writes the dump in two parts."""
     os.mkfifo(folder / "pipe_3.pipe")
@@ -40,7 +52,7 @@ def answers(folder: Path) -> threading.Thread:
         while time.monotonic() < until:
             try:
                 if os.read(descriptor, 128):
-                    (folder / "dump_3").write_bytes(pickle.dumps(document(0)))
+                    (folder / "dump_3").write_bytes(pickle.dumps(own(0)))
                     break
             except BlockingIOError:
                 pass
@@ -91,10 +103,19 @@ def test_a_dump_from_before_the_rank_began_is_not_its_own(tmp_path: Path, rank_3
     environ = {"XDG_CACHE_HOME": str(tmp_path)}
     dump = tmp_path / "torch" / "comm_lib_trace_rank_3"
     dump.parent.mkdir()
-    dump.write_bytes(pickle.dumps(document(0)))
+    dump.write_bytes(pickle.dumps(own(0)))
     assert [rank for rank, _ in collect([rank_3], environ, request([rank_3], environ))] == [3]
     os.utime(dump, (1, 1))
     assert not [*collect([rank_3], environ, request([rank_3], environ))]
+
+
+def test_what_another_job_wrote_to_the_same_path_is_not_the_ranks_own(tmp_path: Path, rank_3: Target) -> None:
+    """The file is new. Its calls are older than the rank, or its threads are not in the rank's memory."""
+    environ = {"TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/dump_"}
+    begin = int(Path(f"/proc/{rank_3.pid}/maps").read_text().partition("-")[0], 16)
+    for written, read in ((own(0, seconds=3600), 0), (own(0, thread=begin - 1), 0), (own(0, thread=begin), 1)):
+        (tmp_path / "dump_3").write_bytes(pickle.dumps(written))
+        assert len(list(collect([rank_3], environ, Requests(at={})))) == read
 
 
 def test_dumps_are_where_the_jobs_variables_say_or_where_pytorch_puts_them() -> None:
