@@ -29,7 +29,8 @@ def inspected(
     """
     with tempfile.TemporaryDirectory(prefix="ward-") as folder:
         recording, log = Recording.below(Path(folder)), Path(folder) / "job.log"
-        env = recording.environment(culprit, style) | ({PIPE: f"{folder}/pipe_"} if with_pipe else {})
+        env = recording.environment(culprit, style) | {"TORCH_FR_DUMP_TEMP_FILE": f"{folder}/requested_"}
+        env |= {PIPE: f"{folder}/pipe_"} if with_pipe else {}
         reports = {}
         with log.open("w") as written:
             job = start_guarded(command, env=env, stdout=written.fileno(), stderr=subprocess.STDOUT)
