@@ -13,6 +13,7 @@ import stat
 from pathlib import Path
 
 MOST_LINKS = 40  # in one path, as in the kernel
+MOST_DIGITS = 10  # of a user's number, which has 32 bits
 PROCESSES = Path("/proc")
 PERMISSIONS = 0o777  # not those that let others act as the owner
 
@@ -20,8 +21,8 @@ PERMISSIONS = 0o777  # not those that let others act as the owner
 def led_to(path: Path) -> Path:
     """Where `path` leads, without links: those of other users are not followed where they may have been planted.
 
-    Root follows links of root alone. Others follow the links of anybody, except in a directory that all may write to: there,
-    those of root, of the directory's owner and of their own.
+    Root follows links of root, and of the user who called `sudo`. Others follow the links of anybody, except in a directory that
+    all may write to: there, those of root, of the directory's owner and of their own.
 
     Raises:
         OSError: there is such a link, or too many links; the text names it.
@@ -83,5 +84,17 @@ def _check_link(link: Path) -> None:
     owner, us, folder = link.lstat().st_uid, os.geteuid(), link.parent.stat()
     if owner in {0, us}:
         return
-    if us == 0 or (folder.st_mode & stat.S_IWOTH and owner != folder.st_uid):
-        raise OSError(errno.EACCES, f"{link} is a link of user {owner}, which is not followed", str(link))
+    shared = bool(folder.st_mode & stat.S_IWOTH) and owner != folder.st_uid
+    if (shared and us) or (us == 0 and owner != _caller_of_sudo()):
+        leads_to = os.path.realpath(link)
+        raise OSError(
+            errno.EACCES,
+            f"{link} is a link of user {owner}, which is not followed; if it leads to the right place, give that: {leads_to}",
+            str(link),
+        )
+
+
+def _caller_of_sudo() -> int | None:
+    """The user who became root by sudo: whoever typed the path may follow their own links."""
+    user = os.environ.get("SUDO_UID", "")
+    return int(user) if user.isascii() and user.isdigit() and len(user) <= MOST_DIGITS else None

@@ -37,7 +37,7 @@ def test_a_link_that_another_user_planted_is_not_followed(tmp_path: Path, shared
         file.write_text("kept")
     name, _, rest = leads.partition("/")
     link = planted_link(shared / "link", tmp_path / name)
-    with pytest.raises(DdpdoctorError, match=f"link of user {ANOTHER}, which is not followed"):
+    with pytest.raises(DdpdoctorError, match=f"link of user {ANOTHER}, which is not followed; .* give that: "):
         case.write_atomically(link / rest, "ours", private=True)
     assert {file.read_text() for file in (tmp_path / "file", tmp_path / "folder" / "file")} == {"kept"}
     assert not (tmp_path / "missing").exists()
@@ -50,10 +50,13 @@ def test_a_link_of_ours_is_followed_there(tmp_path: Path, shared: Path) -> None:
 
 
 def test_whose_links_are_followed(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root follows those of root. Others follow those of anybody, but in a shared directory their own, root's and its owner's."""
+    """Root follows those of root and of who called sudo; others those of anybody, but in a shared directory few."""
+    monkeypatch.delenv("SUDO_UID", raising=False)
     here, there = planted_link(tmp_path / "link", tmp_path), planted_link(shared / "link", tmp_path)
     with pytest.raises(OSError, match="not followed"):
         led_to(here)
+    monkeypatch.setenv("SUDO_UID", str(ANOTHER))
+    assert led_to(here) == tmp_path
     monkeypatch.setattr(os, "geteuid", lambda: ANOTHER - 1)
     assert led_to(here) == tmp_path
     with pytest.raises(OSError, match="not followed"):
