@@ -22,7 +22,9 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each sampler that is gone over in an epoch loop and never told the epoch."""
     for function, sampler in graph.calls("sampler"):
-        if graph.any_program(function, DOES_THE_DATA) or not sampler.name.endswith("DistributedSampler"):
+        if graph.any_program(function, DOES_THE_DATA - {"deepspeed"}) or not sampler.name.endswith(
+            "DistributedSampler"
+        ):
             continue
         shuffle = sampler.argument("shuffle", 3)
         if shuffle is not None and shuffle.constant != "True":

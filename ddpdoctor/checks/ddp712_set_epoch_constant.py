@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
-from ddpdoctor.analysis.training_code.epochs import EpochLoop, epoch_loop, loaders_of, told_in_place_of
+from ddpdoctor.analysis.training_code.epochs import (
+    EpochLoop,
+    epoch_loop,
+    loaders_of,
+    shuffles,
+    told_in_place_of,
+    told_the_epoch,
+)
 from ddpdoctor.evidence.training_code import Call
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -32,10 +39,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if loop is None:
             continue
         other = told_in_place_of(graph, function, loop)
-        if other is not None and loaders_of(graph, sampler):
+        if other is not None and loaders_of(graph, sampler) and told_the_epoch(graph, function, sampler) is None:
+            made = [
+                graph.made[each][1] for each in (other.receiver.made if other.receiver else ()) if each in graph.made
+            ]
+            which = (
+                "that no loader draws through"
+                if all(map(shuffles, made))
+                else "that does not shuffle, and not on this one"
+            )
             yield code_finding(
                 RULE,
-                f"set_epoch is called on a sampler that no loader draws through: `{loop.epochs.head}` sees the same order again",
+                f"set_epoch is called on a sampler {which}: `{loop.epochs.head}` sees the same order again",
                 other.place,
                 sampler.place,
                 remedy="call it on the sampler that the loader has",
@@ -63,6 +78,12 @@ def _reason(loop: EpochLoop, call: Call) -> str:
     given = call.argument("epoch", 0)
     if given is not None and given.constant is not None:
         return f"set_epoch always gets {given.constant}"
+    if _after_the_batches(loop, call):
+        return (
+            f"set_epoch({given.text}) comes after the batches of the epoch, so that the first two epochs have one order"
+            if given is not None
+            else ""
+        )
     same = call.place.file == loop.epochs.place.file and call.place.function == loop.epochs.place.function
     if not same or given is None:
         return ""
@@ -76,3 +97,13 @@ def _reason(loop: EpochLoop, call: Call) -> str:
             f"set_epoch({given.text}) comes after the batches of the epoch, so that the first two epochs have one order"
         )
     return ""
+
+
+def _after_the_batches(loop: EpochLoop, call: Call) -> bool:
+    """Whether a call follows the batches in the function that goes over them, which the epoch loop calls."""
+    within, batches = loop.within, loop.batches
+    given = call.argument("epoch", 0)
+    if within.id == loop.function.id or call not in within.calls or given is None or not given.text.isidentifier():
+        return False
+    before = (each for each in within.calls if each.does == "set-epoch" and each.order < batches.order)
+    return call.order > batches.last_order and call.loops == batches.loops and next(before, None) is None

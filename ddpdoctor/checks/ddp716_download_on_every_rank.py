@@ -71,6 +71,15 @@ def _waits(function: Function, call: Call) -> bool:
     """Whether the other ranks are kept behind: by a `with`, or by a barrier under a test of the rank before it."""
     if any(_WAITS.search(context.text) for context in call.contexts):
         return True
+    first = [
+        other
+        for other in function.calls
+        if other.name == call.name and other.order < call.order and any(guard.by_rank for guard in other.guards)
+    ]
+    if first and any(
+        other.does == "collective" and first[0].order < other.order < call.order for other in function.calls
+    ):
+        return True  # one rank has filled the folder by then
     return any(
         other.does == "collective" and other.order < call.order and any(guard.by_rank for guard in other.guards)
         for other in function.calls

@@ -21,12 +21,15 @@ RULE = Rule(
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each sampler whose rank is the local rank."""
+    made = {(call.place.file, call.place.line) for _, call in graph.calls("sampler", "shard")}
     for _, sampler in graph.calls("sampler", "shard"):
         named = sampler.does == "sampler"
         rank = sampler.argument("rank", 2) if named else sampler.argument("shard_id")
         size = sampler.argument("num_replicas", 1) if named else sampler.argument("num_shards")
         if rank is None or (origin := rank.only(Kind.LOCAL_RANK)) is None or origin.note in {"by name", "remainder"}:
             continue
+        if any((link.file, link.line) in made for link in origin.why if " is given " in link.text):
+            continue  # the call that gives it is named
         if size is not None and (size.may(Kind.DEVICE_COUNT) or not size.may(Kind.WORLD_SIZE)) and size.origins:
             continue
         yield code_finding(

@@ -22,10 +22,23 @@ _ONE_NODE = ("spawn", "start_processes", "Process", "notebook_launcher")
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function, at the first place that takes the global rank for a device."""
+    taken = {
+        (call.place.file, call.place.line)
+        for function in graph.functions.values()
+        for call in function.calls
+        if call.does == "device" and next(_devices(call), None) is not None
+    }
     for function in graph.functions.values():
         if graph.any_program(function, (*_ONE_NODE, *DOES_THE_DEVICE)):
             continue
-        found = [(call, value, origin) for call in function.calls for value, origin in _devices(call)]
+        found = [
+            (call, value, origin)
+            for call in function.calls
+            for value, origin in _devices(call)
+            if not any(
+                (link.file, link.line) in taken and "device(" in link.text for link in origin.why
+            )  # the device itself is named
+        ]
         if not found or _one_node(graph, function):
             continue
         call, value, origin = found[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Call, Guard
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -20,14 +21,16 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such wrapper that is always made once there is a process group."""
     for function, call in graph.calls("wrap-dp"):
-        if call.guards or graph.on_all_ranks(function) is not True:
+        if call.guards and any(leave.order < call.order for leave in function.exits):
             continue
-        inits = [init for init in function.calls if init.does == "init" and init.order < call.order and not init.guards]
+        if any(not _asks_for_devices(guard) for guard in call.guards) or graph.on_all_ranks(function) is not True:
+            continue
+        inits = [init for init in function.calls if init.order < call.order and _initialises(graph, init)]
         outer = [
             init
             for caller, way in graph.callers.get(function.id, ())
             for init in caller.calls
-            if init.does == "init" and init.order < way.order and not init.guards
+            if init.order < way.order and _initialises(graph, init)
         ]
         if inits or outer:
             first = (inits or outer)[0]
@@ -38,3 +41,25 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 call.place,
                 first.place,
             )
+
+
+def _asks_for_devices(guard: Guard) -> bool:
+    """Whether a test asks for the number of devices alone, which says nothing about a process group."""
+    return (
+        guard.form == "if"
+        and guard.branch == 0
+        and all(name.endswith(("device_count", "torch.cuda")) for name in guard.names)
+    )
+
+
+def _initialises(graph: CallGraph, call: Call) -> bool:
+    """Whether a call makes the process group, or the function that it calls does so before anything else is asked."""
+    if call.guards:
+        return False
+    target = graph.functions.get(call.target)
+    if call.does == "init" or target is None:
+        return call.does == "init"
+    return any(
+        inner.does == "init" and not inner.guards and not any(leave.order < inner.order for leave in target.exits)
+        for inner in target.calls
+    )

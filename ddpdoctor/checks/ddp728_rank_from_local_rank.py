@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Kind, Value
+from ddpdoctor.evidence.training_code import Kind, Module, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -30,7 +30,8 @@ def _several_nodes(size: Value) -> bool:
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each such call."""
+    """One finding for each such call, and for each assignment of the local rank to RANK."""
+    yield from _assigned(graph)
     for function, call in graph.calls("init"):
         rank = call.argument("rank", 4)
         size = call.argument("world_size", 3)
@@ -57,3 +58,30 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             because=origin,
             notes=[f"`{rank.text}` comes from {origin.text}"],
         )
+
+
+def _assigned(graph: CallGraph) -> Iterator[Finding]:
+    """The assignments of the local rank to the variable that init_process_group reads the rank from."""
+    for module in graph.code.modules:
+        for setting in module.settings:
+            origin = setting.value.only(Kind.LOCAL_RANK)
+            if not setting.always or _one_node(module):
+                continue
+            if setting.name != "RANK" or origin is None or origin.note in {"by name", "remainder", "argument"}:
+                continue
+            if {"spawn", "start_processes", "Process"} & {*module.words}:
+                continue
+            yield code_finding(
+                RULE,
+                f"RANK is set to the local rank `{setting.value.text}`: the first ranks of two nodes both claim rank 0",
+                setting.place,
+                because=origin,
+                notes=[f"`{setting.value.text}` comes from {origin.text}"],
+                remedy="set it to the global rank, such as `SLURM_PROCID`",
+            )
+
+
+def _one_node(module: Module) -> bool:
+    """Whether the module sets the world size to the number of devices of one node, or to a number that it knows."""
+    sizes = (each.value for each in module.settings if each.name == "WORLD_SIZE")
+    return any(size.may(Kind.DEVICE_COUNT) or size.constant is not None for size in sizes)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
-from ddpdoctor.evidence.training_code import Cut, Kind, Loop, Origin, Value
+from ddpdoctor.evidence.training_code import Cut, Function, Kind, Loop, Origin, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -29,6 +29,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 part is None
                 or loop.over.may(Kind.SHARED)
                 or any(context.name.endswith(("Join", ".join")) for context in loop.contexts)
+                or _stops_together(function, loop)
             ):
                 continue
             step = next(
@@ -60,12 +61,16 @@ def _part(graph: CallGraph, loop: Loop) -> Origin | None:
     for function, loader in graph.loaders(loop.over):
         dataset = loader.argument("dataset", 0)
         made = [graph.made[each][1] for each in dataset.made if each in graph.made] if dataset is not None else []
-        if dataset is None or dataset.only(Kind.DATASET) is None or not made or not _only_once(graph, dataset):
+        if dataset is None or dataset.only(Kind.DATASET) is None or not made:
+            continue
+        if not _only_once(graph, dataset) and not _is_listed(graph, dataset):
+            continue
+        if any(loader.argument(name) is not None for name in ("sampler", "batch_sampler")):
             continue
         if loader.argument("drop_last") is None and not graph.any_program(function, DOES_THE_DATA):
             given = (argument.value for each in made for argument in each.arguments)
             part = next((one for value in given for one in value.origins if one.note == "part"), None)
-            if part is not None:
+            if part is not None and (_only_once(graph, dataset) or _as_all_come(graph, function)):
                 return part
     return _cut_by_data_set(graph, loop)
 
@@ -97,3 +102,33 @@ def _only_once(graph: CallGraph, dataset: Value) -> bool:
         if method is None or any(loop.head.startswith("while") for loop in method.loops):
             return False
     return True
+
+
+def _is_listed(graph: CallGraph, dataset: Value) -> bool:
+    """Whether a data set holds what it was given and nothing else: no rank tells another how much that is."""
+    for origin in dataset.origins:
+        methods = [each for each in graph.functions.values() if each.id.startswith(f"{origin.note}.")]
+        if not origin.note or not any(each.id.endswith(".__getitem__") for each in methods):
+            return False
+        if any(graph.leads_to_collective(call) is not None for each in methods for call in each.calls):
+            return False
+    return True
+
+
+def _stops_together(function: Function, loop: Loop) -> bool:
+    """Whether the loop is left by a test that is no value of the rank: a number of steps that all ranks may share."""
+    if "islice" in loop.over.text or "zip(" in loop.over.text:
+        return True
+    return any(
+        leave.form == "break"
+        and leave.loops[-1:] == (loop.order,)
+        and not any(guard.by_local for guard in leave.guards)
+        for leave in function.exits
+    )
+
+
+def _as_all_come(graph: CallGraph, function: Function) -> bool:
+    """Whether every cut of these programs is one by steps of the world size, so that the parts differ by one."""
+    files = graph.files_near(function)
+    cuts = [cut for each in graph.functions.values() if each.id.partition("::")[0] in files for cut in each.cuts]
+    return bool(cuts) and all(map(_as_it_comes, cuts))

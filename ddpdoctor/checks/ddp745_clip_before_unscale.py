@@ -23,11 +23,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function in graph.functions.values():
         clips = [call for call in function.calls if call.does == "clip" and call.name.startswith("torch.")]
         scales = [call for call in function.calls if call.does == "scale" and _is_scaler(call)]
-        if not clips or not scales:
+        if not clips:
             continue
         clip = clips[0]
         before = [call for call in scales if call.order < clip.order]
         step = _step(function, clip)
+        if not before and not graph.any_program(function, ("unscale_", "unscale_gradients")):
+            before = _scaled_elsewhere(graph, function, step)
         if not before or step is None or any(_unscales(call, clip) for call in function.calls):
             continue
         if any("amp" in guard.test or "scaler" in guard.test or "fp16" in guard.test for guard in clip.guards):
@@ -55,3 +57,13 @@ def _unscales(call: Call, clip: Call) -> bool:
 def _step(function: Function, clip: Call) -> Call | None:
     steps = [call for call in function.calls if call.does == "step" and call.order > clip.order and _is_scaler(call)]
     return steps[0] if steps else None
+
+
+def _scaled_elsewhere(graph: CallGraph, function: Function, step: Call | None) -> list[Call]:
+    """The scaling of the loss in another method, by the scaler that steps here."""
+    made = step.receiver.made if step is not None and step.receiver is not None else frozenset()
+    return [
+        call
+        for _, call in graph.calls_near(function, "scale")
+        if call.receiver is not None and call.receiver.made & made and _is_scaler(call)
+    ]

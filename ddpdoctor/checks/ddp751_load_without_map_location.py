@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind
+from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Call, Function, Kind, Origin
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -28,7 +28,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if graph.any_program(function, DOES_THE_DEVICE) or not graph.line_on_all_ranks(function, call):
             continue
         path = call.argument("f", 0)
-        if path is None or path.may(*RANK_KINDS) or path.may(Kind.LOCAL):
+        if path is None or path.may(*RANK_KINDS) or any(map(_of_one_rank, path.origins)):
             continue
         if any(word in guard.test.lower() for guard in call.guards for word in _DEVICE_WORDS[:-1]):
             continue
@@ -59,3 +59,9 @@ def _is_restored(graph: CallGraph, load: Call) -> bool:
         if call.does == "load-state"
         for argument in call.arguments[:1]
     )
+
+
+def _of_one_rank(origin: Origin) -> bool:
+    """Whether a path may be another one on each rank: one from a listing of a folder is not."""
+    listed = origin.note in {"item", "number"} and any(word in origin.text for word in LISTINGS)
+    return origin.kind is Kind.LOCAL and not listed

@@ -62,4 +62,12 @@ def _into_bare(graph: CallGraph, function: Function, call: Call) -> bool:
         if (inner := wrap.argument("module", 0))
         for each in inner.made
     }
-    return any(each.does == "load" for each in made) and bool(call.receiver.made & wrapped)
+    classes = {
+        origin.note
+        for _, wrap in graph.calls_near(function, "wrap-ddp")
+        if (inner := wrap.argument("module", 0))
+        for origin in inner.origins
+        if origin.kind is Kind.MODEL and "::" in origin.note
+    }
+    same = bool(call.receiver.made & wrapped) or any(origin.note in classes for origin in call.receiver.origins)
+    return any(each.does == "load" for each in made) and same

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops, is_collective
-from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
+from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -22,9 +22,9 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such call beside a backward of the wrapped model."""
     for function in graph.functions.values():
-        steps = [call for call in function.calls if reduces_gradients(graph, call)]
+        steps = [call for call in function.calls if leads_to_backward(graph, call) is not None]
         for call in function.calls:
-            waits = call.does == "synchronize" or (is_collective(call) and short(call) == "barrier")
+            waits = call.does == "synchronize" or (is_collective(call) and (short(call) == "barrier" or _of_loss(call)))
             if waits and _every_step(graph, function, call, steps):
                 yield code_finding(
                     RULE,
@@ -39,4 +39,20 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
         return False
     if loop is None:  # a function that makes one step, and that a loop calls
         return any(not step.loops for step in steps) and any(way.loops for _, way in graph.callers.get(function.id, ()))
-    return any(step.loops[-1:] == (loop.order,) for step in steps)
+    if any(step.loops[-1:] == (loop.order,) for step in steps):
+        return True
+    optimizer = any(
+        each.does == "step"
+        and each.loops[-1:] == (loop.order,)
+        and each.receiver is not None
+        and "opt" in each.receiver.text
+        for each in function.calls
+    )
+    return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches stands in the step
+
+
+def _of_loss(call: Call) -> bool:
+    """Whether a call reduces the loss for a log: a sum over ranks that the step does not use."""
+    given = call.argument("tensor", 0)
+    loss = given is not None and any(origin.note == "forward" for origin in given.origins)
+    return short(call) in {"all_reduce", "reduce"} and loss

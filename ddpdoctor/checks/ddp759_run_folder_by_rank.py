@@ -1,11 +1,11 @@
-"""DDP759: every rank names the folder of the run by its own clock."""
+"""DDP759: every rank names the folder of the run by its own clock, or by the next free number."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Kind, Origin, Value
 from ddpdoctor.messages.code_findings import chain_places, code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -22,7 +22,7 @@ _CLOCKS = ("time", "now", "getpid", "uuid", "token")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each folder that all ranks make by the time."""
+    """One finding for each folder that all ranks make by the time, or by a number that is free when they look."""
     for function, call in graph.calls("make-folder"):
         path = call.receiver if call.name == ".mkdir" else call.argument("name", 0) or call.argument("path")
         if (
@@ -33,9 +33,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         ):
             continue
         origin = path.may(Kind.LOCAL)
-        if origin is None or origin.made or not any(word in origin.text for word in _CLOCKS):
-            continue
+        counted = next((one for one in path.origins if one.note == "number"), None)
         if graph.any_program(function, {"hydra", *DOES_THE_DEVICE}):
+            continue
+        if counted is not None and not call.loops:
+            yield _numbered(call, path, counted)
+            continue
+        if origin is None or origin.made or not any(word in origin.text for word in _CLOCKS):
             continue
         yield code_finding(
             RULE,
@@ -45,3 +49,14 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             *chain_places(origin, call.place),
             because=origin,
         )
+
+
+def _numbered(call: Call, path: Value, origin: Origin) -> Finding:
+    return code_finding(
+        RULE,
+        f"each rank makes `{path.text}` by the number of folders that it finds: a rank that looks after another has made its "
+        "folder takes the next number",
+        call.place,
+        *chain_places(origin, call.place),
+        because=origin,
+    )

@@ -40,6 +40,10 @@ RANK_KINDS = frozenset({Kind.GLOBAL_RANK, Kind.LOCAL_RANK, Kind.SPAWN_INDEX, Kin
 """The kinds that differ between ranks because the rank itself is in them."""
 
 
+LISTINGS = ("listdir", "glob", "iterdir", "scandir")
+"""Parts of the text of an expression that lists what a folder holds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """A place in a file that was read."""
@@ -80,6 +84,8 @@ class Origin:
     """What is further known: the class of an object, `argument` for a command-line option."""
     why: tuple[Link, ...] = ()
     """The chain from the value, nearest step first, to the origin."""
+    members: tuple[str, str] = ("", "")
+    """Of a test that chooses between two members of a class: the one where it holds, and the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

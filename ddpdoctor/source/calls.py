@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.expressions import class_named, item_of
 from ddpdoctor.source.scopes import Scope
@@ -44,6 +44,8 @@ def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
         found = _meaning(values, node, at)
         if not found.does and {one.arg for one in node.keywords} >= SHARD:
             found = replace(found, does="shard")
+        if found.name == ".Process" and any(one.arg == "target" for one in node.keywords):  # of `get_context("spawn")`
+            found = replace(found, does="process")
         values.meanings[id(node)] = found
     assert isinstance(found, Meaning)
     return found
@@ -110,8 +112,10 @@ def _known(full: str) -> str:
         return names.ENDS[last]
     if last in names.ENDS and not full.startswith(("transformers.", "lightning.", "pytorch_lightning.", "self.")):
         return names.ENDS[last]
-    if full.startswith("torchvision.datasets.") and last[:1].isupper():
+    if full.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
         return "dataset"
+    if full.startswith(names.DOWNLOADING) and last[:1].isupper():
+        return "download"
     if full.startswith(("shutil.", "tarfile.", "zipfile.")):
         return ""
     return ""
@@ -205,6 +209,14 @@ _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "
 
 def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
     """What a call gives."""
+    found = tuple(_result(values, node, at))
+    if id(node) in values.wrapped and not any(one.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE} for one in found):
+        name = meaning(values, node, at).name
+        return (Origin(kind=Kind.MODEL, text=name, made=values.where(node, at.scope)),)
+    return found
+
+
+def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
     what = meaning(values, node, at)
     last = what.name.rpartition(".")[2]
     if what.target is not None:
@@ -298,7 +310,10 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
         return (Origin(kind=kinds[what.does], text=name, made=where, note=note),)
     if what.does == "sync-batch-norm" and node.args:
-        model = values.of(node.args[0], at)
+        model = tuple(
+            replace(one, note="batch-norm") if one.kind is Kind.MODEL and not one.note else one
+            for one in values.of(node.args[0], at)
+        )
         return model or (Origin(kind=Kind.MODEL, text=name, made=where, note="batch-norm"),)
     if what.does == "forward":
         origin = Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), made=where, note="forward")
@@ -350,7 +365,10 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return [origin for origin in _through(values, node, at) if origin.kind is not Kind.UNORDERED]
     if last in {"set", "frozenset"}:
         return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
-    if last in {"range", "Thread", "isinstance", "hasattr", "type"}:
+    if last == "range":
+        ranks = (one for one in _through(values, node, at) if one.kind in RANK_KINDS and one.note != "uncertain")
+        return [replace(one, kind=Kind.RANK, note="range") for one in ranks]
+    if last in {"Thread", "isinstance", "hasattr", "type"}:
         return ()
     if last == "field" and what.name.startswith("dataclasses."):
         return _of_field(values, node, at)
@@ -414,10 +432,15 @@ def _of_field(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
             yield from values.of(default, at)
 
 
+def _is_listing(origin: Origin) -> bool:
+    return origin.kind is Kind.UNORDERED and any(word in origin.text for word in LISTINGS)
+
+
 def _length(found: list[Origin]) -> list[Origin]:
     """What a length depends on: batches are equally long on all ranks, parts of a list and what a test picked are not."""
     parts = [replace(origin, note="length") for origin in found if origin.note == "part"]
-    return [*parts, *(origin for origin in found if origin.note == "picked")]
+    listed = [replace(one, kind=Kind.LOCAL, note="number") for one in found if _is_listing(one)]
+    return [*parts, *(origin for origin in found if origin.note == "picked"), *listed]
 
 
 def _through(values: Values, node: ast.Call, at: At) -> list[Origin]:

@@ -7,10 +7,10 @@ import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.torch_names import RANK_NAMES
+from ddpdoctor.source.torch_names import RANK_NAMES, TRAINERS
 from ddpdoctor.source.values import ARGUMENT_OBJECTS, TAINTS, At, Origins, Values, environment, joined, note_of
 from ddpdoctor.source.walk import dotted
 
@@ -72,6 +72,9 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
             return [origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED}]
         case ast.ListComp(elt=part, generators=generators) | ast.GeneratorExp(elt=part, generators=generators):
             return _comprehended(values, part, generators, at)
+        case ast.DictComp(value=part, generators=generators):
+            kinds = {Kind.LOCAL, Kind.SHARED}
+            return [origin for origin in _comprehended(values, part, generators, at) if origin.kind in kinds]
         case ast.SetComp():
             return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
     return ()
@@ -95,6 +98,8 @@ def _defined_here(scope: Scope, name: str) -> bool:
 
 def _attribute(values: Values, node: ast.Attribute, at: At) -> Origins:
     key = dotted(node)
+    if output := _output_of_engine(values, node, at):
+        return output
     if key:
         assigned = at.scope.definitions.get(key)
         if assigned:
@@ -109,12 +114,42 @@ def _attribute(values: Values, node: ast.Attribute, at: At) -> Origins:
             return () if meant.is_class else (Origin(kind=Kind.FUNCTION, text=key),)
         if meant.startswith("torch."):
             return ()
+        cls = _class_of(values, node.value, at)
+        if cls is not None and (found := values.attribute(cls, node.attr)):
+            return joined([*found, *values.field(cls.name, node.attr, at.scope.file)])
     return _of_object(values, node, key, at)
+
+
+def _output_of_engine(values: Values, node: ast.Attribute, at: At) -> Origins:
+    """What `engine.state.output` holds in a handler of Ignite: what the engine's step function returns."""
+    if node.attr != "output" or not dotted(node.value).endswith(".state"):
+        return ()
+    for decorator in at.scope.decorators:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        engine, _, how = dotted(called).rpartition(".")
+        around = at.scope.parent
+        if how != "on" or not engine or around is None:
+            continue
+        for definition in around.definitions.get(engine, ()):
+            made = definition.value
+            if isinstance(made, ast.Call) and dotted(made.func).endswith("Engine") and made.args:
+                step = values.project.resolve(around, dotted(made.args[0]))
+                if isinstance(step, Scope) and not step.is_class:
+                    return values.returned(step)
+    return ()
+
+
+def _class_of(values: Values, node: ast.expr, at: At) -> Scope | None:
+    """The class of the program that an expression names: its attributes are used without an object."""
+    name = dotted(node)
+    meant = values.project.resolve(at.scope, name) if name and name not in {"self", "cls"} else None
+    return meant if isinstance(meant, Scope) and meant.is_class else None
 
 
 def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins:
     found: list[Origin] = []
     owner = node.value
+    of_owner: Origins = ()
     if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
         cls = at.scope.of_class
         if cls is not None:
@@ -130,6 +165,8 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
     if not found:
         tail = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
         found += values.field(tail, node.attr, at.scope.file) if tail and tail != "self" else ()
+        if not found and isinstance(owner, ast.Name) and owner.id in TRAINERS and not of_owner:
+            found += values.of_any(node.attr, at.scope.file)
     if not found and node.attr in RANK_NAMES:
         return (Origin(kind=RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
     return joined(found)
@@ -188,10 +225,17 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     if isinstance(node.slice, ast.Slice):
         parts = (node.slice.lower, node.slice.upper, node.slice.step)
         ranks = [origin for part in parts for origin in values.of(part, at) if origin.kind in RANK_KINDS]
-        found += tuple(replace(origin, kind=Kind.LOCAL, note="part") for origin in ranks[:1])
+        note = "even" if _cut_before(key, at) else "part"
+        found += tuple(replace(origin, kind=Kind.LOCAL, note=note) for origin in ranks[:1])
     elif isinstance(node.slice, ast.Compare) and any(one.kind is Kind.LOCAL for one in values.of(node.slice, at)):
         found = tuple(replace(origin, note="picked") if origin.kind is Kind.LOCAL else origin for origin in found)
     return found
+
+
+def _cut_before(name: str, at: At) -> bool:
+    """Whether a list was cut to a multiple of the world size before, so that all ranks get as much of it."""
+    before = (one.value for one in at.scope.definitions.get(name, ()) if one.order < at.order)
+    return any(isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) for value in before)
 
 
 def _is_environ(name: str, at: At) -> bool:
@@ -220,6 +264,14 @@ def _compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) 
     same_for_all = any(known is not None and known <= {"-1", "None"} for known in constants) or (
         isinstance(operator, ast.GtE | ast.Lt) and constants[-1] == {"0"}
     )
+    chosen = [origin for origin in alternatives[0] if any(origin.members)]
+    member = dotted(parts[-1]).rpartition(".")[2]
+    if chosen and len(parts) == 2 and isinstance(operator, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
+        for origin in chosen:
+            if member in origin.members:
+                one = _of_member(origin, member)
+                yield one if isinstance(operator, ast.Is | ast.Eq) else _turned(one)
+        return
     if isinstance(operator, ast.Is | ast.IsNot):
         if constants[-1] == {"None"}:
             yield from _whether_there(operator, alternatives[0])
@@ -299,6 +351,8 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
             yield origin if plain else replace(origin, kind=Kind.RANK, note="")
         elif origin.kind in TAINTS and origin.kind is not Kind.WORLD_SIZE:
             yield origin
+    if isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant) and isinstance(node.right.value, int):
+        yield from (replace(one, note="number", made="") for one in left if _is_listed(one))
     if isinstance(node.op, ast.Div):
         for origin in right:
             if origin.kind is Kind.WORLD_SIZE and origin.note in {"", "multiplies"}:
@@ -307,8 +361,16 @@ def _binary(values: Values, node: ast.BinOp, at: At) -> Iterator[Origin]:
         yield from (replace(one, note="derived") for one in left + right if one.kind is Kind.WORLD_SIZE)
     if isinstance(node.op, ast.Mult):
         yield from (replace(origin, note="multiplies") for origin in left + right if origin.kind is Kind.WORLD_SIZE)
-    if text and isinstance(node.op, ast.Mod) and not right:
+    path = isinstance(node.op, ast.Div) and not any(one.kind in TAINTS for one in left + right)
+    if (text and isinstance(node.op, ast.Mod) and not right) or (
+        path and isinstance(node.right, ast.Constant | ast.JoinedStr)
+    ):
         yield Origin(kind=Kind.UNKNOWN, text=values.text(node, at.scope))
+
+
+def _is_listed(origin: Origin) -> bool:
+    """Whether a value is an entry of a folder, or how many there are."""
+    return origin.note in {"item", "number"} and any(word in origin.text for word in LISTINGS)
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -336,6 +398,25 @@ def _either(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at
                 yield replace(origin, kind=Kind.RANK, note="" if body.value is None else origin.note)
             elif origin.kind is Kind.LOCAL:
                 yield origin
+    elif _class_of_member(values, body, at) is not None and _class_of_member(values, orelse, at) is not None:
+        members = dotted(body).rpartition(".")[2], dotted(orelse).rpartition(".")[2]
+        for origin in values.of(test, at):
+            if origin.kind in RANK_KINDS and origin.note != "uncertain":
+                yield replace(origin, kind=Kind.RANK, members=members)
+
+
+def _class_of_member(values: Values, node: ast.expr, at: At) -> Scope | None:
+    """The class of the program whose member an expression is: `Role.LEADER`, in its own methods also `cls.LEADER`."""
+    if not isinstance(node, ast.Attribute):
+        return None
+    cls = at.scope.of_class if dotted(node.value) in {"self", "cls"} else _class_of(values, node.value, at)
+    return cls if cls is not None and node.attr in cls.definitions else None
+
+
+def _of_member(origin: Origin, member: str) -> Origin:
+    """A test of the rank that chooses between two members, where the result is compared with one of them."""
+    note = {False: _FLIPPED.get(origin.note, ""), True: origin.note}[member == origin.members[0]]
+    return replace(origin, note=note, members=("", ""))
 
 
 def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) -> Iterator[Origin]:

@@ -144,7 +144,8 @@ class FunctionFacts:
         if what.target is None:
             return ""
         if what.target.is_class:
-            made = self.values.project.method(what.target, "__init__")
+            project = self.values.project
+            made = project.method(what.target, "__init__") or project.method(what.target, "__post_init__")
             return made.id if made is not None else ""
         return what.target.id
 

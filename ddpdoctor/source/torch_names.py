@@ -206,6 +206,7 @@ CALLED = {
     "datetime.now": Kind.LOCAL,
     "time.strftime": Kind.LOCAL,
     "os.getpid": Kind.LOCAL,
+    "tempfile.mkdtemp": Kind.LOCAL,
     "uuid.uuid4": Kind.LOCAL,
     "uuid.uuid1": Kind.LOCAL,
     "secrets.token_hex": Kind.LOCAL,
@@ -252,6 +253,10 @@ RANK_NAMES = {
 }
 """Names of attributes, parameters and functions that hold the rank or a test of it, where their value is not at hand."""
 
+TRAINERS = frozenset({"trainer", "runner", "engine", "learner", "solver", "loop", "session", "job", "experiment", "worker",
+                      "task", "ctx", "context"})  # fmt: skip
+"""Names of the parameter by which a callback gets the object that trains."""
+
 RANK_CALLS = {
     "get_rank": Kind.RANK,
     "get_global_rank": Kind.RANK,
@@ -296,6 +301,8 @@ FRAMEWORK_CALLS = ("accelerator", "fabric")
 """What programs of a framework call where others initialise a process group."""
 
 DATASETS = "torchvision.datasets."
+DOWNLOADING = ("torch_geometric.datasets.", "ogb.nodeproppred.", "ogb.graphproppred.", "ogb.linkproppred.", "dgl.data.")
+"""Packages whose data sets download and preprocess when they are made, where their folder is empty."""
 SAFE_DOWNLOADS = ("FakeData", "ImageFolder", "DatasetFolder", "ImageNet", "CocoDetection")
 """Data sets of torchvision that download nothing."""
 

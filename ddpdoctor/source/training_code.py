@@ -25,6 +25,7 @@ from ddpdoctor.source.unused_parts import UnusedParts
 from ddpdoctor.source.values import At, Values
 from ddpdoctor.source.walk import dotted, walk
 from ddpdoctor.source.washing import Washing
+from ddpdoctor.source.wrapped_models import makers_of_models
 
 SUFFIXES = (".py", ".ipynb", ".md")
 MOST_LOADED = 400  # files that are read because an import names them, though nobody did
@@ -153,6 +154,7 @@ def facts(project: Project) -> TrainingCode:
     values = Values(project, index)
     _remember(values, (reachable[file] for file in wanted))
     values.near = files_together(programs)
+    values.wrapped = makers_of_models(index, (scope for file in sorted(wanted) for scope in reachable[file].scopes))
     started = frozenset(key for key, sites in index.sites.items() if any(site.spawned for site in sites))
     maker, unused = FunctionFacts(values, started), UnusedParts(project, values.near)
     modules = tuple(_module(source, maker, unused, full=source.file in wanted) for source in reachable.values())

@@ -19,9 +19,11 @@ Origins = tuple[Origin, ...]
 MOST_ORIGINS = 10
 MOST_SITES = 12
 DEEPEST = 60
+MOST_STEPS = 5
 MOST_TEXT = 70
 _QUIET = frozenset({Kind.CONSTANT, Kind.UNKNOWN, Kind.FUNCTION})
 TAINTS = RANK_KINDS | {Kind.LOCAL, Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.SHARED, Kind.UNORDERED, Kind.CPU_TENSOR}
+_HELD = frozenset({Kind.MODEL, Kind.WRAPPED, Kind.LOADER, Kind.SAMPLER, Kind.DATASET})
 ARGUMENT_OBJECTS = frozenset(
     {
         "args",
@@ -62,11 +64,14 @@ class Values:
     """The files of all programs that a file belongs to: attributes of other programs' objects have the same names."""
     meanings: dict[int, object] = field(default_factory=dict)
     """What calls are for, once that is known."""
+    wrapped: frozenset[int] = frozenset()
+    """The calls of unknown functions and classes that make the models which DDP wraps, by the identity of their nodes."""
     written_out: dict[tuple[int, int], ast.expr | None] = field(default_factory=dict)
     """By comprehension and position, the expression of one element; kept, as known values go by the node's identity."""
     _known: dict[tuple[int, int], Origins] = field(default_factory=dict)
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
     _returned: dict[int, Origins] = field(default_factory=dict)
+    _having: dict[str, dict[int, Scope]] = field(default_factory=dict)
     _given: dict[tuple[int, str], Origins] = field(default_factory=dict)
     _methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     _open: set[tuple[int, int] | tuple[int, str]] = field(default_factory=set)
@@ -163,7 +168,9 @@ class Values:
                 replace(one, note=note) for one in found if note and one.kind is Kind.WORLD_SIZE and not one.note
             )
             kept = (one for one in found if one.kind in {Kind.LOCAL, Kind.SHARED} or one.note == "drawn")
-            found = (*sized, *kept)
+            ranks = (one for one in found if one.kind in RANK_KINDS and one.note != "uncertain")
+            added = ranks if definition.form == "augment" else ()
+            found = (*sized, *kept, *(replace(one, kind=Kind.RANK, note="") for one in added))
             if definition.form == "augment" and isinstance(definition.value, ast.Constant):
                 found += (Origin(kind=Kind.UNKNOWN, text=key),)  # a count
             if definition.form == "augment" or isinstance(definition.value, ast.Constant):
@@ -211,7 +218,8 @@ class Values:
             self._open.add(key)
             try:
                 only = self._only_value(node, at)
-                return self.items(*only) if only is not None else None
+                written = self.items(*only) if only is not None else None
+                return self._changed(node, written, at) if written is not None else None
             finally:
                 self._open.discard(key)
         if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
@@ -237,6 +245,25 @@ class Values:
         ):
             return {str(one.arg): one.value for one in node.keywords}, at
         return None
+
+    def _changed(
+        self, node: ast.Name | ast.Attribute, written: tuple[dict[str, ast.expr], At], at: At
+    ) -> tuple[dict[str, ast.expr], At] | None:
+        """A dict with what this function assigns to its keys afterwards; None where only some runs do so."""
+        name = dotted(node)
+        items, made = written
+        for key, definitions in at.scope.definitions.items():
+            if not key.startswith(f"{name}[") or not key.endswith("]"):
+                continue
+            before = [one for one in definitions if one.order < at.order]
+            if not before:
+                continue
+            _, always = reaching(before, at.order, at.block)
+            value = before[-1].value
+            if not always or value is None or before[-1].index or made.scope is not at.scope:
+                return None
+            items = {**items, str(ast.literal_eval(key[len(name) + 1 : -1])): value}
+        return items, made if items is written[0] else at
 
     def _only_value(self, node: ast.Name | ast.Attribute, at: At) -> tuple[ast.expr, At] | None:
         """The one expression that a name, a parameter or an attribute of this class holds; None where there are several."""
@@ -302,7 +329,9 @@ class Values:
         sign = {"for": "in", "augment": "+=", "with": "from", "change": "takes"}.get(definition.form, "=")
         link = Link(text=f"{key} {sign} {shown}", file=file, line=line)
         return tuple(
-            origin if origin.kind in _QUIET or len(origin.why) > 5 else replace(origin, why=(link, *origin.why))
+            origin
+            if origin.kind in _QUIET or len(origin.why) > MOST_STEPS
+            else replace(origin, why=(link, *origin.why))
             for origin in found
         )
 
@@ -355,7 +384,7 @@ class Values:
                 continue
             link = Link(text=f"{name} is given {self.text(given, site.caller)}", file=file, line=line)
             for origin in self.of(given, at):
-                quiet = origin.kind in _QUIET or len(origin.why) > 5
+                quiet = origin.kind in _QUIET or len(origin.why) > MOST_STEPS
                 yield origin if quiet else replace(origin, why=(link, *origin.why))
 
     def _given_at(self, site: Site, name: str, position: int) -> ast.expr | None:
@@ -435,7 +464,7 @@ class Values:
             found = joined(
                 origin
                 for value, order, block in function.returns
-                for origin in self.of(value, At(function, order + 1, block))
+                for origin in self._given_back(value, At(function, order + 1, block))
             )
         finally:
             self._open.discard(key)
@@ -443,6 +472,16 @@ class Values:
             found = (Origin(kind=RANK_CALLS[function.name], text=f"{function.name}()", note=note_of(function.name)),)
         self._returned[id(function)] = found
         return found
+
+    def _given_back(self, value: ast.expr, at: At) -> Iterable[Origin]:
+        """What a `return` gives; that it compares a clock is one more step of its chain."""
+        for origin in self.of(value, at):
+            if origin.note == "clock" and isinstance(value, ast.Compare) and len(origin.why) <= MOST_STEPS:
+                file, line = self.project.sources[at.scope.file].place(value.lineno)
+                link = Link(text=f"{at.scope.name}() returns {self.text(value, at.scope)}", file=file, line=line)
+                yield replace(origin, why=(link, *origin.why))
+            else:
+                yield origin
 
     def attribute(self, cls: Scope, name: str, hops: int = 4) -> Origins:
         """What an attribute of a class's objects can hold: all that is assigned to it, or the property of that name."""
@@ -456,6 +495,9 @@ class Values:
         for base in self.project.bases(cls) if hops else ():
             if isinstance(base, Scope) and base is not cls:
                 found += self.attribute(base, name, hops - 1)
+        field = name in RANK_NAMES and name in cls.fields and "__init__" not in cls.functions
+        if field and all(origin.kind is Kind.CONSTANT for origin in found):  # a default that something fills in
+            found.append(Origin(kind=RANK_NAMES[name], text=name, note=note_of(name)))
         return joined(found)
 
     def _constructed(self, cls: Scope, name: str) -> Iterable[Origin]:
@@ -473,7 +515,7 @@ class Values:
             file, line = self.project.sources[caller.file].place(node.lineno)
             link = Link(text=f"{name} is given {self.text(given, caller)}", file=file, line=line)
             for origin in self.of(given, At(caller, call.order, call.block)):
-                quiet = origin.kind in _QUIET or len(origin.why) > 5
+                quiet = origin.kind in _QUIET or len(origin.why) > MOST_STEPS
                 yield origin if quiet else replace(origin, why=(link, *origin.why))
 
     def field(self, owner: str, name: str, file: str) -> Origins:
@@ -497,6 +539,28 @@ class Values:
         finally:
             self._open.discard(key)
         self._given[key] = joined(found)
+        return self._given[key]
+
+    def of_any(self, name: str, file: str) -> Origins:
+        """The models, loaders and samplers of an unknown object's attribute, where one class alone has one of this name.
+
+        A callback gets its trainer so: `trainer.model`, `runner.loader`.
+        """
+        near = self.near.get(file, frozenset({file}))
+        key = (id(near), f"*.{name}")
+        if key not in self._given:
+            self._given[key] = ()
+            if not self._having:
+                for (number, attribute), given in self.index.attributes.items():
+                    self._having.setdefault(attribute, {})[number] = given[0][0]
+            owners = {
+                id(cls): cls
+                for scope in self._having.get(name, {}).values()
+                if scope.file in near and (cls := scope if scope.is_class else scope.of_class) is not None
+            }
+            if len(owners) == 1:
+                only = next(iter(owners.values()))
+                self._given[key] = tuple(one for one in self.attribute(only, name) if one.kind in _HELD)
         return self._given[key]
 
     def _option(self, name: str, near: frozenset[str]) -> Iterable[Origin]:

@@ -33,7 +33,12 @@ class Washing:
         """Each call with a name that it makes equal on all ranks."""
         if id(scope) not in self._known:
             self._known[id(scope)] = []  # a function that calls itself adds nothing
-            self._known[id(scope)] = [(call, key) for call in scope.calls for key in self._keys(scope, call.node)]
+            self._known[id(scope)] = [
+                (call, each)
+                for call in scope.calls
+                for key in self._keys(scope, call.node)
+                for each in _and_listed(scope, key)
+            ]
         return self._known[id(scope)]
 
     def _keys(self, scope: Scope, node: ast.Call) -> list[str]:
@@ -50,7 +55,7 @@ class Washing:
             return [owner]  # `meter.sync()`: the object's own sums are reduced
         if not sharing:
             return []
-        found = [dotted(argument) for argument in node.args]
+        found = [key for argument in node.args for key in _changed(argument)]
         found += [
             dotted(keyword.value)
             for keyword in node.keywords
@@ -78,6 +83,32 @@ class Washing:
             found.update(at.imports)
             at = at.parent
         return found | {"self", "torch", "dist"}
+
+
+def _changed(argument: ast.expr) -> list[str]:
+    """The names that change with an argument: `sums` and `sums['loss']` of `sums["loss"]`."""
+    if isinstance(argument, ast.Subscript) and (owner := dotted(argument.value)):
+        key = argument.slice.value if isinstance(argument.slice, ast.Constant) else None
+        return [owner] if key is None else [owner, f"{owner}[{key!r}]"]
+    return [dotted(argument)]
+
+
+def _and_listed(scope: Scope, key: str) -> list[str]:
+    """A name, and where a loop gives it the tensors of a list or dict, the names of these: `for t in (a, b)`."""
+    found = [key]
+    for definition in scope.definitions.get(key, ()):
+        over = definition.value if definition.form == "for" else None
+        if isinstance(over, ast.Tuple | ast.List):
+            found += [dotted(part) for part in over.elts]
+        elif (
+            isinstance(over, ast.Call)
+            and isinstance(over.func, ast.Attribute)
+            and over.func.attr in {"values", "items"}
+        ):
+            found.append(dotted(over.func.value))
+        elif isinstance(over, ast.Name | ast.Attribute):
+            found.append(dotted(over))
+    return [each for each in found if each]
 
 
 def makes_collective(function: Scope) -> bool:

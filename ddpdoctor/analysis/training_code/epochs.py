@@ -99,11 +99,22 @@ def _may_be_any(call: Call) -> bool:
 
 
 def told_in_place_of(graph: CallGraph, function: Function, loop: EpochLoop) -> Call | None:
-    """A call of set_epoch in the epoch loop on a sampler that no loader draws through."""
+    """A call of set_epoch in the epoch loop on a sampler that no loader draws through, or that does not shuffle."""
     for _, call in graph.calls_near(function, "set-epoch"):
         made = [graph.made[each][1] for each in (call.receiver.made if call.receiver else ()) if each in graph.made]
         samplers = [each for each in made if each.does == "sampler"]
         inside = call.place.file == loop.epochs.place.file and loop.epochs.order in call.loops
-        if inside and samplers and len(samplers) == len(made) and not any(loaders_of(graph, one) for one in samplers):
+        if inside and samplers and len(samplers) == len(made) and not any(_draws(graph, one) for one in samplers):
             return call
     return None
+
+
+def shuffles(sampler: Call) -> bool:
+    """Whether a sampler may give its data in another order in every epoch."""
+    given = sampler.argument("shuffle", 3)
+    return given is None or given.constant != "False"
+
+
+def _draws(graph: CallGraph, sampler: Call) -> bool:
+    """Whether a loader draws through a sampler that the epoch matters to."""
+    return bool(loaders_of(graph, sampler)) and shuffles(sampler)
