@@ -24,7 +24,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function in graph.functions.values():
         steps = [call for call in function.calls if leads_to_backward(graph, call) is not None]
         for call in function.calls:
-            waits = call.does == "synchronize" or (is_collective(call) and (short(call) == "barrier" or _of_loss(call)))
+            waits = call.does == "synchronize" or (is_collective(call) and short(call) == "barrier")
             if waits and _every_step(graph, function, call, steps):
                 yield code_finding(
                     RULE,
@@ -49,10 +49,3 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
         for each in function.calls
     )
     return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches stands in the step
-
-
-def _of_loss(call: Call) -> bool:
-    """Whether a call reduces the loss for a log: a sum over ranks that the step does not use."""
-    given = call.argument("tensor", 0)
-    loss = given is not None and any(origin.note == "forward" for origin in given.origins)
-    return short(call) in {"all_reduce", "reduce"} and loss
