@@ -29,6 +29,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             asked = call.argument("download")
             if asked is None or asked.constant != "True":
                 continue
+        if (source := call.argument("source")) is not None and source.constant == "'local'":
+            continue
         if any(guard.by_rank for guard in call.guards) or not _trains(graph, function, call):
             continue
         folder = call.argument("root", 0)

@@ -32,7 +32,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             before = _scaled_elsewhere(graph, function, step)
         if not before or step is None or any(_unscales(call, clip) for call in function.calls):
             continue
-        if any("amp" in guard.test or "scaler" in guard.test or "fp16" in guard.test for guard in clip.guards):
+        scaled = {(guard.file, guard.line) for guard in before[-1].guards}
+        if any(
+            "amp" in guard.test or "scaler" in guard.test or "fp16" in guard.test
+            for guard in clip.guards
+            if (guard.file, guard.line) not in scaled
+        ):
             continue
         scaler = before[-1].receiver.text if before[-1].receiver is not None else "scaler"
         optimizer = step.arguments[0].value.text if step.arguments else "optimizer"

@@ -385,7 +385,16 @@ def had_by(test: Origins, *, turned: bool) -> Iterator[Origin]:
             yield replace(origin, kind=Kind.SOME_RANKS, note=_FLIPPED.get(note, "") if turned else note)
 
 
+def _unwrapped(body: ast.expr, orelse: ast.expr) -> bool:
+    """Whether it is `model.module if ... else model`: of a model that is wrapped it is always what is inside."""
+    return isinstance(body, ast.Attribute) and body.attr == "module" and dotted(body.value) == dotted(orelse) != ""
+
+
 def _either(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at: At) -> Iterator[Origin]:
+    inside = [origin for origin in values.of(body, at) if origin.kind is Kind.BARE]
+    if inside and _unwrapped(body, orelse):
+        yield from inside
+        return
     yield from values.of(body, at)
     yield from values.of(orelse, at)
     if (_is_none(body) or _is_none(orelse)) and not (

@@ -1,4 +1,4 @@
-"""All folders below one, however deep: `os.walk` recurses before Python 3.12."""
+"""All folders of a project below one, however deep: `os.walk` recurses before Python 3.12."""
 
 from __future__ import annotations
 
@@ -6,11 +6,29 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+_IGNORED = frozenset(
+    {
+        "__pycache__",
+        "__pypackages__",
+        "_build",
+        "buck-out",
+        "build",
+        "dist",
+        "dist-packages",
+        "node_modules",
+        "site-packages",
+        "venv",
+    }
+)
+"""What ruff leaves out, too, beside hidden folders."""
+_OF_AN_ENVIRONMENT = "pyvenv.cfg"
 
-def folders_below(top: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Each folder with the names of the folders and files in it, sorted, `top` first; links to folders are not followed.
 
-    The caller may take names out of the list of folders, which are then left out. A folder that cannot be read has none.
+def folders_below(top: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Each folder with the names of the files in it, sorted, `top` first; links to folders are not followed.
+
+    Left out are hidden folders, virtual environments, and those of builds and of installed packages, unless one is `top`.
+    A folder that cannot be read has no files.
     """
     waiting = [top]
     while waiting:
@@ -23,7 +41,8 @@ def folders_below(top: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
                     (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
         except OSError:
             continue
-        folders.sort()
-        files.sort()
-        yield folder, folders, files
-        waiting += [folder / name for name in reversed(folders)]
+        if _OF_AN_ENVIRONMENT in files and folder != top:
+            continue
+        yield folder, sorted(files)
+        own = (name for name in folders if not name.startswith(".") and name not in _IGNORED)
+        waiting += [folder / name for name in sorted(own, reverse=True)]

@@ -19,7 +19,6 @@ from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
 from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
 from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.shell import ShellUnreadable, read_script
-from ddpdoctor.source.training_code import IGNORED_FOLDERS
 from ddpdoctor.source.training_code import SUFFIXES as PYTHON_SUFFIXES
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job")
@@ -95,8 +94,7 @@ def _reason_kept(path: Path, unreadable: list[tuple[str, str]], *, named: bool) 
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for top, folders, files in folders_below(folder):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in IGNORED_FOLDERS]
+    for top, files in folders_below(folder):
         yield from (top / name for name in files if name.endswith((*SUFFIXES, *MANIFEST_SUFFIXES)))
 
 

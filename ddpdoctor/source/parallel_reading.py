@@ -2,38 +2,66 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ddpdoctor.evidence.training_code import Module, Program, TrainingCode
 from ddpdoctor.launch.reading_pool import ReadingPool
 from ddpdoctor.regular_file import read_regular
+from ddpdoctor.source.programs import may_train
 from ddpdoctor.source.project import Project, Source
-from ddpdoctor.source.training_code import Reading, python_files, read_files
+from ddpdoctor.source.training_code import Reading, python_files, read_apart, read_files
 
 FEW = 100  # below that starting processes costs more than it saves
 PROCESSES = 2
+MOST_BYTES = 1 << 20  # of a part's text: its trees take 60 times as much
 _IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+\(?([\w, \t]*)|import[ \t]+([\w., \t]+))", re.MULTILINE
+    r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]{0,9999}|(?:[\w, \t]|\\\r?\n)*)|import[ \t]+([\w., \t]+))",
+    re.MULTILINE,
 )
+_COMMENT = re.compile(r"#[^\n]*")
 
 
 def read_training_code(paths: Sequence[Path]) -> Reading:
-    """The facts about the Python files at `paths` and about the modules beside them that they import."""
+    """The facts about the Python files at `paths` and about the modules beside them that they import.
+
+    Many files are read part by part, so that memory holds the trees of one part at a time.
+    """
     files = python_files(paths)
-    if len(files) < FEW or (os.cpu_count() or 1) < PROCESSES or threading.active_count() > 1:
+    if len(files) < FEW:
         return read_files(files)
-    parts = _parts(files)
+    parts = list(_parts(files))
+    if (os.cpu_count() or 1) < PROCESSES or threading.active_count() > 1:
+        return _merged(map(_read_part, parts))
     try:
         with ReadingPool(PROCESSES) as pool:
-            reading = [pool.submit(read_files, part) for part in parts]
+            reading = [pool.submit(_read_part, part) for part in parts]
             return _merged(found.result() for found in reading)
     except (BrokenProcessPool, OSError):
-        return read_files(files)
+        return _merged(map(_read_part, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Files whose imports lead to none of another part; `trains` is whether one of them may train on several ranks."""
+
+    files: list[Path]
+    trains: bool
+
+
+def _read_part(part: _Part) -> Reading:
+    if not part.trains:
+        return read_apart(part.files)
+    reading = read_files(part.files)
+    gc.collect()  # scopes refer to each other
+    return reading
 
 
 def _merged(readings: Iterable[Reading]) -> Reading:
@@ -52,43 +80,71 @@ def _merged(readings: Iterable[Reading]) -> Reading:
     return Reading(code, tuple(unreadable))
 
 
-def _parts(files: Sequence[Path]) -> list[list[Path]]:
-    """The files in as many parts as there are processes, about equal in bytes, imports within one part."""
-    parts: list[list[Path]] = [[] for _ in range(PROCESSES)]
-    sizes = [0] * PROCESSES
-    groups = sorted(_groups(files), key=lambda group: (-sum(size for _, size in group), group[0][0]))
-    for group in groups:
-        least = sizes.index(min(sizes))
-        parts[least] += [file for file, _ in group]
-        sizes[least] += sum(size for _, size in group)
-    return [sorted(part) for part in parts]
+def _parts(files: Sequence[Path]) -> Iterator[_Part]:
+    """The files in parts of about equal size: first those of programs that train, the largest first."""
+    groups = sorted(_groups(files), key=lambda group: (not group.trains, -group.size, group.files[0]))
+    for trains, together in itertools.groupby(groups, key=lambda group: group.trains):
+        part: list[Path] = []
+        size = 0
+        for group in together:
+            part += group.files
+            size += group.size
+            if size >= MOST_BYTES:
+                yield _Part(sorted(part), trains)
+                part, size = [], 0
+        if part:
+            yield _Part(sorted(part), trains)
 
 
-def _groups(files: Sequence[Path]) -> list[list[tuple[Path, int]]]:
-    texts = {str(file): _text(file) for file in files}
-    project = Project(sources={file: Source(file, [], "") for file in texts})
-    leader = {file: file for file in texts}
+@dataclass(slots=True)
+class _Group:
+    """Files that import each other."""
+
+    files: list[Path] = field(default_factory=list)
+    size: int = 0
+    trains: bool = False
+
+
+def _groups(files: Sequence[Path]) -> list[_Group]:
+    named = {str(file) for file in files}
+    project = Project(
+        sources={file: Source(file, [], "") for file in named},
+        load=lambda file: Source(file, [], "") if os.path.isfile(file) else None,  # noqa: PTH113 - strings throughout
+    )
+    leader: dict[str, str] = {}
+    size: dict[str, int] = {}
+    trains: set[str] = set()
 
     def find(file: str) -> str:
+        leader.setdefault(file, file)
         while leader[file] != file:
             leader[file] = leader[leader[file]]
             file = leader[file]
         return file
 
-    for file, text in texts.items():
+    for file in sorted(named):
+        text = _text(file)
+        size[file] = len(text)
+        if may_train(text):
+            trains.add(file)
         for name in _imported(text):
             other = project.module(name, file)
-            if other is not None and other in leader:
+            if other is not None:
                 leader[find(other)] = find(file)
-    groups: dict[str, list[tuple[Path, int]]] = {}
-    for file, text in texts.items():
-        groups.setdefault(find(file), []).append((Path(file), len(text)))
+            if other is not None and other not in named:
+                trains.add(file)  # what stands in a file that was not named is not known here
+    groups: dict[str, _Group] = {}
+    for path in files:
+        group = groups.setdefault(find(str(path)), _Group())
+        group.files.append(path)
+        group.size += size[str(path)]
+        group.trains |= str(path) in trains
     return list(groups.values())
 
 
-def _text(file: Path) -> str:
+def _text(file: str) -> str:
     try:
-        return read_regular(file).decode(errors="replace")
+        return read_regular(Path(file)).decode(errors="replace")
     except OSError:
         return ""
 
@@ -102,5 +158,5 @@ def _imported(text: str) -> set[str]:
         else:
             found.add(base)
             joint = "" if base.endswith(".") else "."
-            found.update(f"{base}{joint}{part.split()[0]}" for part in names.split(",") if part.split())
+            found.update(f"{base}{joint}{name}" for name in re.findall(r"\w+", _COMMENT.sub("", names)))
     return found

@@ -54,9 +54,14 @@ def distributed_programs(project: Project, index: Index) -> list[Program]:
     return found
 
 
+def may_train(text: str) -> bool:
+    """Whether a file with this text may call for a process group or a wrapper itself."""
+    return any(sign in text for sign in (*SIGNS, *_FRAMEWORK_SIGNS))
+
+
 def _signs(project: Project, file: str) -> bool:
     source = project.sources[file]
-    if not any(sign in source.text for sign in (*SIGNS, *_FRAMEWORK_SIGNS)):
+    if not may_train(source.text):
         return False
     for scope in source.scopes:
         for call in scope.calls:

@@ -23,7 +23,17 @@ SHARES_ITS_ARGUMENT = frozenset(
 )
 """Collectives after which their first argument holds the same on every rank."""
 
+OF_MPI = frozenset(
+    {
+        f"mpi4py.MPI.COMM_WORLD.{name}"
+        for each in ("bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "barrier")
+        for name in (each, each.capitalize())
+    }
+)
+"""Collectives of mpi4py, with which programs share values beside torch's."""
+
 FUNCTIONS = {
+    **dict.fromkeys(OF_MPI, "collective"),
     f"{DIST}init_process_group": "init",
     f"{DIST}destroy_process_group": "destroy",
     f"{DIST}new_group": "new-group",
@@ -87,6 +97,7 @@ FUNCTIONS = {
     "torchvision.datasets.utils.download_url": "download",
     "torchvision.datasets.utils.download_and_extract_archive": "download",
     "torch.hub.download_url_to_file": "download",
+    "torch.hub.load": "download",
     f"{DIST}get_rank": "ask",
     f"{DIST}get_world_size": "ask",
     "print": "print",

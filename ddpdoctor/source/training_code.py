@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddpdoctor.evidence.training_code import Module, Option, Place, Setting, TrainingCode, files_together
+from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode, files_together
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below
 from ddpdoctor.source.function_facts import FunctionFacts
@@ -30,7 +30,6 @@ from ddpdoctor.source.wrapped_models import makers_of_models
 SUFFIXES = (".py", ".ipynb", ".md")
 MOST_LOADED = 400  # files that are read because an import names them, though nobody did
 _QUOTED = re.compile(r"[\"']([A-Z][A-Z0-9_]{2,39})[\"']")
-IGNORED_FOLDERS = frozenset({"node_modules", "__pycache__", "site-packages", "build", "dist", "venv"})
 _MATTERS = re.compile(
     r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
@@ -61,8 +60,7 @@ def python_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for top, folders, files in folders_below(folder):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in IGNORED_FOLDERS]
+    for top, files in folders_below(folder):
         yield from (top / name for name in files if name.endswith(SUFFIXES))
 
 
@@ -80,10 +78,22 @@ def read_files(files: Sequence[Path]) -> Reading:
         return Reading(facts(project), tuple(unreadable))
 
 
-def _read(path: Path) -> tuple[list[Source], str]:
+def read_apart(files: Sequence[Path]) -> Reading:
+    """As `read_files`, of files that neither train on several ranks nor belong to what does: nothing of them is kept."""
+    modules: list[Module] = []
+    unreadable: list[tuple[str, str]] = []
+    with without_gc():
+        for path in files:
+            found, reason = _read(path, walked=False)
+            modules += [Module(file=source.file, remarks=_remarks(source)) for source in found]
+            unreadable += [(str(path), reason)] if reason else []
+    return Reading(TrainingCode(modules=tuple(modules)), tuple(unreadable))
+
+
+def _read(path: Path, *, walked: bool = True) -> tuple[list[Source], str]:
     """The modules in a file, or why it cannot be read."""
     try:
-        return list(_sources(str(path), read_regular(path))), ""
+        return list(_sources(str(path), read_regular(path), walked=walked)), ""
     except OSError as error:
         return [], error.strerror or "cannot be read"
     except Unreadable as reason:
@@ -124,11 +134,11 @@ class _Loader:
             return None
 
 
-def _sources(file: str, data: bytes) -> Iterator[Source]:
+def _sources(file: str, data: bytes, *, walked: bool = True) -> Iterator[Source]:
     for number, part in enumerate(parse(file, data)):
         name = file if not number else f"{file}#{number}"
         try:
-            scopes = walk(part.tree, name)
+            scopes = walk(part.tree, name) if walked else []
         except RecursionError:
             raise Unreadable("nested too deeply") from None
         places = part.places or (_same(file, part.text) if number else ())
@@ -141,10 +151,12 @@ def _same(file: str, text: str) -> tuple[tuple[str, int], ...]:
 
 def facts(project: Project) -> TrainingCode:
     """The facts about all modules of a project that take part in training on several ranks."""
-    reachable = {source.file: source for source in _all(project)}
+    reachable: dict[str, Source] = {}
     index = Index(project)
-    for source in reachable.values():
-        index.add(source)
+    while fresh := [source for source in _all(project) if source.file not in reachable]:
+        for source in fresh:  # a dotted name in one of them can lead to a module that nothing imports
+            reachable[source.file] = source
+            index.add(source)
     programs = distributed_programs(project, index)
     wanted = {file for program in programs for file in program.files}
     washing = Washing(index)
@@ -182,8 +194,12 @@ def _remember(values: Values, sources: Iterable[Source]) -> None:
                     values.made[values.where(call.node, scope)] = (call, scope)
 
 
+def _remarks(source: Source) -> tuple[Remark, ...]:
+    return tuple(remarks_in(source.text, source.place))
+
+
 def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool) -> Module:
-    remarks = tuple(remarks_in(source.text, source.place))
+    remarks = _remarks(source)
     if not full:
         return Module(file=source.file, remarks=remarks)
     matters = _MATTERS.search(source.text) is not None

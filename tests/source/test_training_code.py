@@ -9,6 +9,7 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
+from ddpdoctor.source import parallel_reading
 from ddpdoctor.source.parallel_reading import read_training_code
 from ddpdoctor.source.training_code import python_files, read_files
 from tests.training_programs import GOOD, source, training
@@ -261,3 +262,48 @@ def test_many_files_are_read_by_two_processes_with_the_same_result(tmp_path: Pat
     assert len(whole.programs) == 60
     report = diagnose(Evidence(job=(whole,), launched=False), select=("DDP730",))
     assert len(report.findings) == 60
+
+
+def test_parts_of_a_large_tree_are_judged_like_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imports over several lines keep files together; what trains nowhere is left as it is without them."""
+    for number in range(40):
+        folder = tmp_path / f"job{number}"
+        folder.mkdir()
+        program = CALLS_HELPERS.format(
+            imports="from helpers import (  # those of all jobs\n    is_first,\n    wait,\n)",
+            test="is_first()",
+            call="wait()",
+        )
+        (folder / "train.py").write_text(program)
+        (folder / "helpers.py").write_text(HELPERS)
+        (folder / "plain.py").write_text("import os\n\nprint(os.name)  # ddpdoctor: ignore[DDP711] nothing is here\n")
+    monkeypatch.setattr(parallel_reading, "MOST_BYTES", 1)
+    parts = read_training_code([tmp_path]).code
+    alone = read_files(python_files([tmp_path])).code
+    assert {module.file: module for module in parts.modules} == {module.file: module for module in alone.modules}
+    assert sorted(each.root for each in parts.programs) == sorted(each.root for each in alone.programs)
+
+
+def test_a_module_that_only_a_dotted_name_leads_to_is_read(tmp_path: Path) -> None:
+    """A package that imports its modules by their names as text: `whole.part.wait()` is a function of the program."""
+    package = tmp_path / "whole"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "part.py").write_text("import torch.distributed as dist\n\n\ndef wait():\n    dist.barrier()\n")
+    (package / "other.py").write_text("import whole.part\n")
+    (tmp_path / "train.py").write_text(
+        "import torch.distributed as dist\nimport whole\n\ndist.init_process_group('gloo')\nwhole.part.wait()\n"
+    )
+    code = read_files([tmp_path / "train.py"]).code
+    assert {Path(module.file).name for module in code.modules} >= {"train.py", "part.py"}
+
+
+def test_folders_that_are_no_part_of_a_project_are_left_out(tmp_path: Path) -> None:
+    """Those of builds, of installed packages, and environments of whatever name, unless they are named."""
+    own = tmp_path / "my-env"
+    for folder in (tmp_path / "_build", tmp_path / "buck-out", tmp_path / "__pypackages__", own, tmp_path / "src"):
+        folder.mkdir()
+        (folder / "train.py").write_text(GOOD)
+    (own / "pyvenv.cfg").write_text("")
+    assert python_files([tmp_path]) == [tmp_path / "src" / "train.py"]
+    assert python_files([own]) == [own / "train.py"]
