@@ -20,7 +20,11 @@ RULE = Rule(
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each line that starts torch.distributed.launch."""
     for script in launch.scripts:
-        starts = {start.line: start for start in script.torchruns if start.launcher == "torch.distributed.launch"}
+        starts = {
+            start.line: start
+            for start in script.torchruns
+            if start.launcher == "torch.distributed.launch" and not start.command.elsewhere
+        }
         for line, start in sorted(starts.items()):
             finding = RULE.finding(
                 "torch.distributed.launch is deprecated, and passes the script a --local-rank option that it may not accept",

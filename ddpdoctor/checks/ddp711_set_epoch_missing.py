@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
-from ddpdoctor.analysis.training_code.epochs import epoch_loop, told_in_place_of, told_the_epoch
+from ddpdoctor.analysis.training_code.epochs import EpochLoop, epoch_loop, told_in_place_of, told_the_epoch
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -35,6 +35,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if told_in_place_of(graph, function, loop) is not None:  # DDP712 names that call
             continue
         name = next((origin.why[0].text.partition(" ")[0] for origin in loop.through.origins if origin.why), "sampler")
+        here = _name_beside(loop)
         yield code_finding(
             RULE,
             f"nothing calls set_epoch on this sampler: `{loop.epochs.head}` sees the same order in every epoch",
@@ -42,7 +43,24 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             loop.epochs.place,
             notes=[f"the loader with it is gone over in line {loop.batches.place.line}: `{loop.batches.head}`"],
             remedy=f"call `{name}.sampler.set_epoch({loop.counter})` as the first line of `{loop.epochs.head}`",
-            fix=fix(Edit.FIRST_IN_LOOP, loop.epochs.place, new=f"{name}.sampler.set_epoch({loop.counter})")
-            if name.isidentifier() and loop.counter.isidentifier()
+            fix=fix(Edit.FIRST_IN_LOOP, loop.epochs.place, new=f"{here}.sampler.set_epoch({loop.counter})")
+            if here.isidentifier() and loop.counter.isidentifier()
             else None,
         )
+
+
+def _name_beside(loop: EpochLoop) -> str:
+    """The name that the loader itself has in the function of the epoch loop; empty where it has none there.
+
+    A loop may go over an iterator that is made of the loader, or stand in a function that gets it under another name.
+    """
+    first, last = loop.function.place.line, loop.epochs.place.line
+    for origin in loop.through.origins:
+        for link in reversed(origin.why):
+            name, sign, _ = link.text.partition(" = ")
+            if sign and link.file == loop.epochs.place.file and first <= link.line <= last:
+                return name
+        given = origin.why[0].text.partition(" ")[0] if origin.why else ""
+        if loop.within.id == loop.function.id and given in loop.function.parameters:
+            return given
+    return ""

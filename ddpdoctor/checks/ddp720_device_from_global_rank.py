@@ -60,8 +60,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _fix(call: Call, value: Value, origin: Origin) -> Fix | None:
     """LOCAL_RANK in place of RANK, which come from one launcher; of any other rank its remainder by the GPUs of the node."""
-    if not value.text.replace(".", "").isidentifier():
-        return None
+    if not value.text.replace(".", "").isidentifier() or any(one.kind is not Kind.GLOBAL_RANK for one in value.origins):
+        return None  # `"cuda"` where no launcher has started it
     from_launcher = origin.text == "RANK"
     new = 'int(os.environ["LOCAL_RANK"])' if from_launcher else f"{value.text} % torch.cuda.device_count()"
     return fix(Edit.REPLACE_ARGUMENT, call.place, old=value.text, new=new, safe=from_launcher)

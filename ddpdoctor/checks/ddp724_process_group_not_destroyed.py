@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
+from ddpdoctor.evidence.training_code import Function
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -30,5 +31,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             RULE,
             "nothing destroys this process group: the program's end may hang, and NCCL warns of leaks",
             call.place,
-            fix=fix(Edit.END_PROCESS_GROUP, call.place),
+            fix=None if _spawned(graph, function) else fix(Edit.END_PROCESS_GROUP, call.place),
         )
+
+
+def _spawned(graph: CallGraph, function: Function, depth: int = 4) -> bool:
+    """Whether processes that the program starts make the group: the end of the program itself ends none of theirs."""
+    if function.entry and not function.id.endswith("::<module>"):
+        return True
+    callers = graph.callers.get(function.id, ()) if depth else ()
+    return any(_spawned(graph, caller, depth - 1) for caller, _ in callers)

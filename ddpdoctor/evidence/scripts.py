@@ -26,6 +26,8 @@ class Setting:
     """A shell in the task sets it: `srun bash -c 'NAME=...'`."""
     only_for_command: bool = False
     """It stands in front of one command, which alone gets it."""
+    elsewhere: bool = False
+    """It stands in another script, which this one runs or sources in this line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class Command:
     """The words of the command whose shell runs it, `srun -N 2`; empty for a command of the script itself."""
     variables: tuple[Setting, ...] = ()
     """The variables that it alone gets."""
+    elsewhere: bool = False
+    """It stands in another script, which this one runs or sources in this line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from ddpdoctor.source.training_code import SUFFIXES as PYTHON_SUFFIXES
 
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job")
 MOST_BYTES = 1 << 17  # the longest of 345 public ones has 18 KB
+LEVELS_UP = 4  # folders above a script from which it may be started
+_UNKNOWN = re.compile(r"[$`«]")
 _PROGRAM = re.compile(r"(?<![\w./$}-])[\w./-]+\.py\b")
 
 
@@ -54,6 +57,8 @@ def read_scripts(files: Iterable[tuple[Path, bool]]) -> ReadScripts:
     programs: list[ProgramFile] = []
     unreadable: list[tuple[str, str]] = []
     remarks: list[Remark] = []
+    files = list(files)
+    at_hand = _AtHand(frozenset(Path(os.path.abspath(path)) for path, _ in files))  # noqa: PTH100 - links stay
     for path, named in files:
         with _reason_kept(path, unreadable, named=named):
             text = _text(path)
@@ -61,7 +66,7 @@ def read_scripts(files: Iterable[tuple[Path, bool]]) -> ReadScripts:
             if path.suffix in MANIFEST_SUFFIXES:
                 manifests += read_manifests(str(path), text) if named or may_train(text) else ()
             else:
-                scripts.append(read_script(str(path), text))
+                scripts.append(read_script(str(path), text, at_hand.beside(path)))
                 programs += _programs(path, text)
     found = ScriptFiles(
         scripts=tuple(scripts),
@@ -71,6 +76,33 @@ def read_scripts(files: Iterable[tuple[Path, bool]]) -> ReadScripts:
         names=_names(scripts, manifests),
     )
     return ReadScripts(found, tuple(unreadable))
+
+
+@dataclass(frozen=True, slots=True)
+class _AtHand:
+    """The scripts that are read in this run, which are looked at where another one of them runs or sources them."""
+
+    files: frozenset[Path]
+
+    def beside(self, script: Path) -> Callable[[str], str | None]:
+        """What gives the text of another script by its name in this one.
+
+        The name counts from the script's folder, or from one above it, where people start it. Where it begins with what is
+        not known, such as `$(dirname "$0")/common.sh`, the rest counts from the script's folder.
+        """
+        own = Path(os.path.abspath(script))  # noqa: PTH100 - links stay
+
+        def found(name: str) -> str | None:
+            known = re.split(r"[)}»]|\$\w+", name)[-1].strip('"').lstrip("/") if _UNKNOWN.search(name) else name
+            above = [own.parent] if known != name else [own.parent, *list(own.parents)[1:LEVELS_UP]]
+            for folder in above:
+                file = Path(os.path.normpath(folder / known))
+                if file in self.files and file != own:
+                    with contextlib.suppress(_Unreadable):
+                        return _text(file)
+            return None
+
+        return found
 
 
 def _here(path: Path) -> Callable[[int], tuple[str, int]]:

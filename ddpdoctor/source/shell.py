@@ -2,6 +2,7 @@
 
 What the script itself determines is replaced: `$N` after `N=4`, an array of arguments, a function that is called, the text
 that `bash -c` or `eval` gets. A text in single quotes that a task of srun runs is read as the task's own shell reads it.
+Another script that is at hand is read where this one sources or runs it; what stands in it counts for the line that does so.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import itertools
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -40,6 +41,11 @@ _FROM_OPTIONS = {
 }
 _PRINTS = frozenset({"echo", "printf", "cat", "tee", "module", "source", ".", "cd", "set", "mkdir", "sleep", "conda"})
 _NAMED = re.compile(r"[A-Za-z_]\w{0,200}=")
+_SOURCES = frozenset({"source", "."})
+_STARTS = frozenset(
+    {"srun", "mpirun", "mpiexec", "ssh", "pdsh", "clush", "exec", "env", "time", "nohup", "timeout", "singularity", "apptainer"}
+)  # fmt: skip
+"""What can stand in front of a script, or of the shell that runs it."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"})
 _BRANCHES = frozenset(
     {"if_statement", "elif_clause", "else_clause", "case_statement", "case_item", "ternary_expression"}
@@ -81,14 +87,14 @@ def _tree(text: str) -> Node:
     return _parser().parse(text.encode()).root_node
 
 
-def read_script(path: str, text: str) -> Script:
-    """The facts about one script.
+def read_script(path: str, text: str, other: Callable[[str], str | None] = lambda _: None) -> Script:
+    """The facts about one script; `other` gives the text of another one by its name in this one, where it is at hand.
 
     Raises:
         ShellUnreadable: the parser is not installed, or the text is no script that a person writes.
     """
     root = _tree(text)
-    reader = _Reader()
+    reader = _Reader(other=other)
     options = tuple(_options(root))
     if options:
         reader.variables.known.update(_of_the_batch_shell(options))
@@ -117,7 +123,8 @@ class _Reader:
     settings: list[Setting] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
     variables: Variables = field(default_factory=Variables)
-    functions: dict[str, tuple[Node, int]] = field(default_factory=dict)
+    functions: dict[str, tuple[Node, int, bool]] = field(default_factory=dict)
+    """The body, the line from which its lines count, and whether it stands in another script."""
     called: set[str] = field(default_factory=set)
     running: tuple[str, ...] = ()
     conditional: bool = False
@@ -127,6 +134,10 @@ class _Reader:
     depth: int = 0
     read: list[int] = field(default_factory=list)
     """The lengths of the texts for shells that were read."""
+    other: Callable[[str], str | None] = lambda _: None
+    """The text of another script, where it is at hand."""
+    called_in: int = 0
+    """The line that runs the other script that is being read; 0 in the script itself."""
 
     def run(self, node: Node) -> None:
         """One statement with all below it; what is nested too deeply is left out."""
@@ -159,8 +170,8 @@ class _Reader:
 
     def uncalled(self) -> None:
         """The functions that nothing in the script calls: another one may."""
-        for name, (body, first_line) in list(self.functions.items()):
-            if name not in self.called:
+        for name, (body, first_line, elsewhere) in list(self.functions.items()):
+            if name not in self.called and not elsewhere:
                 self.first_line = first_line
                 self._guarded([body])
 
@@ -194,7 +205,7 @@ class _Reader:
     def _define(self, node: Node) -> None:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
-            self.functions[_text(name)] = body, self.first_line
+            self.functions[_text(name)] = body, self.first_line, bool(self.called_in)
 
     def _redirected(self, node: Node) -> None:
         """A command with its redirections; a shell that reads a here-document runs it."""
@@ -223,7 +234,7 @@ class _Reader:
             if child.type == "variable_assignment":
                 self._assign(child, only_for_command=bool(words))
         self._handed_over(words, self._line(node))
-        if words and not self._defined(words):
+        if words and not self._defined(words, self._line(node)) and not self._other_script(words, self._line(node)):
             arguments = [child for child in node.named_children if child.type in _WORDS]
             if not self._text_for_a_shell(words, arguments) and words[0] not in _PRINTS:
                 self.commands.append(
@@ -234,6 +245,7 @@ class _Reader:
                         in_loop=self.in_loop,
                         within=self.within,
                         variables=tuple(self.settings[before:]),
+                        elsewhere=bool(self.called_in),
                     )
                 )
         self.variables = kept if words else self.variables
@@ -259,21 +271,56 @@ class _Reader:
                     conditional=self.conditional,
                     in_task=bool(self.within),
                     only_for_command=True,
+                    elsewhere=bool(self.called_in),
                 )
             )
 
-    def _defined(self, words: Sequence[str]) -> bool:
-        """Run the function of this script that the words call."""
+    def _defined(self, words: Sequence[str], line: int) -> bool:
+        """Run the function of this script that the words call; one of another script counts for the line of the call."""
         name = words[1] if words[0] in {"exec", "time", "command"} and len(words) > 1 else words[0]
         if name not in self.functions or name in self.running:
             return name in self.functions
         self.called.add(name)
-        body, first_line = self.functions[name]
-        before = self.running, self.variables.given, self.first_line
+        body, first_line, elsewhere = self.functions[name]
+        before = self.running, self.variables.given, self.first_line, self.called_in
         self.running, self.first_line = (*self.running, name), first_line
+        self.called_in = self.called_in or (line if elsewhere else 0)
         self.variables.given = tuple(words[words.index(name) + 1 :])
         self.run(body)
-        self.running, self.variables.given, self.first_line = before
+        self.running, self.variables.given, self.first_line, self.called_in = before
+        return True
+
+    def _other_script(self, words: Sequence[str], line: int) -> bool:
+        """Read the script that the words source or run; whether there is one."""
+        at = next((index for index, word in enumerate(words) if _is_script(word)), None)
+        if at is None or self.texts >= MOST_TEXTS or (at and words[0] not in _SOURCES | _SHELLS | _STARTS):
+            return False
+        if any(_is_command_flag(word) or word.endswith(".py") or word.startswith("python") for word in words[:at]):
+            return False
+        text = self.other(words[at])
+        if text is None:
+            return False
+        self.read.append(len(text))
+        if sum(self.read) > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
+            return False
+        around = words[:at]
+        while around and around[-1] in {*_SHELLS, "exec", "env", "time", "nohup"}:
+            around = around[:-1]
+        before = self.texts, self.called_in, self.variables, self.within, self.depth
+        self.texts, self.called_in, self.depth = self.texts + 1, self.called_in or line, 0
+        if words[0] not in _SOURCES:
+            self.variables = self.variables.copy()
+            self.within = tuple(around) or self.within
+            self.variables.given = tuple(words[at + 1 :])
+            self.variables.known.update((str(number), word) for number, word in enumerate(words[at + 1 :], start=1))
+            for name in _BATCH_SHELL if around else ():
+                self.variables.forget(name)
+        with contextlib.suppress(ShellUnreadable):
+            self.run(_tree(text))
+        if words[0] in _SOURCES:
+            self.texts, self.called_in, _, _, self.depth = before
+        else:
+            self.texts, self.called_in, self.variables, self.within, self.depth = before
         return True
 
     def _text_for_a_shell(self, words: Sequence[str], arguments: Sequence[Node]) -> bool:
@@ -343,16 +390,21 @@ class _Reader:
                 conditional=self.conditional,
                 in_task=bool(self.within),
                 only_for_command=only_for_command,
+                elsewhere=bool(self.called_in),
             )
         )
 
     def _line(self, node: Node) -> int:
-        return self.first_line + int(node.start_point[0])
+        return self.called_in or self.first_line + int(node.start_point[0])
 
 
 def _is_command_flag(word: str) -> bool:
     """`-c`, `-lc`, `-euxc`: what follows is the text to run."""
     return word.startswith("-") and not word.startswith("--") and word.endswith("c")
+
+
+def _is_script(word: str) -> bool:
+    return word.endswith((".sh", ".bash"))
 
 
 def _text(node: Node) -> str:

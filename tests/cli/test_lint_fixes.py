@@ -190,3 +190,44 @@ def test_without_libcst_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "libcst", None)
     assert cli.run(["lint", str(tmp_path), "--fix"]) == 2
     assert "--fix and --diff need libcst: `pip install 'ddpdoctor[fix]'`" in capfd.readouterr().err
+
+
+def test_set_epoch_is_called_on_the_loader_and_not_on_what_goes_over_it(tmp_path: Path) -> None:
+    """Neither an iterator that is made of the loader has a sampler, nor is a name of another function known here."""
+    file = tmp_path / "train.py"
+    loop = "        for images, labels in loader:\n            optimizer"
+    over = (
+        "        batches = enumerate(loader)\n        for _, (images, labels) in shown(batches):\n            optimizer"
+    )
+    helper = "def shown(things):\n    for thing in things:\n        yield thing\n\n\ndef main():\n"
+    file.write_text(sick("DDP711").replace(loop, over).replace("def main():\n", helper))
+
+    cli.run(["lint", str(file), "--fix", "--select", "DDP711"])
+
+    added = [line.strip() for line in file.read_text().splitlines() if "set_epoch" in line]
+    assert set(added) <= {"loader.sampler.set_epoch(epoch)"}
+
+
+def test_a_device_that_has_another_value_without_a_launcher_is_left_to_people(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    chosen = (
+        '    device = int(os.environ["RANK"]) if "RANK" in os.environ else "cuda"\n    torch.cuda.set_device(device)\n'
+    )
+    file.write_text(GOOD.replace("    torch.cuda.set_device(local_rank)\n", chosen))
+    before = file.read_text()
+
+    cli.run(["lint", str(file), "--fix", "--select", "DDP720"])
+
+    assert file.read_text() == before
+
+
+def test_groups_of_processes_that_are_spawned_are_not_ended_where_the_program_ends(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    text = sick("DDP724").replace("def main():\n", "def main(index):\n")
+    file.write_text(text.replace("    main()\n", "    torch.multiprocessing.spawn(main, nprocs=2)\n"))
+    before = file.read_text()
+    assert "spawn(main" in before
+
+    cli.run(["lint", str(file), "--fix", "--select", "DDP724"])
+
+    assert file.read_text() == before

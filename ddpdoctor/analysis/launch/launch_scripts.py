@@ -235,9 +235,10 @@ class LaunchScripts:
     names: KnownNames | None = None
 
     def settings(self) -> Iterator[tuple[str, Setting]]:
-        """Every variable that a script or a container sets whatever happens, with the file."""
+        """Every variable that a script or a container itself sets whatever happens, with the file."""
         for script in self.scripts:
-            last = {setting.name: setting for setting in script.script.variables if not setting.conditional}
+            own = (each for each in script.script.variables if not each.conditional and not each.elsewhere)
+            last = {setting.name: setting for setting in own}
             yield from ((script.path, setting) for setting in last.values())
         for pods in self.manifests:
             for container in pods.manifest.containers:
