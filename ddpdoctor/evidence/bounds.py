@@ -26,6 +26,6 @@ def need_rank(number: int, what: str) -> None:
 
 def need_places(places: Iterable[int], within: Sequence[object], what: str) -> None:
     """Raise ValueError unless each of `places` is a position in `within`."""
-    listed = places if isinstance(places, Sequence) else tuple(places)
-    if listed:
-        need(min(listed) >= 0 and max(listed) < len(within), f"{what} has a position outside of its table")
+    different = {*places}
+    if different:
+        need(min(different) >= 0 and max(different) < len(within), f"{what} has a position outside of its table")

@@ -28,6 +28,7 @@ END_OF_BATCH = "coalesced"  # closes calls that were issued as one
 
 _CONTENT = ("process_group", "pg_id", "profiling_name", "is_p2p", "timeout_ms")
 _TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
+_KIND = (*_CONTENT, *_TENSORS, "frames")
 _COURSE = ("collective_seq_id", "p2p_seq_id", "state", "retired", "time_created_ns", "time_discovered_completed_ns")
 _ADDED_LATER = {
     "process_group": ("", ""),
@@ -66,15 +67,16 @@ def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord: 
 
 
 def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at: float | None) -> FlightRecord:
-    if entries and not entries[0].keys() >= {*_CONTENT, *_TENSORS, *_COURSE, "frames"}:
+    if entries and not entries[0].keys() >= {*_KIND, *_COURSE}:
         entries = [*_completed(entries)]
-    rows, (collective, between, states, retired, created, completed) = _columns(entries)
-    kinds, firsts = _kinds(rows)
+    columns = _columns(entries)
+    collective, between, states, retired, created, completed = (columns[name] for name in _COURSE)
+    kinds, firsts = _kinds([columns[name] for name in _KIND])
     calls, call_of = _distinct(entries[first] for first in firsts)
     frames, stacks, stack_of = _stacks(entries[first]["frames"] for first in firsts)
     groups: dict[tuple[str, str, str], int] = {}
     parsed = _calls(calls, groups)
-    call = _shared(tuple(map(call_of.__getitem__, kinds)))
+    call = _shared(tuple([call_of[kind] for kind in kinds]))
     known = _groups(groups, calls, document)
     seq = _shared(_sequence(collective, between, parsed, call))
     return FlightRecord(
@@ -88,10 +90,10 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
         lost=int(entries[0]["record_id"]) if entries else 0,
         call=call,
         seq=seq,
-        stack=_shared(tuple(map(stack_of.__getitem__, kinds))),
+        stack=_shared(tuple([stack_of[kind] for kind in kinds])),
         state=_with_batches(_states(states, retired, calls, call), known, parsed, call, seq),
         created_ns=_integers(created),
-        completed_ns=_integers(moment or 0 for moment in completed) if any(completed) else (),
+        completed_ns=_integers([moment or 0 for moment in completed]) if any(completed) else (),
     )
 
 
@@ -126,52 +128,55 @@ def _refuse_nested(fields: Iterable[Any]) -> None:
                     raise TypeError("a field holds containers in containers")
 
 
-def _columns(entries: list[dict[str, Any]]) -> tuple[Sequence[tuple[Any, ...]], tuple[Sequence[Any], ...]]:
-    """What each entry called and where, one row each, and how far the entries got, one column per field of `_COURSE`.
+def _columns(entries: list[dict[str, Any]]) -> dict[str, Sequence[Any]]:
+    """The values of each field of `_KIND` and `_COURSE`, one per entry.
 
-    Both are read at once: an entry that has been left is no longer in the processor's cache.
+    All fields are read at once: an entry that has been left is no longer in the processor's cache. They are asked for with
+    the dump's own strings, which a dictionary finds by their address and need not compare.
     """
+    fields = (*_KIND, *_COURSE)
     if not entries:
-        return (), ((),) * len(_COURSE)
-    both = zip(
-        map(itemgetter(*_CONTENT, *_TENSORS, "frames"), entries), map(itemgetter(*_COURSE), entries), strict=True
-    )
-    rows, course = zip(*both, strict=True)
-    return rows, tuple(zip(*course, strict=True))
+        return dict.fromkeys(fields, ())
+    own = {key: key for key in entries[0]}
+    rows = map(itemgetter(*(own[name] for name in fields)), entries)
+    return dict(zip(fields, zip(*rows, strict=True), strict=True))
 
 
-def _kinds(rows: Sequence[tuple[Any, ...]]) -> tuple[list[int], list[int]]:
-    """Each row's number among those that differ in content or stack, and the first row of each number.
+def _kinds(columns: Sequence[Sequence[Any]]) -> tuple[list[int], list[int]]:
+    """Each entry's number among those that differ in content or stack, and the first entry of each number.
 
-    A training loop is periodic: rows are first compared, many at once, with those that followed when the program was here
+    A training loop is periodic: entries are first compared, many at once, with those that followed when the program was here
     before, which is ten times cheaper than to look each one up. What they are compared with has been checked: then the
     comparison is short, whatever they hold.
     """
     numbers: dict[tuple[bytes, tuple[int, ...]], int] = {}
     checked: set[int] = set()
     firsts: list[int] = []
-    column: list[int] = []
+    found: list[int] = []
     latest: dict[int, int] = {}
     before, block = 0, 1
-    while (here := len(column)) < len(rows):
-        length = min(block, len(rows) - here)
-        if before < here and rows[here : here + length] == rows[before : before + length]:
-            period = column[before:]
-            column += (period * (length // len(period) + 1))[:length]
+    while (here := len(found)) < len(columns[0]):
+        length = min(block, len(columns[0]) - here)
+        if before < here and all(one[here : here + length] == one[before : before + length] for one in columns):
+            period = found[before:]
+            found += (period * (length // len(period) + 1))[:length]
             before, block = before + length, min(2 * length, MOST_AT_ONCE)
             continue
-        *fields, stack = rows[here]
+        *fields, stack = (one[here] for one in columns)
         _refuse_nested(fields)
-        _refuse_nested(value for frame in stack if id(frame) not in checked for value in frame.values())
         places = tuple(map(id, stack))
-        checked.update(places)
+        if not checked.issuperset(places):
+            for frame in stack:
+                if id(frame) not in checked and not _CONTAINERS.isdisjoint(map(type, frame.values())):
+                    _refuse_nested(frame.values())
+            checked.update(places)
         number = numbers.setdefault((dumps(fields, MARSHAL_VERSION), places), len(firsts))
         if number == len(firsts):
             firsts.append(here)
         before, block = latest.get(number, here) + 1, 1
         latest[number] = here
-        column.append(number)
-    return column, firsts
+        found.append(number)
+    return found, firsts
 
 
 def _distinct(entries: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
@@ -192,21 +197,21 @@ def _stacks(
     stacks: Iterable[Sequence[Mapping[str, Any]]],
 ) -> tuple[tuple[Frame, ...], tuple[tuple[int, ...], ...], list[int]]:
     """The distinct frames, the distinct stacks as positions in them, and the number of each stack given."""
-    frames: dict[tuple[str, int, str], int] = {}
-    known: dict[int, int] = {}
-    numbers: dict[tuple[int, ...], int] = {}
-    column = []
     by_ids: dict[tuple[int, ...], int] = {}
+    column = []
+    objects: dict[int, Mapping[str, Any]] = {}
     for stack in stacks:
         ids = tuple(map(id, stack))
         if ids not in by_ids:
-            for frame in stack:
-                if id(frame) not in known:
-                    place = (str(frame["filename"]), int(frame["line"]), str(frame["name"]))
-                    known[id(frame)] = frames.setdefault(place, len(frames))
-            by_ids[ids] = numbers.setdefault(tuple(map(known.__getitem__, ids)), len(numbers))
+            by_ids[ids] = len(by_ids)
+            objects.update(zip(ids, stack, strict=True))
         column.append(by_ids[ids])
-    return _frames(tuple(frames)), _shared(tuple(numbers)), column
+    places = [(str(one["filename"]), int(one["line"]), str(one["name"])) for one in objects.values()]
+    frames = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    known = dict(zip(objects, [frames[place] for place in places], strict=True))
+    numbers: dict[tuple[int, ...], int] = {}
+    number_of = [numbers.setdefault(tuple([known[one] for one in ids]), len(numbers)) for ids in by_ids]
+    return _frames(tuple(frames)), _shared(tuple(numbers)), [number_of[one] for one in column]
 
 
 @lru_cache(maxsize=SHARED)
