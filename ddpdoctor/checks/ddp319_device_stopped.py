@@ -38,7 +38,7 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
         ranks=ranks,
         where=witnesses(calls, ranks),
         details=[*graph.details(), *unplaced(calls, ranks)],
-        not_completed={str(one.rank): one.operation.seq for one in graph.behind},
+        not_completed={str(one.rank): one.not_completed for one in graph.behind},
         completed={str(one.rank): one.completed for one in graph.behind},
         peers_completed={str(one.rank): max(one.peers_completed.values(), default=None) for one in graph.behind},
         waiting=[*graph.waiting],
@@ -47,7 +47,9 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
 
 def _describe(one: Behind) -> str:
     peers = [*one.peers_completed]
+    lost = one.not_completed < one.operation.seq
+    ended = f"completed none after #{one.completed}" if lost else "did not complete it"
     return (
-        f"rank {one.rank} enqueued {one.operation.name} and did not complete it, while {group_ranks(peers)} completed "
+        f"rank {one.rank} enqueued {one.operation.name} and {ended}, while {group_ranks(peers)} completed "
         f"#{max(one.peers_completed.values(), default=0)}"
     )

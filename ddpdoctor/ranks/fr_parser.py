@@ -329,7 +329,8 @@ def _with_batches(
     """The states, where calls that were issued as one batch have that of the entry that closes it.
 
     Their own entries stay `scheduled` for ever. A dump of active entries alone has dropped the closing entry of a batch that
-    is through: the group's status tells that it is.
+    is through: the group's status tells that it is. A send that is not through by its entry and is by the status of its group
+    is a batch of its own.
     """
     if not any(call.op == END_OF_BATCH or call.point_to_point for call in calls):
         return states
@@ -341,6 +342,11 @@ def _with_batches(
             closed[key] = state
         times[key] += 1
     batching = {key[:2] for key in closed} | {key[:2] for key, count in times.items() if count > 1}
+    batching |= {
+        key[:2]
+        for key, state in zip(keys, states, strict=True)
+        if key[1] and state is not State.DONE and groups[key[0]].last_completed == key[2]
+    }
     if not batching:
         return states
     through = {

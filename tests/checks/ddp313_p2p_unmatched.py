@@ -58,6 +58,10 @@ SICK = (
     ),
 )
 HEALTHY = (
+    flights(  # each waits for the other in what its ring buffer holds; what they waited in first is lost
+        record([waits(Did("recv", line=82, peers=(1, 0)))], world=2, lost=9),
+        record([waits(RECV)], world=2, lost=9),
+    ),
     flights(record([SEND, waits(SEND)], world=2, waited=0.3), record([RECV, waits(RECV)], world=2, waited=0.3)),
     ranks(CollectiveCalls(calls=(SENDS,)), CollectiveCalls(calls=(replace(RECEIVES, returned=True),))),
 )

@@ -1,10 +1,20 @@
 """A rank that went on enqueuing and completed nothing, beside a peer that completed the same calls; a root that is ahead."""
 
+from dataclasses import replace
+
+from ddpdoctor.evidence.recorder import FlightRecord
 from tests.checks import Sick
 from tests.flight_records import STEP, Did, flights, record, waits
 
 PAIR = Did("all_reduce", group="1", members=(0, 1))
 FROM_ROOT = Did("broadcast", group="1", members=(0, 1))
+
+
+def lost(completed: int) -> FlightRecord:
+    """A ring buffer that holds calls 8 and 9 of the pair, of which neither is through, and a table that tells how many are."""
+    held = record([waits(PAIR), waits(PAIR)], world=2, first=8, lost=14)
+    return replace(held, groups=(replace(held.groups[0], last_enqueued=9, last_completed=completed),))
+
 
 SICK = (
     Sick(
@@ -22,8 +32,22 @@ SICK = (
             "waiting": [0, 1, 2],
         },
     ),
+    Sick(
+        evidence=flights(lost(completed=2), lost(completed=5)),
+        says="rank 0 enqueued all_reduce #8 of group 1 and completed none after #2, while rank 1 completed #5: its device "
+        "stopped, or its watchdog thread did",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:61 train_step",),
+        measured={
+            "not_completed": {"0": 3},
+            "completed": {"0": 2},
+            "peers_completed": {"0": 5},
+            "waiting": [0],
+        },
+    ),
 )
 HEALTHY = (
+    flights(lost(completed=5), lost(completed=5)),
     flights(record([STEP, waits(PAIR)], world=2, waited=0.3), record([STEP, PAIR], world=2, waited=0.3)),
     flights(
         record([STEP, waits(FROM_ROOT)], world=2, waited=0.3), record([STEP, FROM_ROOT, FROM_ROOT], world=2, waited=0.3)

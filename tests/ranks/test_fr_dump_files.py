@@ -183,3 +183,30 @@ def test_the_members_of_a_group_are_read_however_they_are_written(
     config = {"0": {"name": "0", "desc": "default_pg", "ranks": written}}
     record = record_of({**document(0), "pg_config": config})
     assert record.groups[0].ranks == ranks
+
+
+def test_a_send_that_only_the_table_of_groups_calls_through_is_a_batch_of_its_own() -> None:
+    """Of active entries alone: what closed the batches is dropped, and the sends in them stay `scheduled`."""
+    sends = [
+        {"record_id": 2 * number - 1, "pg_id": 1, "process_group": ("7", "pp"), "profiling_name": "nccl:send 0->1",
+         "collective_seq_id": 0, "p2p_seq_id": number, "op_id": 2 * number - 1, "is_p2p": True, "state": "scheduled",
+         "retired": False, "time_created_ns": number, "time_discovered_completed_ns": None, "timeout_ms": 600_000,
+         "input_sizes": [[8]], "input_dtypes": ["Float"], "output_sizes": [], "output_dtypes": []}
+        for number in (1, 2, 3)
+    ]  # fmt: skip
+    states = [
+        record_of(
+            {
+                "version": "2.9",
+                "pg_config": {"7": {"name": "7", "desc": "pp", "ranks": "[0, 1]"}},
+                "pg_status": {"1": {"last_enqueued_collective": 3, "last_completed_collective": completed}},
+                "entries": sends,
+            }
+        ).state
+        for completed in (3, 2, -1)
+    ]
+    assert states == [
+        (State.DONE,) * 3,
+        (State.DONE, State.DONE, State.SCHEDULED),
+        (State.SCHEDULED,) * 3,
+    ]

@@ -30,6 +30,9 @@ MENDED = {
     2013: "a kind of call of which one dump tells nothing was counted as never called",
     5060: "the last entry is a transfer of a batch that is through",
     6082: "transfers that were left out between two stages",
+    1211002: "sends that were batches of their own and were through: DDP314 about two ranks",
+    1211005: "short rings that have lost what waits: the tables tell which device stopped",
+    1211025: "a circle of receives in rings that have lost what was waited in first: DDP313",
     771280: "a later receive took the place of one that was left out: the partner was named",
 }
 MOST_UNDECIDED = 0.15  # of all sets: most of these have ring buffers of 8 or 16 entries

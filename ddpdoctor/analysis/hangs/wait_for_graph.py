@@ -50,6 +50,9 @@ class Behind:
 
     rank: int
     operation: IssuedCall
+    """The oldest one of its group that the ring buffer still holds."""
+    not_completed: int
+    """The number of the first one in its group. Where it is less than that of `operation`, the ring buffer has lost it."""
     completed: int
     """The number of the last collective of the group that the rank has completed."""
     peers_completed: Mapping[int, int]
@@ -258,16 +261,25 @@ class _Graph:
             completed = self._completed.get(id(group), {})
             furthest = max(completed.values(), default=0)
             for rank, call in group.open.items():
-                if call.seq <= furthest and rank not in self._stale and not _differs(group, call.seq):
-                    found = self._not_completed(group, rank, call.seq, furthest)
-                    if found is not None and (
-                        rank not in oldest or found.created_ns < oldest[rank].operation.created_ns
-                    ):
-                        peers = {peer: seq for peer, seq in completed.items() if seq >= found.seq and peer != rank}
-                        oldest[rank] = Behind(
-                            rank=rank, operation=found, completed=completed.get(rank, 0), peers_completed=peers
-                        )
+                if rank in self._stale or _differs(group, call.seq):
+                    continue
+                lost = call.seq > furthest > completed.get(rank, furthest) and not self._has_root(group)
+                found = call if lost else self._not_completed(group, rank, call.seq, furthest)
+                if found is not None and (rank not in oldest or found.created_ns < oldest[rank].operation.created_ns):
+                    first = completed[rank] + 1 if lost else found.seq
+                    oldest[rank] = Behind(
+                        rank=rank,
+                        operation=found,
+                        not_completed=first,
+                        completed=completed.get(rank, 0),
+                        peers_completed={peer: seq for peer, seq in completed.items() if seq >= first and peer != rank},
+                    )
         yield from oldest.values()
+
+    def _has_root(self, group: GroupTimeline) -> bool:
+        """Whether a call of the group, as far as ring buffers hold them, is one that its root completes before the others."""
+        numbers = {number for sequence in group.group_sequences.sequences for number in sequence.calls if number >= 0}
+        return any(call.op in ROOTED for number in numbers for call in self._timeline.call_index.calls[number])
 
     def _not_completed(self, group: GroupTimeline, rank: int, first: int, furthest: int) -> IssuedCall | None:
         """The first of these calls that peers cannot complete alone, as they can one that has a root."""
@@ -397,7 +409,8 @@ class _Graph:
             reason = Reason.MISMATCH if _is_mismatch(innermost) else Reason.STANDING
             return _Final(reason, innermost.members, (innermost,))
         ranks = [node for node in component if node >= 0]
-        return _Final(Reason.CYCLE, tuple(ranks), tuple(operations)) if ranks and operations else None
+        known = not {*self._outstanding.not_kept}.issuperset(ranks)  # else what they waited in first is lost
+        return _Final(Reason.CYCLE, tuple(ranks), tuple(operations)) if known and operations else None
 
     def _stands(self, operation: Operation) -> bool:
         """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.
