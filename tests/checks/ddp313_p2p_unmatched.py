@@ -19,7 +19,22 @@ RECEIVES = CollectiveCall(
 )
 SENDS = CollectiveCall(op="send", group="0", seq=None, peer=1)
 
+BACK = Did("recv", line=84, peers=(1, 0))
+# rank 1 left out a send: what rank 0 waits in as one batch lacks it, and all sends and receives are there although calls are lost
+END = Did("coalesced", peers=(0, 1))
+IN_A_BATCH = replace(record([BACK, waits(SEND), waits(BACK), waits(END)], world=2, lost=5), seq=(1, 2, 2, 2))
+LEFT_OUT = replace(
+    record([Did("send", line=86, peers=(1, 0)), waits(RECV), waits(END)], world=2, lost=5), seq=(1, 2, 2)
+)
+
 SICK = (
+    Sick(
+        evidence=flights(IN_A_BATCH, LEFT_OUT),
+        says="rank 0 waits in recv from rank 1, which did not send",
+        ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:84 train_step",),
+        measured={"waiting": [0], "kind": "recv"},
+    ),
     Sick(
         evidence=flights([STEP, SEND, waits(STEP)], [STEP, RECV, waits(RECV)]),
         says="rank 1 waits in recv from rank 0, which did not send; rank 0 waits in all_reduce #2",

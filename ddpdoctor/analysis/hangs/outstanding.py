@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
 
@@ -221,11 +221,13 @@ def _sends_and_receives(timeline: Timeline) -> Iterator[Operation]:
                 posted[pair, op].append(call)
     if not posted:
         return
-    issued = _counted(timeline)
+    records = timeline.call_index.records
+    kept = {rank: _with_all_transfers(record) for rank, record in records.items()}
+    issued = _counted(records, kept)
     in_batch = Counter((call.rank, call.group, call.seq) for calls in posted.values() for call in calls)
     found: list[tuple[Operation, tuple[int, str, int] | None]] = []
     for pair in dict.fromkeys(pair for pair, _ in posted):
-        for operation_ in _halves_met(pair, posted, issued, timeline.call_index.records):
+        for operation_ in _halves_met(pair, posted, issued, kept):
             calls = [*operation_.waiting.values()]
             batch = (calls[0].rank, calls[0].group, calls[0].seq) if len(calls) == 1 else None
             counted = {(pair, "send"), (pair, "recv")} <= issued.keys()
@@ -244,7 +246,7 @@ def _halves_met(
     pair: _Pair,
     posted: Mapping[tuple[_Pair, str], list[IssuedCall]],
     issued: Mapping[tuple[_Pair, str], int],
-    records: Mapping[int, FlightRecord],
+    kept: Mapping[int, Collection[str]],
 ) -> Iterator[Operation]:
     """What the two ranks wait in: the same transfer, or a later one of one rank where the other one has come less far."""
     halves = {
@@ -264,7 +266,7 @@ def _halves_met(
         if op in halves:
             continue
         (other,) = halves.values()
-        known = _issued_by(records.get(pair.rank(op)), issued, (pair, op))
+        known = issued.get((pair, op), 0) if pair.group in kept.get(pair.rank(op), ()) else None
         if known is None or other.number is None or known <= other.number:
             lacking.append(pair.rank(op))
         elif other.number < known - len(posted.get((pair, op), ())):
@@ -275,32 +277,39 @@ def _halves_met(
         seq=next(iter(waiting.values())).seq,
         members=members,
         waiting=waiting,
-        absent=tuple(rank for rank in lacking if rank in records),
-        without_dump=tuple(rank for rank in lacking if rank not in records),
+        absent=tuple(rank for rank in lacking if rank in kept),
+        without_dump=tuple(rank for rank in lacking if rank not in kept),
         link=pair.group,
     )
 
 
-def _issued_by(
-    record: FlightRecord | None, issued: Mapping[tuple[_Pair, str], int], half: tuple[_Pair, str]
-) -> int | None:
-    """How many of these the rank has issued, None where its recorder does not tell."""
-    return issued.get(half, 0) if record is not None and not record.lost else None
-
-
-def _counted(timeline: Timeline) -> dict[tuple[_Pair, str], int]:
-    """How many sends and receives each pair of ranks has issued, of ranks whose recorder still holds all of them."""
+def _counted(records: Mapping[int, FlightRecord], kept: Mapping[int, Collection[str]]) -> dict[tuple[_Pair, str], int]:
+    """How many sends and receives each pair of ranks has issued, in groups of which the record has kept all of them."""
     found: dict[tuple[_Pair, str], int] = defaultdict(int)
-    for record in timeline.call_index.records.values():
-        if record.lost or not any(call.point_to_point for call in record.calls):
+    for rank, record in records.items():
+        if not kept[rank] or not any(call.point_to_point for call in record.calls):
             continue
         for number, times in Counter(record.call).items():
             call = record.calls[number]
-            if call.source is not None and call.target is not None:
-                group = record.groups[call.group]
+            group = record.groups[call.group]
+            if call.source is not None and call.target is not None and group.name in kept[rank]:
                 source, target = (_global(group.ranks, place) for place in (call.source, call.target))
                 found[_Pair(group.name, source, target, call.tag), operation((call,))] += times
     return found
+
+
+def _with_all_transfers(record: FlightRecord) -> set[str]:
+    """The names of the groups of which the record holds all sends and receives since the start.
+
+    A dump of active entries alone keeps those that were issued in batches: then their numbers in the group have no gap.
+    """
+    if not record.lost:
+        return {group.name for group in record.groups}
+    numbers: dict[int, set[int]] = defaultdict(set)
+    for number, seq in {*zip(record.call, record.seq, strict=True)}:
+        if record.calls[number].point_to_point:
+            numbers[record.calls[number].group].add(seq)
+    return {record.groups[group].name for group, found in numbers.items() if found == {*range(1, len(found) + 1)}}
 
 
 def _under_way(rank: int, record: FlightRecord) -> Iterator[tuple[_Pair, str, IssuedCall]]:

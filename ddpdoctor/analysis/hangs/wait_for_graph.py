@@ -415,7 +415,8 @@ class _Graph:
     def _stands(self, operation: Operation) -> bool:
         """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.
 
-        A receive that was posted early keeps nobody from what was enqueued after it.
+        A receive that was posted early keeps nobody from what was enqueued after it. A batch ends as one: a transfer in it does not
+        stand while another one lacks its partner.
         """
         told = operation.group is None or operation.group.group_sequences.members_known
         return (
@@ -425,6 +426,11 @@ class _Graph:
             and len(operation.members) > 1
             and {*operation.waiting} == {*operation.members}
             and all(id(one) in self._posted_on_both_sides for one in self._before(operation))
+            and not any(
+                one.absent and _in_one_batch(one, operation, rank)
+                for rank in operation.members
+                for one in self._outstanding.of_rank[rank]
+            )
         )
 
     def _before(self, operation: Operation, *, batch: bool = True) -> Iterator[Operation]:
