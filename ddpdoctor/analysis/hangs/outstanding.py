@@ -309,7 +309,9 @@ def _with_all_transfers(record: FlightRecord) -> set[str]:
     for number, seq in {*zip(record.call, record.seq, strict=True)}:
         if record.calls[number].point_to_point:
             numbers[record.calls[number].group].add(seq)
-    return {record.groups[group].name for group, found in numbers.items() if found == {*range(1, len(found) + 1)}}
+    batched = {call.group for call in record.calls if call.op == END_OF_COALESCED}
+    whole = (group for group in batched if numbers[group] == {*range(1, len(numbers[group]) + 1)})
+    return {record.groups[group].name for group in whole}
 
 
 def _under_way(rank: int, record: FlightRecord) -> Iterator[tuple[_Pair, str, IssuedCall]]:

@@ -415,8 +415,8 @@ class _Graph:
     def _stands(self, operation: Operation) -> bool:
         """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.
 
-        A receive that was posted early keeps nobody from what was enqueued after it. A batch ends as one: a transfer in it does not
-        stand while another one lacks its partner.
+        A receive that was posted early keeps nobody from what was enqueued after it. A batch ends as one: a transfer in it does
+        not stand while another one lacks its partner.
         """
         told = operation.group is None or operation.group.group_sequences.members_known
         return (
