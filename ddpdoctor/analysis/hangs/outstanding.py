@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import compress, count
 
 from ddpdoctor.analysis.collectives.call_sequences import END_OF_COALESCED, CallSequence, program_stack
-from ddpdoctor.analysis.collectives.closed_batches import only_active
+from ddpdoctor.analysis.collectives.closed_batches import label_of, only_active
 from ddpdoctor.analysis.collectives.matching import operation
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
 from ddpdoctor.evidence.recorder import FlightRecord, State
@@ -222,7 +222,13 @@ def _sends_and_receives(timeline: Timeline) -> Iterator[Operation]:
     if not posted:
         return
     records = timeline.call_index.records
-    kept = {rank: _with_all_transfers(record) for rank, record in records.items()}
+    batched = {
+        label_of(record.groups[call.group])
+        for record in records.values()
+        for call in record.calls
+        if call.op == END_OF_COALESCED
+    }
+    kept = {rank: _with_all_transfers(record, batched) for rank, record in records.items()}
     issued = _counted(records, kept)
     in_batch = Counter((call.rank, call.group, call.seq) for calls in posted.values() for call in calls)
     found: list[tuple[Operation, tuple[int, str, int] | None]] = []
@@ -298,10 +304,11 @@ def _counted(records: Mapping[int, FlightRecord], kept: Mapping[int, Collection[
     return found
 
 
-def _with_all_transfers(record: FlightRecord) -> set[str]:
+def _with_all_transfers(record: FlightRecord, batched: Collection[str]) -> set[str]:
     """The names of the groups of which the record holds all sends and receives since the start.
 
     A dump of active entries alone keeps those that were issued in batches: then their numbers in the group have no gap.
+    `batched` are the labels of the groups that are used so on some rank.
     """
     if not record.lost:
         return {group.name for group in record.groups}
@@ -309,9 +316,8 @@ def _with_all_transfers(record: FlightRecord) -> set[str]:
     for number, seq in {*zip(record.call, record.seq, strict=True)}:
         if record.calls[number].point_to_point:
             numbers[record.calls[number].group].add(seq)
-    batched = {call.group for call in record.calls if call.op == END_OF_COALESCED}
-    whole = (group for group in batched if numbers[group] == {*range(1, len(numbers[group]) + 1)})
-    return {record.groups[group].name for group in whole}
+    used = ((record.groups[number], found) for number, found in numbers.items())
+    return {group.name for group, found in used if label_of(group) in batched and found == {*range(1, len(found) + 1)}}
 
 
 def _under_way(rank: int, record: FlightRecord) -> Iterator[tuple[_Pair, str, IssuedCall]]:
