@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.step_times import Pace
+from ddpdoctor.evidence.step_times import Pace, ProcessorTime
 from tests.flight_records import START_NS, STEP, TRAIN, flights, record
 
 FORWARD = Frame(file=TRAIN, line=60, function="train_step")
@@ -48,6 +48,12 @@ def steps(*slow: Callable[[int], dict[str, int]], count: int = 40) -> Evidence:
             for rank, each in enumerate(marks)
         },
     )
+
+
+def with_processor_time(evidence: Evidence, *times: ProcessorTime) -> Evidence:
+    """The same job, whose rank N had a processor as `times[N]` says."""
+    ranks = tuple(replace(facts, facts=(*facts.facts, time)) for facts, time in zip(evidence.ranks, times, strict=True))
+    return replace(evidence, ranks=ranks)
 
 
 def majority(_step: int) -> dict[str, int]:

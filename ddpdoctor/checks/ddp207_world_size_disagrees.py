@@ -1,24 +1,71 @@
-"""Ranks of one job have different world sizes."""
+"""Ranks of one job have different world sizes, or wait for another number of ranks than their launcher started."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ddpdoctor.evidence.launch import RankSet
+from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.evidence import PerRank, noun_of
+from ddpdoctor.evidence.launch import Joining, RankSet
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP207",
     name="world-size-disagrees",
-    summary="ranks of one job have different world sizes",
+    summary="ranks of one job have different world sizes, or another one than their launcher's",
     severity=Severity.FAIL,
     shown_by="ranks print different WORLD_SIZE values: `ddpdoctor env` under the same launcher",
     remedy="give every process the same WORLD_SIZE; under torchrun every node the same --nnodes and --nproc-per-node",
-    explains=("DDP205", "DDP208"),
+    explains=("DDP205", "DDP208", "DDP307", "DDP314"),
 )
 
 
-def check(ranks: RankSet) -> Iterator[Finding]:
-    """One finding with each world size and the ranks that have it; the culprits are those outside the majority."""
+OF_THE_PROGRAM = (
+    "take `world_size` out of `init_process_group`, and lines that set WORLD_SIZE out of the program: the launcher sets it; "
+    "or start as many ranks"
+)
+
+
+def check(ranks: RankSet | None, joining: PerRank[Joining] | None, activities: Activities | None) -> Iterator[Finding]:
+    """One finding with each world size and the ranks that have it; the culprits are those outside the majority.
+
+    Of a job that waits in `init_process_group`: the ranks that do so with another world size than their launcher's.
+    """
+    if ranks is None and (joining is None or activities is None):
+        raise SkipCheck(f"no {noun_of(RankSet.__name__)} in the evidence")
+    if ranks is not None:
+        yield from _by_arrivals(ranks)
+    if joining is not None and activities is not None and activities.of(Activity.RENDEZVOUS):
+        yield from _by_calls({entry.rank: entry.value for entry in joining}, activities)
+
+
+def _by_calls(joining: Mapping[int, Joining], activities: Activities) -> Iterator[Finding]:
+    """Ranks whose `init_process_group` has a world size that is not their launcher's, while ranks wait in it."""
+    sizes = {
+        rank: (known.world_size, known.started)
+        for rank, known in joining.items()
+        if known.world_size is not None and known.started is not None and known.world_size != known.started
+    }
+    if not sizes:
+        return
+    size, started = next(iter(sizes.values()))
+    culprits = [rank for rank, both in sizes.items() if both == (size, started)]
+    places = {activity.rank: activity.place for activity in activities.each}
+    yield RULE.finding(
+        f"init_process_group of {group_ranks(culprits)} has world size {size}; the launcher started {started} ranks",
+        ranks=culprits,
+        where=[
+            Where.at(place, rank=rank, note="waiting for the other ranks")
+            for rank in culprits
+            if (place := places.get(rank)) is not None
+        ],
+        remedy=OF_THE_PROGRAM,
+        world_size=size,
+        started=started,
+    )
+
+
+def _by_arrivals(ranks: RankSet) -> Iterator[Finding]:
     by_size: dict[int, list[int]] = {}
     for arrival in ranks.arrivals:
         by_size.setdefault(arrival.world_size, []).append(arrival.rank)

@@ -30,6 +30,9 @@ MOST_OFTEN = 0.8  # of the rounds: ranks that take turns at being last have unev
 LEAST_SHARE = 0.1  # of the time of all other ranks
 OFTEN = 0.3  # of the looks: a line that holds a rank up is seen about as often as the share of the time that it takes
 LEAST_SECONDS = 0.002  # a round: below, a busy machine's scheduler decides who is last
+CROWDED = (
+    0.5  # of its delay: a rank that waits for a processor for so long is slow by where it runs, not by what it does
+)
 LEAST_LOST_SECONDS = 0.5  # in all: of two processes that share a processor, one may be favoured for some tenths of it
 HELD = 0.7  # of the time: a rank that has its processor for less waits for it; above, the processor itself is slow
 
@@ -43,7 +46,8 @@ def check(
 ) -> Iterator[Finding]:
     """One finding for each host on which the same rank is last nearly always and for long, or ranks are slow at their own work.
 
-    A stalled job gets no finding: the cause of the stall comes first.
+    A stalled job gets no finding: the cause of the stall comes first. Neither does a rank that waits for a processor longer
+    than its peers, and is late by that.
     """
     if stragglers is None and work is None:
         raise SkipCheck("no step times of a job and no local compute times of three benchmark ranks")
@@ -73,6 +77,7 @@ def _is_slow(straggler: Straggler) -> bool:
         and straggler.share >= LEAST_SHARE
         and straggler.seconds >= LEAST_SECONDS
         and straggler.seconds * straggler.last_in >= LEAST_LOST_SECONDS
+        and straggler.crowded < CROWDED * straggler.share
     )
 
 

@@ -7,7 +7,7 @@ from statistics import median
 
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
-from ddpdoctor.evidence.step_times import Pace
+from ddpdoctor.evidence.step_times import Pace, ProcessorTime
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
@@ -25,13 +25,16 @@ LEAST_BATCHES = 20
 LEAST_SECONDS = 5.0  # of iterations: a job that lasts no longer need not be faster
 
 
-def check(paces: PerRank[Pace], stall: Stall | None) -> Iterator[Finding]:
+def check(paces: PerRank[Pace], processors: PerRank[ProcessorTime] | None, stall: Stall | None) -> Iterator[Finding]:
     """One finding with the ranks that wait for data during most of their iterations.
+
+    A batch is late, too, where the process that makes it gets no processor on a crowded host: that part does not count.
 
     A stalled job gets no finding: the cause of the stall comes first.
     """
     shares = {entry.rank: share for entry in paces if (share := _waiting(entry.value)) is not None}
-    bound = [rank for rank, share in shares.items() if share >= LEAST_SHARE]
+    crowded = {entry.rank: _without_processor(entry.value) for entry in processors or ()}
+    bound = [rank for rank, share in shares.items() if share - crowded.get(rank, 0.0) >= LEAST_SHARE]
     if bound and stall is None:
         share = median(shares[rank] for rank in bound)
         yield RULE.finding(
@@ -52,6 +55,11 @@ def _waiting(pace: Pace) -> float | None:
         return None
     waited = sum(drawn - asked for asked, drawn in zip(pace.asked_ns[1:], pace.drawn_ns[1:], strict=True))
     return waited / (last - first)
+
+
+def _without_processor(processor: ProcessorTime) -> float:
+    """The part of the time in which the rank, or its loader's slowest worker, was ready to run and had no processor."""
+    return max(processor.ready, processor.workers_ready) / processor.seconds
 
 
 def _where(rank: int, pace: Pace) -> tuple[Where, ...]:

@@ -137,6 +137,10 @@ class Joining:
     """The address that its `init_process_group` uses; None where nobody saw it."""
     launchers_store: bool = False
     """Whether the launcher itself serves the store at `given`, so that no rank serves one elsewhere."""
+    started: int | None = None
+    """How many ranks its launcher said that there are (`WORLD_SIZE`); None where it said nothing."""
+    world_size: int | None = None
+    """How many ranks its `init_process_group` waits for; None where nobody saw it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,20 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorTime:
+    """How long a rank had a processor while the job made steps, and how long it was ready to run and had none."""
+
+    seconds: float
+    """How long it was observed."""
+    ran: float
+    """The seconds in which its main thread ran."""
+    ready: float
+    """The seconds in which its main thread was ready to run and waited for a processor."""
+    workers_ready: float = 0.0
+    """The seconds in which the process that waited most among those that it started (its loader's workers) did so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Looks:
     """Where one rank was at samples of its stack at random moments while the job ran."""
 
@@ -38,5 +52,6 @@ class Looks:
 
 KINDS = {
     Pace: "step times",
+    ProcessorTime: "processor time",
     Looks: "stack samples",
 }

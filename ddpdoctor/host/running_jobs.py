@@ -118,6 +118,7 @@ def _joining(environ: Mapping[str, str]) -> Joining:
         called=False,
         given=f"{host}:{port}" if host and port else None,
         launchers_store=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+        started=int(size) if (size := environ.get("WORLD_SIZE", "")).isdigit() else None,
     )
 
 

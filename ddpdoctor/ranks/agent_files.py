@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpdoctor.agent.inside.schema.call_ring import HEADER_BYTES, NO_RANK, RING, Header
-from ddpdoctor.agent.inside.schema.call_texts import Joining
+from ddpdoctor.agent.inside.schema.call_texts import Joining as JoiningText
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure, ThreadFailure
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.ranks import RankError, StepCount, ThreadError, ThreadErrors
 from ddpdoctor.host.owned_files import MOST_BYTES, read_owned
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
@@ -62,12 +63,13 @@ class RankProcess:
         joining = self._joining()
         return (joining.debug or None) if joining is not None else None
 
-    def rendezvous(self) -> str | None:
-        """Where its `init_process_group` looks for the other ranks, as `HOST:PORT`; None where that is not known."""
-        joining = self._joining()
-        return (joining.rendezvous or None) if joining is not None else None
+    def joining(self, given: Joining) -> Joining:
+        """What its launcher gave it, with where its `init_process_group` looks for the other ranks and for how many it waits."""
+        said = self._joining()
+        used = (said.rendezvous or None) if said is not None else None
+        return replace(given, used=used, world_size=self.header.world_size or None)
 
-    def _joining(self) -> Joining | None:
+    def _joining(self) -> JoiningText | None:
         return read_texts(self._bytes("texts")).joining
 
     def recorder(self) -> bytes | None:

@@ -164,8 +164,9 @@ def _with_joining(facts: Sequence[RankFacts], job: RunningJob) -> tuple[RankFact
     for found in facts:
         target = targets[found.rank]
         joining = joinings.get(target.pid)
-        used = target.agent.rendezvous() if target.agent is not None else None
-        joined = () if joining is None else (replace(joining, used=used),)
+        if joining is not None and target.agent is not None:
+            joining = target.agent.joining(joining)
+        joined = () if joining is None else (joining,)
         complete.append(replace(found, facts=(*found.facts, *joined)))
     return tuple(complete)
 

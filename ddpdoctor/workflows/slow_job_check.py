@@ -20,6 +20,7 @@ from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
+from ddpdoctor.ranks.processor_time import ProcessorTimes
 from ddpdoctor.ranks.stacks import NoStacks, py_spy
 
 CODES = ("DDP601", "DDP602")
@@ -28,14 +29,12 @@ LOOKS = 12  # at a rank that was found to be slow; each pauses it for some milli
 LOOK_SECONDS = 0.15  # between two of them, and out of step with any loop by what py-spy takes
 
 
-def slow_job(ranks: Sequence[RankProcess], host: str) -> Evidence | None:
+def slow_job(ranks: Sequence[RankProcess], host: str, processors: ProcessorTimes) -> Evidence | None:
     """What is known of the pace of these ranks if that is slow, with looks at the slowest; None where nothing is wrong."""
     facts = tuple(
-        RankFacts(
-            rank=agent.rank, host=host, facts=(*([record] if record is not None else []), agent.call_log().pace())
-        )
+        RankFacts(rank=agent.rank, host=host, facts=tuple(fact for fact in found if fact is not None))
         for agent in ranks
-        for record in [_record(agent)]
+        for found in [(_record(agent), agent.call_log().pace(), processors.of_rank(agent.rank))]
     )
     found = diagnose(Evidence(ranks=facts, about_job=True), select=CODES).findings
     if not found:

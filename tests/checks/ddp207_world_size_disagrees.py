@@ -1,5 +1,12 @@
-from ddpdoctor.evidence.launch import Arrival, RankSet
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.launch import Arrival, Joining, RankSet
 from tests.checks import Sick, job
+from tests.hangs import SCRIPT, TORCH, hang, rank, stack
+
+WAITS = rank(
+    stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "ddp_setup")),
+    system_call="nanosleep",
+)
 
 
 def told(*sizes: int) -> RankSet:
@@ -9,7 +16,26 @@ def told(*sizes: int) -> RankSet:
     return RankSet(world_size=sizes[0], deadline_seconds=60.0, arrivals=arrivals)
 
 
+def waiting(*sizes: int | None, started: int | None = 3) -> Evidence:
+    """Ranks that wait in `init_process_group` for so many ranks each; their launcher started `started`."""
+    return hang(*((*WAITS, Joining(called=True, started=started, world_size=size)) for size in sizes))
+
+
 SICK = (
+    Sick(
+        evidence=waiting(4, 4, 4),
+        says="init_process_group of ranks 0-2 has world size 4; the launcher started 3 ranks",
+        ranks=(0, 1, 2),
+        where=tuple(f"rank {number} {SCRIPT}:8 ddp_setup" for number in range(3)),
+        measured={"world_size": 4, "started": 3},
+    ),
+    Sick(
+        evidence=waiting(3, 2, 3),
+        says="init_process_group of rank 1 has world size 2; the launcher started 3 ranks",
+        ranks=(1,),
+        where=(f"rank 1 {SCRIPT}:8 ddp_setup",),
+        measured={"world_size": 2, "started": 3},
+    ),
     Sick(
         evidence=job(told(4, 4, 4, 5)),
         says="WORLD_SIZE is 4 on ranks 0-2, 5 on rank 3",
@@ -23,4 +49,8 @@ SICK = (
         measured={"sizes": {"2": [0], "3": [1]}},
     ),
 )
-HEALTHY = (job(told(2, 2)),)
+HEALTHY = (
+    job(told(2, 2)),
+    waiting(3, 3, None),  # the third one has not come yet
+    waiting(4, 4, started=None),  # nobody knows what was started
+)

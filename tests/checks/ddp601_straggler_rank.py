@@ -1,14 +1,16 @@
 """A slow rank among four and among two, in each part of a step; healthy: taking turns, one long pause, a little, briefly.
 
 And ranks that are slow at the same work in a benchmark; healthy: a core shared with one other, jitter that hits all in turn.
+A rank whose processor other programs hold is not slow by what it does.
 """
 
 from collections.abc import Callable
 
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.bench import BenchRank, CollectiveBench
+from ddpdoctor.evidence.step_times import ProcessorTime
 from tests.checks import Sick, job
-from tests.step_times import majority, steps
+from tests.step_times import majority, steps, with_processor_time
 
 
 def bench(*seconds: Callable[[int], float], on_cpu: float = 1.0, device: str = "cpu", per_host: int = 2) -> Evidence:
@@ -30,6 +32,11 @@ def tenth(_: int) -> float:
     return 0.1
 
 
+def had(ran: float, ready: float, workers_ready: float = 0.0) -> ProcessorTime:
+    """Ten seconds of a rank that ran and waited for a processor for so long."""
+    return ProcessorTime(seconds=10.0, ran=ran, ready=ready, workers_ready=workers_ready)
+
+
 SICK = (
     Sick(
         evidence=steps(majority, majority, lambda _: {"batch": 30}, majority),
@@ -43,6 +50,20 @@ SICK = (
             "rounds": 39,
             "last_in": 39,
             "phase": "between its batch and its forward",
+        },
+    ),
+    Sick(  # on a crowded host: its additional work waits for a processor as long as that of its peers does
+        evidence=with_processor_time(steps(lambda _: {"forward": 30}, majority), had(3.0, 6.0), had(1.0, 2.0)),
+        says="rank 0 is last into 39 of 39 collectives, 30 ms behind; its peers wait 59 % of their time; "
+        "it loses 30 ms in its forward and backward",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:60 train_step",),
+        measured={
+            "seconds_late": 0.03,
+            "share": 0.588235,
+            "rounds": 39,
+            "last_in": 39,
+            "phase": "in its forward and backward",
         },
     ),
     Sick(
@@ -104,5 +125,7 @@ HEALTHY = (
     steps(*(lambda step, rank=rank: {"batch": 30 if step % 3 == rank else 0} for rank in range(3))),  # long samples
     steps(lambda step: {"batch": 20_000 if step == 20 else 0}, majority, majority),  # one evaluation
     steps(lambda _: {"forward": 1}, majority, majority),
+    with_processor_time(steps(lambda _: {"forward": 30}, majority), had(1.0, 6.0), had(1.0, 2.0)),  # kept from running
+    with_processor_time(steps(lambda _: {"input": 30}, majority), had(1.0, 2.0, 5.0), had(1.0, 2.0, 1.0)),  # its loader
     steps(lambda _: {"forward": 9}, majority),  # for 0.4 s in all, as one of two that share a processor may be
 )

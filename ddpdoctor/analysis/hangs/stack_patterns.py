@@ -35,6 +35,7 @@ class Activity(Enum):
     UNKNOWN = "waits for something that its stack does not tell"
 
 
+_TORCH = "/torch/"
 _C10D = "/torch/distributed/distributed_c10d"
 _DDP = "/torch/nn/parallel/distributed"
 
@@ -81,11 +82,12 @@ _JOINS_A_THREAD = re.compile(r"/threading\.py:(join|_wait_for_tstate_lock|_shutd
 def told_by_stack(frames: Sequence[Frame]) -> tuple[Activity, str] | None:
     """The activity, and the function that the user called for it, in a stack whose innermost frame is the first.
 
-    None where the user's own line stands on top: then a C function without a Python frame was called, or nothing.
+    None where the user's own line stands on top: then a C function without a Python frame was called, or nothing. Frames of torch
+    in an import by the user's line are modules and classes that are being defined: they wait for nobody.
     """
-    mine = users_frame(frames)
-    above = frames[: frames.index(mine)] if mine is not None else frames
-    names = [f"{frame.file}:{frame.function}" for frame in above]
+    above = _above(frames)
+    defines = imports(frames)
+    names = [f"{frame.file}:{frame.function}" for frame in above if not (defines and _TORCH in frame.file)]
     for activity, pattern in _TELLING:
         if any(map(pattern.search, names)):
             return activity, _operation(activity, above)
@@ -94,9 +96,13 @@ def told_by_stack(frames: Sequence[Frame]) -> tuple[Activity, str] | None:
 
 def imports(frames: Sequence[Frame]) -> bool:
     """Whether the user's innermost line imports a module that is not the user's own, or no line has run yet."""
+    return any(_IMPORT.search(f"{frame.file}:{frame.function}") for frame in _above(frames))
+
+
+def _above(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """The frames of libraries above the user's innermost line; all where the user has none."""
     mine = users_frame(frames)
-    above = frames[: frames.index(mine)] if mine is not None else frames
-    return any(_IMPORT.search(f"{frame.file}:{frame.function}") for frame in above)
+    return frames[: frames.index(mine)] if mine is not None else frames
 
 
 def joins_a_thread(frames: Sequence[Frame]) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.recorder import FlightRecord
-from ddpdoctor.evidence.step_times import Pace
+from ddpdoctor.evidence.step_times import Pace, ProcessorTime
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,8 @@ class Straggler:
 
     It was last in `last_in` of `rounds` rounds, then by `seconds` (median) after the last but one; `share` is the part of
     all the time that these waits make up. `phase` says where it lost most against its peers, `phase_seconds` how much a
-    round (median); None where no marks tell.
+    round (median); None where no marks tell. `crowded` is the part of the time by which it waited longer for a processor
+    than its peers, beyond what its own work explains; 0 where the scheduler's counters were not read.
     """
 
     host: str
@@ -44,6 +45,7 @@ class Straggler:
     share: float
     phase: str | None
     phase_seconds: float | None
+    crowded: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +55,16 @@ class Stragglers:
     hosts: tuple[Straggler, ...]
 
 
-def derive(records: PerRank[FlightRecord], paces: PerRank[Pace] | None) -> Stragglers:
+def derive(
+    records: PerRank[FlightRecord], paces: PerRank[Pace] | None, processors: PerRank[ProcessorTime] | None
+) -> Stragglers:
     """The latest rank of each host; of a host whose ranks did not meet often enough there is nothing to say."""
     by_host: dict[str, dict[int, FlightRecord]] = {}
     for entry in records:
         by_host.setdefault(entry.host, {})[entry.rank] = entry.value
     marks = {entry.rank: entry.value for entry in paces or ()}
-    found = (_latest(host, ranks, marks) for host, ranks in by_host.items() if host and len(ranks) > 1)
+    times = {entry.rank: entry.value for entry in processors or ()}
+    found = (_latest(host, ranks, marks, times) for host, ranks in by_host.items() if host and len(ranks) > 1)
     return Stragglers(hosts=tuple(straggler for straggler in found if straggler is not None))
 
 
@@ -99,7 +104,9 @@ def rounds_of(records: dict[int, FlightRecord]) -> Rounds | None:
     )
 
 
-def _latest(host: str, records: dict[int, FlightRecord], paces: dict[int, Pace]) -> Straggler | None:
+def _latest(
+    host: str, records: dict[int, FlightRecord], paces: dict[int, Pace], processors: dict[int, ProcessorTime]
+) -> Straggler | None:
     rounds = rounds_of(records)
     if rounds is None:
         return None
@@ -124,7 +131,24 @@ def _latest(host: str, records: dict[int, FlightRecord], paces: dict[int, Pace])
         else 0.0,  # no outlier raises it
         phase=phase,
         phase_seconds=lost,
+        crowded=crowded(ranks[who], {rank: processors[rank] for rank in ranks if rank in processors}),
     )
+
+
+def crowded(late: int, processors: dict[int, ProcessorTime]) -> float:
+    """The part of the time by which rank `late` waited longer for a processor than the median of its peers.
+
+    A rank that works more than its peers also waits more where the host is full: the wait that its additional work
+    brings, at the peers' rate, is its own and does not count.
+    """
+    own = processors.get(late)
+    peers = [time for rank, time in processors.items() if rank != late]
+    if own is None or not peers:
+        return 0.0
+    ran, ready = median(peer.ran / peer.seconds for peer in peers), median(peer.ready / peer.seconds for peer in peers)
+    explained = max(0.0, own.ran / own.seconds - ran) * (ready / ran if ran > 0 else 0.0)
+    workers = median(peer.workers_ready / peer.seconds for peer in peers)
+    return max(0.0, own.ready / own.seconds - ready - explained, own.workers_ready / own.seconds - workers)
 
 
 def _made(record: FlightRecord) -> dict[int, int]:

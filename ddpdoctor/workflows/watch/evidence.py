@@ -35,6 +35,7 @@ from ddpdoctor.ranks.call_log_reader import CallLog
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
 from ddpdoctor.ranks.loaded_versions import versions_of
+from ddpdoctor.ranks.processor_time import ProcessorTimes
 from ddpdoctor.ranks.rank_exits import (
     asked_to_end,
     exits_of,
@@ -56,8 +57,8 @@ LOG_BYTES = 1 << 19  # what one agent writes in its first minutes
 class JobEvidence:
     """Brings together what the agents wrote to `directory`, what the ranks show, how they ended and what they printed.
 
-    `environment` is what we know the ranks to have, `looks` are those at slow ranks by rank, `notes` go into every report;
-    `killed_at` is when we ended the job, if we did.
+    `environment` is what we know the ranks to have, `processors` how long each had one, `looks` are those at slow ranks by
+    rank, `notes` go into every report; `killed_at` is when we ended the job, if we did.
     """
 
     job: ObservedJob
@@ -65,6 +66,7 @@ class JobEvidence:
     environment: tuple[Environment, ...] = ()
     killed_at: float | None = None
     memory: MemoryWatch = field(default_factory=MemoryWatch)
+    processors: ProcessorTimes = field(default_factory=ProcessorTimes)
     looks: dict[int, Looks] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     audit: ReplicaAudit | None = None
@@ -157,7 +159,9 @@ class JobEvidence:
             looks = (self.looks[agent.rank],) if agent.rank in self.looks else ()
             calls = () if interrupted else (call_log.calls(),)
             traced = tracks.get(agent.rank, ())
-            told = (agent.steps(), *calls, call_log.pace(), *agent.thread_errors(), *looks, *traced)
+            processor = self.processors.of_rank(agent.rank)
+            paced = (call_log.pace(), *([processor] if processor is not None else []), *looks)
+            told = (agent.steps(), *calls, *paced, *agent.thread_errors(), *traced)
             facts.append(RankFacts(rank=agent.rank, host=host, facts=(*seen, *self.environment, *told, *ending)))
         joined = {agent.rank for agent in ranks}
         facts += [
@@ -218,10 +222,8 @@ def _with_joining(
     if process is None:
         return found
     agent = next((agent for agent in ranks if agent.rank == found.rank), None)
-    joining = replace(
-        process.joining, called=process not in absent, used=agent.rendezvous() if agent is not None else None
-    )
-    return replace(found, facts=(*found.facts, joining))
+    joining = replace(process.joining, called=process not in absent)
+    return replace(found, facts=(*found.facts, agent.joining(joining) if agent is not None else joining))
 
 
 def _with_a_recorder(

@@ -27,7 +27,9 @@ from ddpdoctor.workflows.watch.progress_probe import QuietMoves
 from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, WHILE_MOVING, StallDetector
 
 POLL_SECONDS = 0.2
-PACE_SECONDS = 60.0  # of steps before a running job is asked whether it crawls; then after four times as many
+PACE_SECONDS = (
+    15.0  # of steps before a running job is asked whether it crawls, which takes 50 ms; then after four times as many
+)
 SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
 CROWDED = 8.0  # processes that want each processor: a rank then has an eighth of one
 MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
@@ -137,6 +139,8 @@ class Watch:
             quiet = self.stall_detector.quiet(now)
             stepped = bool(ranks) and all(agent.header.steps for agent in ranks)
             moved = self.stall_detector.observe((_signs(ranks), moves.seen(ranks, quiet)), now, stepped=stepped)
+            if stepped:
+                known.processors.observe({agent.rank: agent.pid for agent in ranks})
             self.on_poll(ranks, 0.0 if moved else quiet)
             if moved and self._stall is None:
                 self._next_look = 0.0
@@ -186,7 +190,7 @@ class Watch:
             self._stepping_since = now
         if now - self._stepping_since >= self.pace_after:
             self.pace_after *= 4
-            found = slow_job(ranks, socket.gethostname())
+            found = slow_job(ranks, socket.gethostname(), self.known.processors)
             return_freed_memory()  # the ranks' recorders
             if found is not None:
                 self.known.looks = {

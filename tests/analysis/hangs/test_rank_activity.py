@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
-from tests.hangs import MODULE, SCRIPT, hang, rank, stack
+from tests.hangs import MODULE, SCRIPT, TORCH, hang, rank, stack
 
 OWN = stack(user=(70, "checksum"))
 HELD: dict[str, Any] = {"holds_gil": True, "gil_never_free": True, "active": True}
@@ -59,6 +60,19 @@ def test_a_rank_has_advanced_where_no_loop_leads_back(places: tuple[CodePlace, C
     activities = derived(evidence, Activities)
     assert activities is not None
     assert activities.each[0].advanced is advanced
+
+
+DEFINES = stack(
+    (f"{TORCH}/distributed/distributed_c10d.py", 1, "<module>"),
+    ("<frozen importlib._bootstrap>", 1176, "_find_and_load"),
+)
+
+
+@pytest.mark.parametrize("state", ["R", "S"])
+def test_a_rank_that_defines_torchs_own_modules_waits_in_no_collective(state: str) -> None:
+    activities = derived(hang(rank(DEFINES, active=True, state=state, cpu_share=0.04), rank()), Activities)
+    assert activities is not None
+    assert activities.each[0].kind is Activity.IMPORTING
 
 
 IMPORTS = stack(("<frozen importlib._bootstrap>", 1176, "_find_and_load"))
