@@ -83,11 +83,15 @@ def check(
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
         skipped = () if errors or gone is not None else _or_skipped(desync, code)
+        longer = gone.longer if gone is not None else ()
         yield RULE.finding(
-            _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
-            ranks=desync.culprits,
+            _more_batches(longer) + _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
+            ranks=longer or desync.culprits,
             where=[
-                *_left_by(exits, desync.ended),
+                *(
+                    _left_by(exits, desync.ended)
+                    or (loop_departures.ways_out_of_training(calls, desync.ended, code) if gone is None else ())
+                ),
                 *(_asked(code, desync.minority, desync.majority) if not errors else ()),
                 *_by_rank(desync, code),
                 *(loop_departures.where(gone) if gone is not None else _ways_out(desync, code)),
@@ -117,7 +121,7 @@ def check(
         )
     told = gone_early or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:
-        yield from _by_exits(failures, made_steps, exits, code)
+        yield from _by_exits(failures, made_steps, exits, calls, code)
         if desyncs is None and activities is not None:
             yield from _by_stacks(failures.finished, activities)
 
@@ -181,18 +185,24 @@ def _by_rank(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
                 yield Where.at(at, rank=desync.minority[0], note=f"`{value.text}` depends on the rank")
 
 
-def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> Iterator[Where]:
+def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> list[Where]:
     """The lines at which these ranks called for their exit, as far as they did; every process of mp.spawn ends by such a call."""
+    found = []
     for entry in exits or ():
         left_by = entry.value.left_by
         spawned = bool(left_by) and left_by[0].file.endswith("/multiprocessing/spawn.py")
         place = users_frame(left_by) if entry.rank in ranks and not spawned else None
         if place is not None:
-            yield Where.at(place, rank=entry.rank, note="left here with exit code 0")
+            found.append(Where.at(place, rank=entry.rank, note="left here with exit code 0"))
+    return found
 
 
 def _by_exits(
-    failures: Failures, steps: Mapping[int, int], exits: PerRank[RankExit] | None, code: SourceCode | None
+    failures: Failures,
+    steps: Mapping[int, int],
+    exits: PerRank[RankExit] | None,
+    calls: PerRank[CollectiveCalls] | None,
+    code: SourceCode | None,
 ) -> Iterator[Finding]:
     """Ranks that ended with 0 where all that failed says only that a peer was gone."""
     lost = failures.lost
@@ -208,7 +218,10 @@ def _by_exits(
             f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}",
             ranks=failures.finished,
             where=[
-                *_left_by(exits, failures.finished),
+                *(
+                    _left_by(exits, failures.finished)
+                    or loop_departures.ways_out_of_training(calls, failures.finished, code)
+                ),
                 *_asked(code, failures.finished, unique_ranks(lost)),
                 *(where for failure in lost for where in failure.where("lost its peer here")),
             ],
@@ -252,6 +265,15 @@ def _describe(desync: Desync, steps: Mapping[int, int]) -> str:
     left = f"{minority} left {verb(desync.minority, 'its', 'their')} loop{f' after {after}' if after else ''}"
     waits = verb(desync.minority, "waits", "wait")
     return f"{left} and {waits} in {names(desync.issued, desync.minority)} while {there}{comparison}"
+
+
+def _more_batches(longer: Sequence[int]) -> str:
+    """Said first where the few are those that went on: `rank 0 has more batches than its peers: `."""
+    if not longer:
+        return ""
+    return (
+        f"{group_ranks(longer)} {verb(longer, 'has', 'have')} more batches than {verb(longer, 'its', 'their')} peers: "
+    )
 
 
 def _or_skipped(desync: Desync, code: SourceCode | None) -> Iterator[str]:

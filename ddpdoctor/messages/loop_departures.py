@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.callsites import is_rank_test
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
-from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.source import Jump, Loop
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, only_users
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.source import Jump, Loop, SourceCode
 from ddpdoctor.model import Where, group_ranks
 
 MIXED = "since then gradients are averaged with those of other steps"
@@ -69,13 +71,27 @@ def where(departure: LoopDeparture) -> list[Where]:
     ]
 
 
-def ways_out(left: Iterable[tuple[Frame, Loop]], ranks: Sequence[int]) -> Iterator[Where]:
+def ways_out(
+    left: Iterable[tuple[Frame, Loop]], ranks: Sequence[int], *, by_rank_only: bool = False
+) -> Iterator[Where]:
     """The statements by which these ranks may have left these loops, each with a line in it; those under a rank test, if any."""
     found = [(frame, jump) for frame, loop in left for jump in loop.jumps if jump.word in ("break", "return")]
     by_rank = [(frame, jump) for frame, jump in found if is_rank_test(jump.test, by_rank=jump.by_rank)]
-    for frame, jump in (by_rank or found)[:MOST_JUMPS]:
+    for frame, jump in (by_rank if by_rank or by_rank_only else found)[:MOST_JUMPS]:
         place = Frame(file=frame.file, line=jump.line, function=frame.function)
         yield from (Where.at(place, rank=rank, note=_note(jump)) for rank in ranks)
+
+
+def ways_out_of_training(
+    calls: PerRank[CollectiveCalls] | None, ranks: Sequence[int], code: SourceCode | None
+) -> Iterator[Where]:
+    """The statements under a test of the rank by which ranks that have ended may have left the loops around their last forward."""
+    for entry in calls or ():
+        if entry.rank in ranks and entry.value.forwards and code is not None:
+            frames = only_users(entry.value.forwards[-1].stack)
+            places = [(frame, place) for frame in frames if (place := code.at(frame.file, frame.line)) is not None]
+            left = dict.fromkeys((frame, loop) for frame, place in places for loop in place.loops)
+            yield from ways_out(left, [entry.rank], by_rank_only=True)
 
 
 def _note(jump: Jump) -> str:

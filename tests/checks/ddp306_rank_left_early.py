@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import RankExit, StepCount
+from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepCount
 from ddpdoctor.evidence.source import CodePlace, Jump, Loop, SourceCode
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
@@ -24,6 +24,10 @@ SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in CODE))
 IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(95, "train_step"))
 
 LEAVES = Loop(line=55, head="for images, labels in loader", jumps=(Jump(line=63, word="break", test="rank == 1"),))
+AT = Frame(file=TRAIN, line=61, function="train_step")
+LEAVES_BY_RANK = Loop(
+    line=55, head="while True", jumps=(Jump(line=63, word="break", test="rank == 0"), Jump(line=70, word="break"))
+)
 WITH_LEAVES = SourceCode(places=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(LEAVES,)),))
 
 SICK = (
@@ -41,6 +45,31 @@ SICK = (
         "of other steps",
         ranks=(1,),
         measured={"batch": 2, "lengths": {"0": 3, "1": 2, "2": 3}},
+    ),
+    Sick(  # the few have more batches
+        evidence=ranks(drew(1, 2, 3, 4, of=4, lacks=3), drew(1, 2, 3, 1, of=3), drew(1, 2, 3, 1, of=3)),
+        says="a pass over the data has 3 batches on ranks 1-2 and 4 on rank 0; since then gradients are averaged with those "
+        "of other steps",
+        ranks=(0,),
+        measured={"batch": 3, "lengths": {"0": 4, "1": 3, "2": 3}},
+    ),
+    Sick(  # out of a loop without a DataLoader, by a `break` under a test of the rank
+        evidence=flights(
+            [STEP],
+            [STEP, NEXT],
+            facts={
+                0: (
+                    RankExit(exit_code=0),
+                    CollectiveCalls(forwards=(Forward(number=1, place=AT, stack=(AT,)),)),
+                ),
+                1: (CollectiveCalls(),),
+            },
+            code=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(LEAVES_BY_RANK,)),),
+        ),
+        says="rank 0 ended with exit code 0 while rank 1 waits in all_reduce #2",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:63 train_step", "rank 1 /home/me/job/train.py:61 train_step"),
+        measured={"seq": 2, "group": "default", "calls": {"0": 1, "1": 2}, "steps": {}},
     ),
     Sick(  # one rank left in a helper, and both had made as many steps
         evidence=flights(

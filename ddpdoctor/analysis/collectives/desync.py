@@ -535,11 +535,12 @@ def _is_in(loop: Loop | None, program: Sequence[Frame], code: SourceCode | None)
 
 
 def _guard(program: Sequence[Frame], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """A test of the rank by which some ranks pass over the rest of the loop before the innermost line in one, and that line."""
+    """A test of the rank by which some ranks pass over the rest of a loop before the innermost line in one, and that line."""
     for frame in reversed(program):
         place = code.at(frame.file, frame.line) if code is not None else None
         if place is not None and place.loops:
-            before = (jump for jump in place.loops[-1].jumps if jump.word != "return" and jump.line < frame.line)
+            jumps = (jump for loop in reversed(place.loops) for jump in loop.jumps)
+            before = (jump for jump in jumps if jump.word != "return" and jump.line < frame.line)
             found = next((jump for jump in before if is_rank_test(jump.test, by_rank=jump.by_rank)), None)
             if found is None:
                 return None

@@ -65,7 +65,15 @@ class LoopDeparture:
     @property
     def culprits(self) -> tuple[int, ...]:
         """The ranks at fault, or all where it may be either side."""
-        return tuple(sorted({*self.ranks, *self.others})) if self.tied else self.ranks
+        return tuple(sorted({*self.ranks, *self.others})) if self.tied else self.longer or self.ranks
+
+    @property
+    def longer(self) -> tuple[int, ...]:
+        """The ranks that have more batches than the majority, which ran out of them; nobody where the few have fewer."""
+        if self.how is not How.SHORT or {*self.lengths} != {*self.ranks, *self.others}:
+            return ()
+        sides = vote(self.lengths)
+        return sides.minority if not sides.tied and set(sides.minority) <= {*self.others} else ()
 
     @property
     def jumps(self) -> tuple[Jump, ...]:

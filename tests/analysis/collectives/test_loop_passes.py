@@ -126,3 +126,19 @@ def test_a_rank_behind_the_loop_may_be_on_time_where_its_call_stands_under_a_con
         "or rank 0 did not leave it early, and alone made all_gather #5, inside `if predictions` (train.py:94) (DDP305); the "
         "numbers of turns decide: print them before this call on every rank"
     )
+
+
+def test_ranks_that_pass_over_a_whole_loop_of_evaluation_are_told_from_those_that_turn_once_more_in_it() -> None:
+    """The `continue` stands in the loop over epochs, above the loop that only one rank comes to."""
+    passes_over = Jump(line=90, word="continue", test="not accelerator.is_main_process")
+    epochs = Loop(line=50, head="for epoch in range(3)", jumps=(passes_over,))
+    evaluates = Loop(line=95, head="for batch in eval_loader")
+    code = (
+        CodePlace(file=TRAIN, line=55, function="train_step", loops=(epochs,)),
+        CodePlace(file=TRAIN, line=97, function="train_step", loops=(epochs, evaluates)),
+    )
+    evaluating = [STEP] * 4 + [waits(Did("broadcast", line=97))]
+    training = [STEP] * 4 + [waits(Did("broadcast", sizes=((9,),), line=55))]
+    finding = diagnose(flights(evaluating, training, code=code)).findings[0]
+    assert (finding.code, finding.ranks) == ("DDP305", (0,))
+    assert "not `if not accelerator.is_main_process` (train.py:90)" in finding.where[0].note

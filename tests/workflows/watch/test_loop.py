@@ -42,6 +42,7 @@ class Known:
     killed_at: float | None = None
     notes: list[str] = field(default_factory=list)
     memory: Any = field(default_factory=lambda: SimpleNamespace(observe=list))
+    processors: Any = field(default_factory=lambda: SimpleNamespace(observe=dict))
     audit: None = None
 
     def note_versions(self, _ranks: object) -> None:
