@@ -8,7 +8,7 @@ import signal
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # What a CI service, a launcher or a user's shell sets is not there; the test that is about such a variable gives it.
 _SET_OUTSIDE = re.compile(
@@ -23,7 +23,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A change is not refused for an example that it did not draw. New ones: pytest --hypothesis-profile=default
-settings.register_profile("same examples", derandomize=True)
+settings.register_profile(
+    "same examples",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],  # on a busy machine
+)
 settings.load_profile("same examples")
 
 

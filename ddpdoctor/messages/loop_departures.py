@@ -85,7 +85,7 @@ def ways_out(
 def ways_out_of_training(
     calls: PerRank[CollectiveCalls] | None, ranks: Sequence[int], code: SourceCode | None
 ) -> Iterator[Where]:
-    """The statements under a test of the rank by which ranks that have ended may have left the loops around their last forward."""
+    """The statements under a test of the rank by which ranks may have left the loops around their last forward, and ended."""
     for entry in calls or ():
         if entry.rank in ranks and entry.value.forwards and code is not None:
             frames = only_users(entry.value.forwards[-1].stack)

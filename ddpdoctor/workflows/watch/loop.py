@@ -27,9 +27,8 @@ from ddpdoctor.workflows.watch.progress_probe import QuietMoves
 from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, WHILE_MOVING, StallDetector
 
 POLL_SECONDS = 0.2
-PACE_SECONDS = (
-    15.0  # of steps before a running job is asked whether it crawls, which takes 50 ms; then after four times as many
-)
+# of steps before a running job is asked whether it crawls, which takes 50 ms; then after twice as many each time
+PACE_SECONDS = 15.0
 SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
 CROWDED = 8.0  # processes that want each processor: a rank then has an eighth of one
 MOST_LOOKS = 3  # at one pause: a busy machine can spoil a look, hardly three
@@ -189,7 +188,7 @@ class Watch:
         if self._stepping_since is None:
             self._stepping_since = now
         if now - self._stepping_since >= self.pace_after:
-            self.pace_after *= 4
+            self.pace_after *= 2
             found = slow_job(ranks, socket.gethostname(), self.known.processors)
             return_freed_memory()  # the ranks' recorders
             if found is not None:
