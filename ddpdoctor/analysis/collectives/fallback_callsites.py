@@ -1,4 +1,7 @@
-"""The lines of calls whose recorder holds none, as a dump in JSON: from the agent's notes, and from where the rank waits now."""
+"""Lines of calls that their recorder does not hold: of a dump in JSON, and above the thread that made a call.
+
+They come from the agent's notes, and from where the rank waits now.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,13 @@ from ddpdoctor.evidence.stacks import Stacks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherLines:
-    """Frames above torch, outermost first: `now` of ranks that wait in a collective, `noted` by rank, group and number."""
+    """Frames above torch, outermost first: `now` of ranks that wait in a collective, `noted` by rank, group and number.
+
+    `for_a_thread` are those of main threads that wait for the end, or for the result, of another thread.
+    """
 
     now: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict)
+    for_a_thread: Mapping[int, tuple[Frame, ...]] = field(default_factory=dict)
     noted: Mapping[tuple[int, str, int], Frame] = field(default_factory=dict)
 
     def of(self, rank: int, group: str, seq: int, *, waits: bool) -> tuple[Frame, ...]:
@@ -30,7 +37,8 @@ class OtherLines:
 def other_lines(calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] | None) -> OtherLines:
     """What is known of lines beside the recorders."""
     return OtherLines(
-        now={entry.rank: mine for entry in stacks or () if (mine := _waiting(entry.value))},
+        now={entry.rank: mine for entry in stacks or () if (mine := _waiting(entry.value, Activity.COLLECTIVE))},
+        for_a_thread={entry.rank: mine for entry in stacks or () if (mine := _waiting(entry.value, Activity.HANDOVER))},
         noted={
             (entry.rank, call.group, call.seq): call.place
             for entry in calls or ()
@@ -40,9 +48,10 @@ def other_lines(calls: PerRank[CollectiveCalls] | None, stacks: PerRank[Stacks] 
     )
 
 
-def _waiting(stacks: Stacks) -> tuple[Frame, ...]:
+def _waiting(stacks: Stacks, activity: Activity) -> tuple[Frame, ...]:
+    """The program's frames of the main thread where this is what it waits in; none otherwise."""
     main = stacks.main
     told = told_by_stack(main.frames) if main is not None else None
-    if main is None or told is None or told[0] is not Activity.COLLECTIVE:
+    if main is None or told is None or told[0] is not activity:
         return ()
     return program_frames(main.frames)

@@ -20,6 +20,7 @@ from ddpdoctor.analysis.collectives.fallback_callsites import OtherLines, other_
 from ddpdoctor.analysis.collectives.group_members import with_members
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
+from ddpdoctor.analysis.collectives.multithreaded import made_by_a_thread
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
@@ -88,8 +89,10 @@ class CallIndex:
         created, call = record.created_ns[position], record.calls[record.call[position]]
         done = record.state[position] is State.DONE
         program = program_stack(record, record.stack[position])
-        if not program:
-            waits = not done and position == len(record) - 1
+        waits = not done and position == len(record) - 1
+        if program and waits and made_by_a_thread(record, position):
+            program = (*self.lines.for_a_thread.get(sequence.rank, ()), *program)
+        elif not program:
             program = self.lines.of(sequence.rank, record.groups[call.group].name, record.seq[position], waits=waits)
         return IssuedCall(
             rank=sequence.rank,

@@ -9,8 +9,9 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
-from tests.flight_records import STEP, Did, flights, record, waits
-from tests.hangs import STDLIB
+from ddpdoctor.evidence.source import CodePlace, Condition, Loop
+from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
+from tests.hangs import STDLIB, rank
 
 BEAT = Did("all_reduce", line=21, function="run", sizes=((1,),))
 ROOT = Frame(file=f"{STDLIB}/threading.py", line=1002, function="_bootstrap")
@@ -66,3 +67,28 @@ def test_a_thread_that_does_all_the_training_is_no_cause() -> None:
     here, there = [BEAT] * 6 + [waits(Did("barrier"))], [BEAT] * 6 + [waits(BEAT)]
     finding, *_ = diagnose(flights(*map(threaded, (here, here, there)), backend="gloo")).findings
     assert finding.ranks == (2,)
+
+
+def test_a_call_of_a_thread_for_which_its_rank_waits_stands_under_the_conditions_of_the_waiting_line() -> None:
+    """Rank 0 saves a checkpoint in a thread, with a barrier in it, under `if rank == 0`, and joins the thread there."""
+    in_the_loop = Loop(line=55, head="for images, labels in loader")
+    only_rank_0 = Condition(line=70, test="step == 5 and rank == 0", branch=0)
+    code = (
+        CodePlace(file=TRAIN, line=61, function="train_step", loops=(in_the_loop,)),
+        CodePlace(file=TRAIN, line=72, function="train_step", loops=(in_the_loop,), conditions=(only_rank_0,)),
+        CodePlace(file=TRAIN, line=21, function="run"),
+    )
+    joins = (
+        Frame(file=f"{STDLIB}/threading.py", line=1119, function="join"),
+        Frame(file=TRAIN, line=72, function="train_step"),
+        Frame(file=TRAIN, line=100, function="main"),
+    )
+    saves = threaded([STEP, STEP, waits(Did("barrier", line=21, function="run"))])
+    steps = record([STEP, STEP, waits(STEP)], backend="gloo", world=3)
+
+    finding = diagnose(flights(saves, steps, steps, backend="gloo", code=code, facts={0: rank(joins)})).findings[0]
+
+    assert (finding.code, finding.ranks) == ("DDP305", (0,))
+    assert finding.message == "rank 0 called barrier #3 that ranks 1-2 never call"
+    assert finding.where[0].line == 21
+    assert finding.where[0].note.startswith("barrier #3, inside `if step == 5 and rank == 0` (train.py:70)")
