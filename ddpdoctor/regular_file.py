@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+PIECE_BYTES = 1 << 20  # the kernel makes a buffer of the size that is asked for, of its settings up to 4 MiB
 MOST_FILE_BYTES = 64 << 20
 """Of a file of source code or a notebook, unless a reader knows better."""
 MOST_SETTINGS_BYTES = 16 << 20
@@ -21,10 +22,13 @@ def read_regular(path: Path, *, most: int = MOST_FILE_BYTES) -> bytes:
         OSError: there is no such file, it may not be read, it is no regular file, or it is larger.
     """
     with open_regular(path) as file:
-        data = file.read(most + 1)
-    if len(data) > most:
+        parts, left = [], most + 1
+        while left and (part := file.read(min(PIECE_BYTES, left))):
+            parts.append(part)
+            left -= len(part)
+    if not left:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
-    return data
+    return b"".join(parts)
 
 
 def open_regular(path: Path) -> BinaryIO:

@@ -188,4 +188,6 @@ def _value(option: Parameter, value: Any, where: str) -> Any:  # noqa: ANN401 - 
     if not all(isinstance(each, str | int | float) for each in values):
         many = " or a list of them" if option.multiple else ""
         raise UsageError(f"{where} is {str(value)[:80]}", hint=f"write a text, a number, true or false{many}")
+    if getattr(option, "is_flag", False) and not isinstance(value, bool):
+        return str(value)  # click takes `1` for true, and fails at the number
     return values if option.multiple else value

@@ -18,6 +18,7 @@ from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.guarded_process import ProgramEnd, run
 from ddpdoctor.launch.private_directory import PrivateDirectory
 from ddpdoctor.launch.ranks import our_file
+from ddpdoctor.regular_file import MOST_SETTINGS_BYTES, read_regular
 
 
 def _started_by_hand() -> bool:
@@ -50,9 +51,9 @@ class HostAccess:
         return self.root / absolute.lstrip("/")
 
     def text(self, absolute: str) -> str | None:
-        """The content of a small file without surrounding white space, or None where it cannot be read."""
+        """The content of a small regular file without surrounding white space, or None where it cannot be read."""
         try:
-            return self.path(absolute).read_text(encoding="utf-8", errors="replace").strip()
+            return read_regular(self.path(absolute), most=MOST_SETTINGS_BYTES).decode(errors="replace").strip()
         except (OSError, ValueError):
             return None
 

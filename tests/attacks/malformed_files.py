@@ -214,6 +214,13 @@ ATTACKS: dict[str, Attack] = {
         make=data(job__log=RAISED),
         codes=(2,),
     ),
+    "a number for a flag in a project file": Attack(
+        kind=CRASH,
+        law="no crash",
+        arguments=("diagnose", "job.log"),
+        make=both(data(job__log=RAISED), text(pyproject__toml="[tool.ddpdoctor.diagnose]\nverbose = 1\n")),
+        codes=(1,),
+    ),
     "an infinite count in a baseline": Attack(
         kind=CRASH,
         law="no crash",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import threading
 import time
@@ -80,3 +81,15 @@ def test_a_collector_that_fails_is_a_note_and_the_others_are_heard(monkeypatch: 
     assert [type(fact).__name__ for fact in gathered.facts] == ["Environment"]
     (note,) = gathered.notes
     assert note.startswith("the collector 'no_such_collector' failed, which is a bug in ddpdoctor: ModuleNotFoundError")
+
+
+@pytest.mark.timeout(30)
+def test_a_device_and_a_pipe_are_no_small_files(tmp_path: Path) -> None:
+    """`NCCL_CONF_FILE=/dev/zero` must not take all memory, and a pipe must not be waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text(" text\n")
+    access = HostAccess(environ={})
+    assert access.text("/dev/zero") is None
+    assert access.text(str(tmp_path / "pipe")) is None
+    assert access.text(str(tmp_path / "file")) == "text"
+    assert access.text("/proc/self/stat")
