@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from ddpdoctor.analysis.collectives.callsites import condition_over, spoken, tells_ranks_apart
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left, skips
@@ -14,7 +15,7 @@ from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
-from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, POINT_TO_POINT, Activity
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
@@ -234,7 +235,7 @@ def _by_stacks(finished: Sequence[int], activities: Activities) -> Iterator[Find
     """The few ranks that ended with 0 where all others wait in collectives and none moves."""
     others = activities.each
     waiting = all(one.kind is Activity.COLLECTIVE and one.stands_still for one in others)
-    if 0 < len(finished) < len(others) and waiting:
+    if 0 < len(finished) < len(others) and waiting and _in_one_call({one.operation for one in others}):
         operations = " or ".join(sorted({one.operation for one in others}))
         ranks = [one.rank for one in others]
         yield RULE.finding(
@@ -247,6 +248,12 @@ def _by_stacks(finished: Sequence[int], activities: Activities) -> Iterator[Find
                 if one.place is not None
             ],
         )
+
+
+def _in_one_call(operations: AbstractSet[str]) -> bool:
+    """Whether ranks that wait in these wait for the same: in several, or in a send or receive, they may wait for each other."""
+    alike = len(operations) == 1 or operations <= {FORWARD, BACKWARD}
+    return alike and not any(POINT_TO_POINT.search(operation) for operation in operations)
 
 
 def _as_many(desync: Desync, steps: Mapping[int, int]) -> bool:

@@ -32,6 +32,8 @@ class RunningJob:
     command: str
     environ: Mapping[str, str]
     guessed: bool = False
+    spawned_by: int | None = None
+    """The process that started its ranks by `mp.spawn`, where one did, and no agent tells their numbers."""
     unread_agent: str = ""
     """Why the files of the agents in its ranks cannot be read, where they cannot."""
 
@@ -228,6 +230,7 @@ def _job_of_siblings(
         command=processes.command(parent),
         environ=environs[pids[0]],
         guessed=not agents,
+        spawned_by=parent if how == "spawned" and not agents else None,
         unread_agent=unread,
     )
 

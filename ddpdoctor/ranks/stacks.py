@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pwd
 import re
 import shutil
@@ -19,6 +20,7 @@ from ddpdoctor.launch.guarded_process import ProgramEnd, run_each
 
 PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
 NATIVE_SECONDS = 8.0  # reads the symbols of libtorch: 1 s
+_NUMBER = re.compile(r"[0-9]{1,5}")
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 CONTAINER = "start the container with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
 
@@ -43,12 +45,35 @@ def py_spy_each(
     pids: Sequence[int], *, native: bool = False, stopped: Collection[int] = ()
 ) -> dict[int, tuple[Thread, ...] | NoStacks]:
     """By process, its threads, or the reason why they cannot be read; those in `stopped` are read without pausing them."""
-    program = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
+    program = _py_spy()
     if program is None:
         return dict.fromkeys(pids, NoStacks("py-spy is not installed: `pip install py-spy`"))
     seconds = NATIVE_SECONDS if native else PY_SPY_SECONDS
     ends = run_each([_command(program, pid, native, pid in stopped) for pid in pids], deadline_seconds=seconds)
     return {pid: _read_end(pid, ended, seconds) for pid, ended in zip(pids, ends, strict=True)}
+
+
+def integers_of(pids: Sequence[int], *, file: str, function: str, name: str) -> dict[int, int]:
+    """By process, the number that the variable `name` of `function` in `file` has on its main thread's stack.
+
+    Processes that do not run the function, or that cannot be read, are left out. No other value of them is kept.
+    """
+    program = _py_spy()
+    commands = [[program, "dump", "--json", "--locals", "--pid", str(pid)] for pid in pids] if program else []
+    found = {}
+    for pid, ended in zip(pids, run_each(commands, deadline_seconds=PY_SPY_SECONDS), strict=False):
+        with contextlib.suppress(*JSON_ERRORS):
+            threads = msgspec.json.decode(ended.stdout, type=list[_Thread]) if ended.code == 0 else []
+            frames = [frame for thread in threads for frame in thread.frames]
+            here = [frame for frame in frames if frame.filename.endswith(file) and frame.name == function]
+            values = {one.repr for frame in here for one in frame.locals or () if one.name == name}
+            if len(values) == 1 and _NUMBER.fullmatch(value := values.pop() or ""):
+                found[pid] = int(value)
+    return found
+
+
+def _py_spy() -> str | None:
+    return shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
 
 
 def _command(program: str, pid: int, native: bool, stopped: bool) -> list[str]:
@@ -71,11 +96,17 @@ def _read_end(pid: int, ended: ProgramEnd, seconds: float) -> tuple[Thread, ...]
     return found if main == pid else _with_states(found, pid)
 
 
+class _Variable(msgspec.Struct):
+    name: str
+    repr: str | None = None
+
+
 class _Frame(msgspec.Struct):
     name: str
     filename: str
     line: int = 0
     module: str | None = None
+    locals: list[_Variable] | None = None
 
 
 class _Thread(msgspec.Struct):

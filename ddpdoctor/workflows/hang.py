@@ -26,6 +26,7 @@ from ddpdoctor.messages.activities import lines
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
 from ddpdoctor.ranks.snapshot import examine
+from ddpdoctor.ranks.spawned_numbers import numbered
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
@@ -37,7 +38,7 @@ LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so tha
 
 def look(job: RunningJob) -> Evidence:
     """What every rank of `job` on this host is doing."""
-    host = socket.gethostname()
+    host, job = socket.gethostname(), numbered(job)
     requests = own_dumps.request(job.targets, job.environ)
     facts, missing = examine(job.targets, host=host, seconds=LOOK_SECONDS)
     facts = _with_dumps(facts, job, requests)
@@ -108,8 +109,9 @@ def _seen(facts: tuple[RankFacts, ...]) -> bool:
 
 
 def _ended_before(job: RunningJob) -> list[range]:
-    """The ranks that torchrun started on this host and that are gone: it ends the job where one fails, so these did not."""
-    here = "TORCHELASTIC_RUN_ID" in job.environ and job.environ.get("LOCAL_WORLD_SIZE") == str(job.world_size)
+    """The ranks that were started on this host and are gone: torchrun and mp.spawn end the job where one fails."""
+    alone = job.environ.get("LOCAL_WORLD_SIZE") == str(job.world_size)
+    here = ("TORCHELASTIC_RUN_ID" in job.environ and alone) or _is_numbered(job)
     # more of them than a host can have are a variable that is not true
     return _absent(job) if here and job.world_size <= MOST_RANKS_OF_A_HOST else []
 
@@ -124,6 +126,11 @@ def _ends(job: RunningJob, missing: Sequence[Missing]) -> dict[int, RankExit]:
     return dict(sorted(ends.items()))
 
 
+def _is_numbered(job: RunningJob) -> bool:
+    """Whether the numbers of its ranks are those that mp.spawn gave them."""
+    return job.spawned_by is not None and not job.guessed
+
+
 def _absent(job: RunningJob) -> list[range]:
     return absent_ranks(job.world_size, (target.rank for target in job.targets))
 
@@ -131,12 +138,18 @@ def _absent(job: RunningJob) -> list[range]:
 def _not_here(job: RunningJob) -> Iterator[str]:
     absent = _absent(job)
     if _ended_before(job):
-        yield f"{group_ranges(absent)} of {job.world_size} ended with exit code 0: torchrun would have ended the job otherwise"
+        launcher = "mp.spawn" if job.spawned_by is not None else "torchrun"
+        yield f"{group_ranges(absent)} of {job.world_size} ended with exit code 0: {launcher} would have ended the job otherwise"
     elif absent:
         yield f"{group_ranges(absent)} of {job.world_size} do not run on this host: run `ddpdoctor hang` on their hosts too"
-    if job.guessed:
+    if job.guessed or job.spawned_by is not None:
+        how = (
+            "by the age of their processes, as mp.spawn starts them in order"
+            if job.guessed
+            else "as mp.spawn numbered them"
+        )
         pids = ", ".join(f"{target.rank} is process {target.pid}" for target in job.targets[:MOST_NAMED])
-        yield f"the ranks are numbered by the age of their processes, as mp.spawn starts them in order: {pids}"
+        yield f"the ranks are numbered {how}: {pids}"
 
 
 def _ended(missing: tuple[Missing, ...]) -> Iterator[str]:

@@ -202,7 +202,11 @@ SICK = (
         measured={"steps": {}},
     ),
 )
+IN_ALL_REDUCE = stack((f"{TORCH}/distributed/distributed_c10d.py", 3040, "all_reduce"), user=(70, "log"))
+IN_RECV = stack((f"{TORCH}/distributed/distributed_c10d.py", 2562, "recv"), user=(72, "exchange"))
 HEALTHY = (
+    hang((RankExit(exit_code=0),), rank(IN_ALL_REDUCE), rank()),  # they may wait for each other
+    hang((RankExit(exit_code=0),), rank(IN_RECV), rank(IN_RECV)),
     hang((RankExit(exit_code=0),), rank()),  # of two, the other may have made a call too many
     flights([STEP, Did("barrier", line=95)], [STEP, Did("barrier", line=95)], code=CODE),
     flights([STEP], [STEP], facts={rank: (RankExit(exit_code=0),) for rank in range(2)}),

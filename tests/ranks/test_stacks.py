@@ -9,7 +9,7 @@ import pytest
 
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks import stacks
-from ddpdoctor.ranks.stacks import NoStacks, py_spy
+from ddpdoctor.ranks.stacks import NoStacks, integers_of, py_spy
 
 SLEEPER = (
     "import time\nclass Job:\n    def wait(self):\n        print('ready', flush=True); time.sleep(600)\nJob().wait()\n"
@@ -39,6 +39,26 @@ def test_a_process_that_is_gone_or_no_python_is_said_to_be_so() -> None:
         process.wait()
     with pytest.raises(NoStacks, match=f"process {process.pid} has ended"):
         py_spy(process.pid)
+
+
+def test_one_integer_of_a_function_is_read_and_nothing_else() -> None:
+    program = (
+        "import time\ndef _wrap(fn, i, text):\n    fn(i)\ndef wait(i):\n    print('ready', flush=True); time.sleep(600)\n"
+        "_wrap(wait, 3, '4')\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        def read(function: str, name: str) -> dict[int, int]:
+            return integers_of([process.pid], file="<string>", function=function, name=name)
+
+        assert read("_wrap", "i") == {process.pid: 3}
+        assert read("_wrap", "text") == read("_wrap", "fn") == read("other", "i") == {}
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_without_py_spy_the_answer_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

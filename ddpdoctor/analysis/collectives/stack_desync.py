@@ -16,7 +16,7 @@ from ddpdoctor.analysis.collectives.callsites import (
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
-from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, NEW_GROUP, Activity
+from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, NEW_GROUP, POINT_TO_POINT, Activity
 from ddpdoctor.analysis.majority import vote_of
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, program_frames
@@ -29,7 +29,6 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
 _MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
-_POINT_TO_POINT = re.compile(r"send|recv")
 HOW_IT_IS_KNOWN = "inferred from current stacks only; run under `ddpdoctor watch` to find the first extra call"
 
 
@@ -95,7 +94,7 @@ def derive(
         raise SkipCheck(f"only {len(activities.each)} of {size.ranks} ranks could be looked at")
     if not all(activity.kind is Activity.COLLECTIVE and activity.stands_still for activity in activities.each):
         raise SkipCheck("some rank does something else than to wait in a collective")
-    if any(_POINT_TO_POINT.search(activity.operation) for activity in activities.each):
+    if any(POINT_TO_POINT.search(activity.operation) for activity in activities.each):
         raise SkipCheck("a rank waits in a send or a receive, and its stack does not tell for whom")
     ways = {entry.rank: program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
     by_rank = {activity.rank: activity for activity in activities.each}

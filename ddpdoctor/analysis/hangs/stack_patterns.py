@@ -9,6 +9,7 @@ from enum import Enum
 from ddpdoctor.evidence.frames import Frame, runs_users_code, users_frame
 
 FORWARD, BACKWARD, NEW_GROUP = "forward", "backward", "new_group"
+POINT_TO_POINT = re.compile(r"send|recv")  # of operations
 
 
 class Activity(Enum):
@@ -76,6 +77,7 @@ _TELLING = tuple((activity, re.compile(rf"{file}\.py:(?:{functions})$")) for act
 _IMPORT = re.compile(r"^<frozen importlib\._bootstrap>:_find_and_load$")
 _EVENT_LOOP = re.compile(r"/asyncio/base_events\.py:_run_once$")
 _EXECUTOR = re.compile(r"/concurrent/futures/thread\.py:_worker$")
+_LOGGING_WRAPPER = "/torch/distributed/c10d_logger.py"  # torch's decorator around functions of torch.distributed
 _JOINS_A_THREAD = re.compile(r"/threading\.py:(join|_wait_for_tstate_lock|_shutdown)$")
 
 
@@ -128,4 +130,5 @@ def _operation(activity: Activity, above: Sequence[Frame]) -> str:
     if activity is Activity.COLLECTIVE:
         named = [frame.function for frame in above if frame.file.endswith((f"{_C10D}.py", f"{_DDP}.py"))]
         return named[-1] if named else above[-1].function
-    return above[-1].function if above else ""
+    called = [frame.function for frame in above if not frame.file.endswith(_LOGGING_WRAPPER)]
+    return called[-1] if called else ""
