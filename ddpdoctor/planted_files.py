@@ -13,6 +13,8 @@ import stat
 from pathlib import Path
 
 MOST_LINKS = 40  # in one path, as in the kernel
+ALL_USERS = ["0", "0", str(2**32 - 1)]  # of /proc/self/uid_map outside of any user namespace: `man 7 user_namespaces`
+DEFAULT_OVERFLOW_USER = 65534
 MOST_DIGITS = 10  # of a user's number, which has 32 bits
 PROCESSES = Path("/proc")
 PERMISSIONS = 0o777  # not those that let others act as the owner
@@ -22,7 +24,8 @@ def led_to(path: Path) -> Path:
     """Where `path` leads, without links: those of other users are not followed where they may have been planted.
 
     Root follows links of root, and of the user who called `sudo`. Others follow the links of anybody, except in a directory that
-    all may write to: there, those of root, of the directory's owner and of their own.
+    all may write to: there, those of root, of the directory's owner and of their own. The root of a user namespace has no
+    more rights than its user, and counts as one of the others.
 
     Raises:
         OSError: there is such a link, or too many links; the text names it.
@@ -59,7 +62,7 @@ def check_pipe(path: Path) -> None:
         OSError: it belongs to another user.
     """
     found = path.stat()
-    if stat.S_ISFIFO(found.st_mode) and found.st_uid not in {0, os.geteuid()} and PROCESSES not in path.parents:
+    if stat.S_ISFIFO(found.st_mode) and found.st_uid not in _trusted() and PROCESSES not in path.parents:
         raise OSError(errno.EACCES, f"it is a named pipe of user {found.st_uid}", str(path))
 
 
@@ -69,7 +72,8 @@ def permissions_of(path: Path) -> int | None:
         found = path.stat()
     except OSError:
         return None
-    return stat.S_IMODE(found.st_mode) & PERMISSIONS if found.st_uid == os.geteuid() else None
+    ours = {os.geteuid(), _caller_of_sudo()}
+    return stat.S_IMODE(found.st_mode) & PERMISSIONS if found.st_uid in ours else None
 
 
 def copy_owner(path: Path, descriptor: int) -> None:
@@ -81,20 +85,37 @@ def copy_owner(path: Path, descriptor: int) -> None:
 
 
 def _check_link(link: Path) -> None:
-    owner, us, folder = link.lstat().st_uid, os.geteuid(), link.parent.stat()
-    if owner in {0, us}:
+    owner, folder = link.lstat().st_uid, link.parent.stat()
+    if owner in _trusted():
         return
     shared = bool(folder.st_mode & stat.S_IWOTH) and owner != folder.st_uid
-    if (shared and us) or (us == 0 and owner != _caller_of_sudo()):
-        leads_to = os.path.realpath(link)
-        raise OSError(
-            errno.EACCES,
-            f"{link} is a link of user {owner}, which is not followed; if it leads to the right place, give that: {leads_to}",
-            str(link),
-        )
+    if shared or (os.geteuid() == 0 and not _in_user_namespace()):
+        target = os.path.realpath(link)
+        hint = f"; if it leads to the right place, give that: {target}" if Path(target).exists() else ""
+        raise OSError(errno.EACCES, f"{link} is a link of user {owner}, which is not followed{hint}", str(link))
+
+
+def _trusted() -> set[int | None]:
+    """Whose links and pipes are as good as ours: root's, and those of whoever became root by sudo and typed the path."""
+    outside = _overflow_user() if _in_user_namespace() else None  # as which the root outside is shown
+    return {0, os.geteuid(), _caller_of_sudo(), outside}
 
 
 def _caller_of_sudo() -> int | None:
-    """The user who became root by sudo: whoever typed the path may follow their own links."""
-    user = os.environ.get("SUDO_UID", "")
+    """The user who became root by sudo, or None."""
+    user = os.environ.get("SUDO_UID", "") if os.geteuid() == 0 else ""
     return int(user) if user.isascii() and user.isdigit() and len(user) <= MOST_DIGITS else None
+
+
+def _in_user_namespace() -> bool:
+    """Whether this process sees other users' numbers than the kernel: its root has no rights over files of the host's users."""
+    with contextlib.suppress(OSError):
+        return (PROCESSES / "self/uid_map").read_text().split() != ALL_USERS
+    return False
+
+
+def _overflow_user() -> int:
+    """The number as which the users outside of a user namespace are shown inside of it."""
+    with contextlib.suppress(OSError, ValueError):
+        return int((PROCESSES / "sys/kernel/overflowuid").read_text())
+    return DEFAULT_OVERFLOW_USER

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor import case
+from ddpdoctor import case, planted_files
 from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.planted_files import led_to
 
@@ -37,7 +37,7 @@ def test_a_link_that_another_user_planted_is_not_followed(tmp_path: Path, shared
         file.write_text("kept")
     name, _, rest = leads.partition("/")
     link = planted_link(shared / "link", tmp_path / name)
-    with pytest.raises(DdpdoctorError, match=f"link of user {ANOTHER}, which is not followed; .* give that: "):
+    with pytest.raises(DdpdoctorError, match=f"link of user {ANOTHER}, which is not followed"):
         case.write_atomically(link / rest, "ours", private=True)
     assert {file.read_text() for file in (tmp_path / "file", tmp_path / "folder" / "file")} == {"kept"}
     assert not (tmp_path / "missing").exists()
@@ -66,6 +66,29 @@ def test_whose_links_are_followed(tmp_path: Path, shared: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "geteuid", lambda: ANOTHER)
     os.chown(shared, 0, 0)
     assert led_to(there) == tmp_path
+
+
+def test_the_root_of_a_user_namespace_is_one_of_the_others(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the root outside is shown as nobody: its links, as `/dev/stdout`, are followed like those of root."""
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.setattr(planted_files, "_in_user_namespace", lambda: True)
+    assert led_to(planted_link(tmp_path / "link", tmp_path)) == tmp_path
+    assert led_to(planted_link(shared / "outside", tmp_path)) == tmp_path, "nobody's"
+    os.lchown(shared / "outside", ANOTHER - 1, ANOTHER - 1)
+    with pytest.raises(OSError, match="not followed"):
+        led_to(shared / "outside")
+
+
+def test_a_report_of_whoever_called_sudo_keeps_its_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "report.txt"
+    file.write_text("earlier")
+    file.chmod(0o644)
+    os.chown(file, ANOTHER, ANOTHER)
+    monkeypatch.setenv("SUDO_UID", str(ANOTHER))
+    case.write_atomically(file, "ours", private=True)
+    assert file.stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.timeout(20)

@@ -18,6 +18,7 @@ from typing import BinaryIO
 from ddpdoctor.logs.wrapped_lines import unwrapped
 
 SMALL_BYTES = 4 << 20  # a file up to this size is read line by line
+MOST_BYTES_WITHOUT_SIZE = 256 << 20
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 14  # of a longer line its beginning, and the surroundings of each word of a failure
 SAMPLED_LINES = 200  # of the beginning and the end of a large file
@@ -83,16 +84,17 @@ def raw_lines(path: Path, *, backwards: bool = False) -> Iterator[RawLine]:
     `backwards`: the last line first, of a small file.
     """
     with path.open("rb") as stream:
-        if not _is_larger(stream):
-            lines = [*_lines_of(stream.read(SMALL_BYTES))]
+        size = _size_of(stream)
+        if size <= SMALL_BYTES:
+            # a file of a kernel's or a user's own file system may not know its size
+            lines = [*_lines_of(stream.read(SMALL_BYTES if size else MOST_BYTES_WITHOUT_SIZE))]
             yield from reversed(lines) if backwards else lines
         else:
             yield from _notable(stream)
 
 
-def _is_larger(stream: BinaryIO) -> bool:
-    """Whether the file is too large to be looked at line by line."""
-    return os.fstat(stream.fileno()).st_size > SMALL_BYTES
+def _size_of(stream: BinaryIO) -> int:
+    return os.fstat(stream.fileno()).st_size
 
 
 def sample_of(path: Path) -> list[bytes]:
@@ -216,15 +218,14 @@ def _blocks(stream: BinaryIO) -> Iterator[list[bytes]]:
 
 def _data(stream: BinaryIO) -> Iterator[bytes]:
     """What is in the file now, in blocks: nothing of the holes of a sparse file, and nothing that is added meanwhile."""
-    descriptor, place, end = stream.fileno(), 0, os.fstat(stream.fileno()).st_size
+    descriptor, place, end = stream.fileno(), 0, _size_of(stream)
     while place < end:
         try:
             place = os.lseek(descriptor, place, os.SEEK_DATA)
         except OSError as error:
             if error.errno == errno.ENXIO:  # only a hole is left
                 return
-        stream.seek(place)
-        block = stream.read(min(BLOCK_BYTES, end - place))
+        block = os.pread(descriptor, min(BLOCK_BYTES, end - place), place)
         if not block:
             return
         place += len(block)

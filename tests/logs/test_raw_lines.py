@@ -143,15 +143,25 @@ def test_a_file_without_a_size_is_read_as_a_small_one() -> None:
     assert run(["diagnose", "/proc/cpuinfo"]) != 4
 
 
+def test_a_file_whose_size_is_not_known_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of the kernel's files, and of some file systems of users."""
+    file = tmp_path / "job.log"
+    file.write_bytes(
+        b"an ordinary line\n" * (raw_lines_module.SMALL_BYTES // 16) + b"[rank0]: ValueError: at the end\n"
+    )
+    monkeypatch.setattr(raw_lines_module, "_size_of", lambda _stream: 0)
+    assert any(line.data == b"[rank0]: ValueError: at the end" for line in raw_lines(file))
+
+
 def test_a_log_that_can_be_opened_and_not_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(_stream: object) -> bool:
+    def fails(_stream: object) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     log = tmp_path / "job.log"
     log.write_text(RAISED.format(0))
-    monkeypatch.setattr(raw_lines_module, "_is_larger", fails)
+    monkeypatch.setattr(raw_lines_module, "_size_of", fails)
     assert run(["diagnose", str(log)]) == 2
     assert capfd.readouterr().err == f"ddpdoctor: {log} cannot be read: Input/output error\n"
 

@@ -16,7 +16,10 @@ from ddpdoctor.evidence.source import Loop
 
 # of all steps of the count, the least share that must be alike: a count of turns is steady, a number drawn from data is not
 STEADY = 0.5
-_CONSTANT_RANGE = re.compile(r"\bin (?:\w+\()?range\((?:\d+, ?){0,2}\d+\)+(?:, [^()]*\))?:?$")
+_RANGE = r"range\((?:\d+, ?){0,2}\d+\)"
+_CONSTANT_RANGE = re.compile(  # alone, or in a function that neither shortens it nor draws from it
+    rf"\bin (?:{_RANGE}|(?:tqdm|track|enumerate|reversed)\({_RANGE}(?:, \w+=[\w.'\"]+)*\)):?$"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

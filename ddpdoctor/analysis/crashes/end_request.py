@@ -9,7 +9,7 @@ from ddpdoctor.analysis.crashes.error_patterns import secondary_error
 from ddpdoctor.analysis.crashes.failures import chain
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.job_log import JobLog
-from ddpdoctor.evidence.ranks import EndRequest, RankError, RankExit
+from ddpdoctor.evidence.ranks import EndRequest, JobSize, RankError, RankExit
 
 CLOCK_SECONDS = 0.5  # a signal to a whole process group may end a rank before it reaches us
 
@@ -50,11 +50,16 @@ def ended_as_requested(ends: Mapping[int, RankExit], request: EndRequest) -> boo
 
 
 def by_request_alone(evidence: Evidence) -> bool:
-    """Whether somebody asked the job to end, and no rank had failed before: what launchers print of it is no failure."""
-    request = evidence.one(EndRequest)
-    if request is None:
+    """Whether somebody asked the job to end, and no rank had failed before: what launchers print of it is no failure.
+
+    False where the end of a rank is not known, and where the log shows an end or an error of no rank.
+    """
+    request, log, size = evidence.one(EndRequest), evidence.one(JobLog), evidence.one(JobSize)
+    ends = {entry.rank: entry.value for entry in evidence.per_rank(RankExit) or ()}
+    if request is None or not ends or (size is not None and len(ends) < size.ranks):
         return False
-    return ended_as_requested({entry.rank: entry.value for entry in evidence.per_rank(RankExit) or ()}, request)
+    of_nobody = log is not None and (log.ends or any(not _is_secondary(error) for error in log.errors))
+    return not of_nobody and ended_as_requested(ends, request)
 
 
 def _without_secondary_errors(log: JobLog) -> JobLog:

@@ -104,6 +104,9 @@ def test_without_a_data_loader_the_count_of_the_loop_tells_whether_it_is_the_nex
         ("for step in range(4)", (Jump(line=57, word="break"),), "DDP306"),
         ("for step in range(len(images))", (), "DDP306"),
         ("for step in range(4)[:limit]", (), "DDP306"),
+        ("for step, batch in zip(range(1000), batches)", (), "DDP306"),
+        ("for step in islice(range(100), n)", (), "DDP306"),
+        ("for step in tqdm(range(100), n)", (), "DDP306"),
     ],
 )
 def test_a_loop_over_constants_without_a_way_out_is_never_left_early(

@@ -47,15 +47,19 @@ def test_what_the_launcher_prints_of_the_request_is_no_unexplained_failure() -> 
     )
     ended = RankExit(exit_code=-15, ended_by_launcher=True)
 
-    def silent(*request: EndRequest, code: int = -15) -> bool:
+    def silent(*request: EndRequest, code: int = -15, known: int = 2, log: JobLog = log) -> bool:
         end = replace(ended, exit_code=code, ended_by_launcher=code == -15)
-        ranks = tuple(RankFacts(rank=rank, host="a", facts=(end,)) for rank in range(2))
+        ranks = tuple(RankFacts(rank=rank, host="a", facts=(end,)) for rank in range(known))
         report = diagnose(Evidence(job=(JobSize(ranks=2), log, *request), ranks=ranks))
         return not report.undecided and not report.findings
 
     asked = EndRequest(signal=15, at=20.0)
     assert silent(asked)
     assert not silent(asked, code=3), "the ranks ended by themselves"
+    assert not silent(asked, known=1), "the other rank may have failed"
+    assert not silent(asked, known=0)
+    of_nobody = replace(log, errors=(RankError(type="OSError", message="no space left on device"),))
+    assert not silent(asked, log=of_nobody)
 
 
 def test_an_error_of_a_ranks_own_is_a_finding_all_the_same() -> None:
