@@ -91,7 +91,7 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
         call=call,
         seq=seq,
         stack=_shared(tuple([stack_of[kind] for kind in kinds])),
-        state=_with_batches(_states(states, retired, calls, call), known, parsed, call, seq),
+        state=_with_batches(_states(states, retired, calls, call), known, parsed, call, seq, collective),
         created_ns=_integers(created),
         completed_ns=_integers([moment or 0 for moment in completed]) if any(completed) else (),
     )
@@ -325,12 +325,14 @@ def _with_batches(
     calls: Sequence[Call],
     column: Sequence[int],
     seq: Sequence[int],
+    collective: Sequence[int],
 ) -> tuple[State, ...]:
     """The states, where calls that were issued as one batch have that of the entry that closes it.
 
     Their own entries stay `scheduled` for ever. A dump of active entries alone has dropped the closing entry of a batch that
     is through: the group's status tells that it is. A send that is not through by its entry and is by the status of its group
-    is a batch of its own.
+    is a batch of its own. That status is of a collective or of a send, whichever ended last: it is believed only where the
+    collectives that the group had made at this send, and one that may follow it, do not come to the same number.
     """
     if not any(call.op == END_OF_BATCH or call.point_to_point for call in calls):
         return states
@@ -344,8 +346,8 @@ def _with_batches(
     batching = {key[:2] for key in closed} | {key[:2] for key, count in times.items() if count > 1}
     batching |= {
         key[:2]
-        for key, state in zip(keys, states, strict=True)
-        if key[1] and state is not State.DONE and groups[key[0]].last_completed == key[2]
+        for key, state, made in zip(keys, states, collective, strict=True)
+        if key[1] and state is State.SCHEDULED and groups[key[0]].last_completed == key[2] > made + 1
     }
     if not batching:
         return states
@@ -356,7 +358,7 @@ def _with_batches(
     }
     return _shared_states(
         tuple(
-            closed.get(key, State.DONE if key[2] <= through.get(key[:2], 0) else state)
+            closed.get(key, State.DONE if state is State.SCHEDULED and key[2] <= through.get(key[:2], 0) else state)
             if key[:2] in batching and state is not State.DONE
             else state
             for key, state in zip(keys, states, strict=True)

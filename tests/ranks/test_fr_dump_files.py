@@ -185,28 +185,39 @@ def test_the_members_of_a_group_are_read_however_they_are_written(
     assert record.groups[0].ranks == ranks
 
 
+def in_a_group(*sends: dict[str, Any], completed: int) -> dict[str, Any]:
+    """A dump of active entries alone: sends in one group, of whose calls that of number `completed` ended last."""
+    entries = [
+        {"record_id": 2 * number, "pg_id": 1, "process_group": ("7", "pp"), "profiling_name": "nccl:send 0->1",
+         "collective_seq_id": 0, "op_id": 2 * number, "is_p2p": True, "state": "scheduled", "retired": False,
+         "time_created_ns": number, "time_discovered_completed_ns": None, "timeout_ms": 600_000,
+         "input_sizes": [[8]], "input_dtypes": ["Float"], "output_sizes": [], "output_dtypes": [], **send}
+        for number, send in enumerate(sends)
+    ]  # fmt: skip
+    last = entries[-1]["p2p_seq_id"]
+    return {
+        "version": "2.9",
+        "pg_config": {"7": {"name": "7", "desc": "pp", "ranks": "[0, 1]"}},
+        "pg_status": {"1": {"last_enqueued_collective": last, "last_completed_collective": completed}},
+        "entries": entries,
+    }
+
+
 def test_a_send_that_only_the_table_of_groups_calls_through_is_a_batch_of_its_own() -> None:
     """Of active entries alone: what closed the batches is dropped, and the sends in them stay `scheduled`."""
-    sends = [
-        {"record_id": 2 * number - 1, "pg_id": 1, "process_group": ("7", "pp"), "profiling_name": "nccl:send 0->1",
-         "collective_seq_id": 0, "p2p_seq_id": number, "op_id": 2 * number - 1, "is_p2p": True, "state": "scheduled",
-         "retired": False, "time_created_ns": number, "time_discovered_completed_ns": None, "timeout_ms": 600_000,
-         "input_sizes": [[8]], "input_dtypes": ["Float"], "output_sizes": [], "output_dtypes": []}
-        for number in (1, 2, 3)
-    ]  # fmt: skip
-    states = [
-        record_of(
-            {
-                "version": "2.9",
-                "pg_config": {"7": {"name": "7", "desc": "pp", "ranks": "[0, 1]"}},
-                "pg_status": {"1": {"last_enqueued_collective": 3, "last_completed_collective": completed}},
-                "entries": sends,
-            }
-        ).state
-        for completed in (3, 2, -1)
-    ]
+    sends = [{"p2p_seq_id": number} for number in (1, 2, 3)]
+    states = [record_of(in_a_group(*sends, completed=completed)).state for completed in (3, 2, -1)]
     assert states == [
         (State.DONE,) * 3,
         (State.DONE, State.DONE, State.SCHEDULED),
         (State.SCHEDULED,) * 3,
     ]
+
+
+@pytest.mark.parametrize("made", [0, 4, 5])
+@pytest.mark.parametrize("state", [State.SCHEDULED, State.STARTED])
+def test_a_send_is_open_though_a_collective_of_the_same_number_is_through(made: int, state: State) -> None:
+    """Of a loop with one all_reduce and one send per turn, in either order: the table of groups has one number for both."""
+    send = {"p2p_seq_id": 5, "collective_seq_id": made, "state": state.name.lower()}
+    through = made == 0 and state is State.SCHEDULED  # no collective has this number
+    assert record_of(in_a_group(send, completed=5)).state == (State.DONE if through else state,)
