@@ -138,7 +138,7 @@ class Joining:
     launchers_store: bool = False
     """Whether the launcher itself serves the store at `given`, so that no rank serves one elsewhere."""
     started: int | None = None
-    """How many ranks its launcher said that there are (`WORLD_SIZE`); None where it said nothing."""
+    """How many ranks torchrun, srun or mpirun started; None where none of them started this process itself."""
     world_size: int | None = None
     """How many ranks its `init_process_group` waits for; None where nobody saw it."""
 

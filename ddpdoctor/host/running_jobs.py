@@ -19,6 +19,7 @@ from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.snapshot import Target
 
 _SPAWNED = re.compile(r"from multiprocessing\.spawn import spawn_main")
+_OF_TORCHRUN = ("TORCHELASTIC_RUN_ID", "LOCAL_WORLD_SIZE")
 _PYTHON = re.compile(r"(^|/)(python|pypy)[\d.]*$")
 
 
@@ -106,10 +107,14 @@ def joinings_of(pids: Iterable[int]) -> dict[int, Joining]:
     """What a launcher said of the rendezvous to each of these processes that it started; they may have joined since."""
     parents = processes.parents()
     launches = {pid: Launch.from_environ(processes.environ(pid) or {}) for pid in pids}
-    return {
+    joinings = {
         pid: replace(_joining(_outermost(pid, launch, parents)), called=True)
         for pid, launch in launches.items()
         if launch is not None
+    }
+    return {
+        pid: replace(joining, started=None) if _is_of_a_rank(pid, parents) else joining
+        for pid, joining in joinings.items()
     }
 
 
@@ -120,8 +125,25 @@ def _joining(environ: Mapping[str, str]) -> Joining:
         called=False,
         given=f"{host}:{port}" if host and port else None,
         launchers_store=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-        started=int(size) if (size := environ.get("WORLD_SIZE", "")).isdigit() else None,
+        started=_started(environ),
     )
+
+
+def _started(environ: Mapping[str, str]) -> int | None:
+    """How many ranks the launcher started, one for each WORLD_SIZE that it set; None where nobody knows that it did.
+
+    A shell that sets RANK and WORLD_SIZE may count nodes, whose programs start a rank for each device.
+    """
+    launch = Launch.from_environ(environ)
+    if launch is None or not (launch.tasks == launch.world_size or any(name in environ for name in _OF_TORCHRUN)):
+        return None
+    return launch.world_size
+
+
+def _is_of_a_rank(pid: int, parents: Mapping[int, int]) -> bool:
+    """Whether multiprocessing started this process: it inherits the variables of the process that a launcher started."""
+    command = processes.command(pid)
+    return bool(_SPAWNED.search(command)) or command == processes.command(parents.get(pid, 0))
 
 
 def _outermost(pid: int, launch: Launch, parents: Mapping[int, int]) -> Mapping[str, str]:

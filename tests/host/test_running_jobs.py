@@ -8,7 +8,8 @@ import pytest
 
 from ddpdoctor.agent.inside.call_ring import CallRing
 from ddpdoctor.agent.inside.schema import call_ring as layout
-from ddpdoctor.host.running_jobs import _agents
+from ddpdoctor.host import processes
+from ddpdoctor.host.running_jobs import _agents, joinings_of
 
 
 @pytest.mark.parametrize("version", [layout.VERSION, layout.VERSION + 1], ids=["this version", "another version"])
@@ -28,3 +29,29 @@ def test_a_job_under_another_version_of_ddpdoctor_has_no_agents_and_the_reason_i
             f"the call ring of process 77 has format {layout.VERSION + 1}, and this ddpdoctor reads format {layout.VERSION}: "
             "use the ddpdoctor that the job was started with"
         )
+
+
+BY_SHELL = {"RANK": "0", "WORLD_SIZE": "2"}
+BY_TORCHRUN = {**BY_SHELL, "TORCHELASTIC_RUN_ID": "a", "LOCAL_WORLD_SIZE": "2"}
+TRAIN = "python train.py"
+
+
+@pytest.mark.parametrize(
+    ("environ", "command", "started"),
+    [
+        (BY_TORCHRUN, TRAIN, 2),
+        ({**BY_SHELL, "SLURM_STEP_NUM_TASKS": "2"}, TRAIN, 2),
+        ({**BY_SHELL, "SLURM_STEP_NUM_TASKS": "1"}, TRAIN, None),  # one of several steps
+        (BY_SHELL, TRAIN, None),  # may be the number of nodes, as in the ImageNet example of PyTorch
+        (BY_TORCHRUN, "python -c from multiprocessing.spawn import spawn_main; spawn_main()", None),
+        (BY_TORCHRUN, "python launch.py", None),  # a fork
+    ],
+)
+def test_a_launcher_says_how_many_ranks_it_started_to_those_that_it_started_itself(
+    environ: dict[str, str], command: str, started: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process 12 is the rank, and 11, which started it, a program that the launcher or a shell started."""
+    monkeypatch.setattr(processes, "parents", lambda: {12: 11, 11: 1, 1: 0})
+    monkeypatch.setattr(processes, "environ", {12: environ, 11: {}}.get)
+    monkeypatch.setattr(processes, "command", {12: command, 11: "python launch.py", 1: "init"}.get)
+    assert joinings_of([12])[12].started == started

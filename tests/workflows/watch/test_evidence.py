@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.agent.inside.schema.call_ring import Header
+from ddpdoctor.evidence import RankFacts
+from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.host.running_jobs import LaunchedProcess
 from ddpdoctor.launch.observed_job import observe
 from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
-from ddpdoctor.workflows.watch.evidence import JobEvidence, _with_a_recorder
+from ddpdoctor.workflows.watch.evidence import JobEvidence, _with_a_recorder, _with_joining
 
 DUMP = Path(__file__).parents[2] / "data" / "recorder" / "gloo" / "rank_0"
 
@@ -51,3 +54,11 @@ def test_what_a_rank_kept_at_a_good_end_replaces_what_it_showed_in_a_stall(
     (record,) = (fact for fact in seen if isinstance(fact, FlightRecord))
     assert kept.frames
     assert record == (kept if at_end and has_kept else in_stall)
+
+
+@pytest.mark.parametrize("pid", [7, 8], ids=["the launcher's process", "a child of it by mp.spawn"])
+def test_what_was_launched_is_known_of_the_process_that_the_launcher_started(tmp_path: Path, pid: int) -> None:
+    agent = RankProcess(directory=tmp_path, pid=pid, header=Header(rank=0, world_size=4))
+    launched = LaunchedProcess(pid=7, rank=0, world_size=2, joining=Joining(called=False, started=2))
+    (joining,) = _with_joining(RankFacts(rank=0, host="a", facts=()), (agent,), {0: launched}, ()).facts
+    assert joining == Joining(called=True, started=2 if pid == 7 else None, world_size=4)
