@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -48,19 +49,18 @@ def launchers_at(pid: int) -> tuple[LauncherProcess, ...]:
 
 
 def all_launchers() -> tuple[LauncherProcess, ...]:
-    """Every launcher on this host, in the order of their process numbers."""
-    return _among(sorted(processes.all_pids()))
+    """The launchers of the calling user on this host, for root those of all users, in the order of their process numbers."""
+    user = os.geteuid()
+    return _among(pid for pid in sorted(processes.all_pids()) if user in {0, processes.user(pid)})
 
 
 def launcher_name(words: Sequence[str]) -> str | None:
     """The launcher that a command line runs, or None: `python -m torch.distributed.run train.py` runs torchrun."""
-    programs = [PurePath(word).name for word in words]
-    if programs and _PYTHON.fullmatch(programs[0]):
-        arguments = [*_without_options(words[1:])]
-        if arguments[:1] == ["-m"]:
-            return MODULES.get(arguments[1]) if len(arguments) > 1 else None
-        programs = [PurePath(word).name for word in arguments]
-    first = programs[0] if programs else ""
+    if words and _PYTHON.fullmatch(PurePath(words[0]).name):
+        words = _without_options(words[1:])
+        if words and words[0] == "-m":
+            return MODULES.get(words[1]) if len(words) > 1 else None
+    first = PurePath(words[0]).name if words else ""
     return first if first in PROGRAMS else None
 
 

@@ -18,6 +18,7 @@ from ddpdoctor.launch.process_files import arguments_of, environment_of
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 MOST_CHILDREN = 64
+CAP_SYS_PTRACE = 19  # man 7 capabilities
 
 # man 2 syscall; the numbers that a rank may sit in, on the machines that PyTorch is built for
 _X86_64 = {
@@ -100,8 +101,8 @@ def state_between(pid: int, before: Sample, after: Sample) -> ProcessState:
 def words(pid: int) -> list[str]:
     """The words of the command line; none of a kernel thread, a zombie, or a process that is gone."""
     try:
-        return psutil.Process(pid).cmdline()
-    except (psutil.Error, OSError):
+        return arguments_of(pid)
+    except OSError:
         return []
 
 
@@ -134,7 +135,16 @@ def exit_code(pid: int) -> int | None:
     fields = _stat(pid)
     if fields is None or fields[0] not in "ZX" or not fields[-1].isdigit():
         return None
-    return os.waitstatus_to_exitcode(int(fields[-1]))  # the last field of /proc/PID/stat: `man 5 proc`
+    code = os.waitstatus_to_exitcode(int(fields[-1]))  # the last field of /proc/PID/stat: `man 5 proc`
+    return None if code == 0 and not _may_inspect(pid) else code  # 0 is also what the kernel tells everybody else
+
+
+def user(pid: int) -> int | None:
+    """The effective user of a process; None where there is no such process."""
+    try:
+        return int(psutil.Process(pid).uids().effective)
+    except psutil.Error:
+        return None
 
 
 def has_mapped(pid: int, addresses: Collection[int]) -> bool | None:
@@ -164,6 +174,17 @@ def parents() -> dict[int, int]:
         with contextlib.suppress(psutil.Error):
             found[pid] = psutil.Process(pid).ppid()
     return found
+
+
+def _may_inspect(pid: int) -> bool:
+    """Whether the kernel tells us of a zombie what it tells only its user, and who may trace all processes."""
+    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)$", _read(Path("/proc/self/status")), re.MULTILINE)
+    if capabilities and int(capabilities[1], 16) >> CAP_SYS_PTRACE & 1:
+        return True
+    try:
+        return {*psutil.Process(pid).uids()} == {os.geteuid()}
+    except psutil.Error:
+        return False
 
 
 def _share(before: Sample | None, after: Sample) -> float | None:

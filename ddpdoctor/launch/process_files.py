@@ -44,8 +44,9 @@ def arguments_of(pid: int) -> list[str]:
     line = os.fsdecode(read_of_process(pid, "cmdline"))
     if not line:
         return []
-    # a program that has written a title of its own there separates words with spaces
-    return line.removesuffix("\0").split("\0") if line.endswith("\0") else line.split(" ")
+    words = line.removesuffix("\0").split("\0")
+    # a program that has written a title of its own there separates words with spaces, and may end it with a NUL
+    return words if len(words) > 1 else words[0].split(" ")
 
 
 def maps_of(pid: int) -> str:

@@ -29,7 +29,7 @@ def ask(address: str) -> str:
     """
     answer, until = b"", time.monotonic() + SECONDS
     for family, where in _places(address):
-        with ConnectionUntil(family, until) as connection, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), ConnectionUntil(family, until) as connection:
             connection.connect(where)
             connection.sendall(b"verbose status\n")
             while len(answer) < MOST_BYTES and (part := connection.recv(65536)):

@@ -33,6 +33,7 @@ _STAGES = (  # of torchrun, the latest first: its function, what that means, and
         "see whether the launchers on the other nodes still run",
     ),
 )
+MOST_NAMED = 4
 _SOON = "run this command again when it has started them"
 _ELSEWHERE = "run `ddpdoctor hang` on the hosts where the ranks run"
 
@@ -43,9 +44,19 @@ def without_ranks(launchers: Sequence[LauncherProcess]) -> UndecidedError:
     state, hint = _state_of(launcher)
     return UndecidedError(
         f"{launcher.name} (process {launcher.pid}) is a launcher that has no ranks on this host: {state}",
-        details=(launcher.command[:200],),
+        details=(launcher.command[:200], *_others(launchers[:-1])),
         hint=hint,
     )
+
+
+def _others(launchers: Sequence[LauncherProcess]) -> tuple[str, ...]:
+    """One line that counts the other launchers and names the first of them; none where there are none."""
+    if not launchers:
+        return ()
+    named = ", ".join(f"{each.name} (process {each.pid})" for each in launchers[:MOST_NAMED])
+    more = f", and {len(launchers) - MOST_NAMED} more" if len(launchers) > MOST_NAMED else ""
+    noun = "launcher runs" if len(launchers) == 1 else "launchers run"
+    return (f"{len(launchers)} more {noun} here: {named}{more}",)
 
 
 def _state_of(launcher: LauncherProcess) -> tuple[str, str]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from ddpdoctor.host import processes
+from ddpdoctor.host.launchers import launchers_at
+from ddpdoctor.launch import process_files
 from ddpdoctor.launch.process_files import MOST_BYTES, arguments_of, environment_of, read_of_process
 from ddpdoctor.launch.process_tree import members
 
@@ -48,19 +50,43 @@ def test_what_a_process_claims_is_read_up_to_a_bound(claims: int) -> None:
     assert len(read_of_process(claims, "environ")) == MOST_BYTES
     assert processes.environ(claims) == {}
     assert len(processes.command(claims)) <= MOST_BYTES
+    assert 0 < len(processes.words(claims)) <= MOST_BYTES
+    assert launchers_at(claims) == ()
     assert claims not in members(1 << 22, "NAME=value")
 
 
 def test_environment_and_arguments_are_those_of_the_process() -> None:
+    program = "print(flush=True); input()"  # the kernel knows neither while it still loads the program
     with subprocess.Popen(
-        [sys.executable, "-c", "input()", "a b", "", "\udcff"],
+        [sys.executable, "-c", program, "a b", "", "\udcff"],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={"A": "1=2", "B": "", "C": "\udcff\n"},
     ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
         assert environment_of(process.pid) == {"A": "1=2", "B": "", "C": "\udcff\n"}
-        assert arguments_of(process.pid)[1:] == ["-c", "input()", "a b", "", "\udcff"]
+        assert arguments_of(process.pid)[1:] == ["-c", program, "a b", "", "\udcff"]
         process.communicate(b"\n")
     with pytest.raises(OSError):
         environment_of(process.pid)
     assert processes.environ(process.pid) is None
     assert processes.command(process.pid) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        (b"", []),
+        (b"\0", [""]),
+        (b"python\0train it.py\0\0", ["python", "train it.py", ""]),
+        (b"python\0train it.py\0--cut-o", ["python", "train it.py", "--cut-o"]),
+        (b"nginx: worker process", ["nginx:", "worker", "process"]),
+        (b"sshd: user [priv]\0", ["sshd:", "user", "[priv]"]),
+    ],
+)
+def test_a_title_that_a_program_wrote_itself_is_split_at_its_spaces(
+    monkeypatch: pytest.MonkeyPatch, held: bytes, words: list[str]
+) -> None:
+    monkeypatch.setattr(process_files, "read_of_process", lambda *_: held)
+    assert arguments_of(1) == words

@@ -14,7 +14,7 @@ import pytest
 from ddpdoctor.ranks import nccl_ras
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent, ask_worker_server
 
-DEADLINE, GENEROUS = 0.5, 10.0
+DEADLINE, GENEROUS = 0.2, 10.0
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
 
@@ -43,6 +43,16 @@ def unix(folder: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(folder / "s"))
     return listener
+
+
+def tcp() -> socket.socket:
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
 
 
 def trickle(head: bytes) -> Callable[[socket.socket], None]:
@@ -76,7 +86,7 @@ def test_a_trickle_ends_with_the_deadline(tmp_path: Path, head: bytes) -> None:
             lambda: ask_agent(tmp_path / "s", deadline_seconds=DEADLINE),
             lambda: ask_worker_server(tmp_path / "s", "fr_trace_json", deadline_seconds=DEADLINE),
         ):
-            with pytest.raises(NoAnswer, match=r"no answer within 0\.5 s"):
+            with pytest.raises(NoAnswer, match=r"no answer within 0\.2 s"):
                 ask()
         assert time.monotonic() - start < GENEROUS
 
@@ -95,14 +105,23 @@ def test_an_answer_is_read_whole(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 def test_ras_that_trickles_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nccl_ras, "SECONDS", DEADLINE)
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    with listening(listener, trickle(b"begun")):
-        start = time.monotonic()
-        assert nccl_ras.ask(f"127.0.0.1:{port}").startswith("begun")
-        assert time.monotonic() - start < GENEROUS
+    """On a busy host the thread that answers may need longer than the shortest deadline to begin."""
+    with listening(on_tcp := tcp(), trickle(b"begun")):
+        for seconds in (DEADLINE, 8 * DEADLINE, GENEROUS):
+            monkeypatch.setattr(nccl_ras, "SECONDS", seconds)
+            if said := nccl_ras.ask(f"127.0.0.1:{port_of(on_tcp)}"):
+                break
+        assert said.startswith("begun")
+
+
+@pytest.mark.timeout(60)
+def test_ras_is_asked_at_the_next_address_where_the_host_lacks_a_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `localhost` on a host without IPv6: ::1 comes first, and no socket of its family can be made."""
+    with listening(on_tcp := tcp(), lambda connection: connection.sendall(b"here")):
+        where = ("127.0.0.1", port_of(on_tcp))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(255, 1, 6, "", where), (2, 1, 6, "", where)])
+        monkeypatch.setattr(nccl_ras, "SECONDS", GENEROUS)
+        assert nccl_ras.ask("localhost:28028") == "here"
 
 
 @pytest.mark.timeout(60)
