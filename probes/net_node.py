@@ -133,9 +133,15 @@ def main() -> int:
 
 
 def show_life(messages: Messages, options: argparse.Namespace, stop: threading.Event) -> None:
-    """Pulse until `stop` is set, with a connection of one's own, so that the node can wait in the store meanwhile."""
+    """Pulse until `stop` is set, with a connection of one's own, so that the node can wait in the store meanwhile.
+
+    The shared one serves until that is open: a name service that loses a question takes as long as a node may be silent.
+    """
     addr = options.master_addr if options.node or options.store_is_there else "localhost"
+    opened = threading.Event()
+    threading.Thread(target=messages.pulse, args=(options.node, opened), daemon=True).start()
     own = another_connection(addr, options.master_port)
+    opened.set()
     (messages if own is None else replace(messages, store=own)).pulse(options.node, stop)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ GRACE_SECONDS = 3.0  # torchrun needs about one second to pass SIGTERM on and le
 CONTINUE_SECONDS = 0.5  # between two attempts to continue a subreaper that somebody has stopped
 KEPT_LINES = 400
 TREE = "DDPDOCTOR_TREE"
+_TORCHS_OWN = re.compile(r"\s*(?:(?:\[rank\d+\]:\s?)?\[[IWE]\d+ |frame #|<omitting)")
 _NUMBERS = itertools.count()
 _MARKS: WeakKeyDictionary[subprocess.Popen[str], str] = WeakKeyDictionary()
 
@@ -41,6 +43,12 @@ class ProgramEnd:
     stderr: str
     timed_out: bool
     seconds: float
+
+    @property
+    def last_words(self) -> str | None:
+        """The last line on its stderr that may be a reason, or None: torch's C++ log and stack are none."""
+        lines = reversed(self.stderr.splitlines())
+        return next((line.strip() for line in lines if line.strip() and not _TORCHS_OWN.match(line)), None)
 
 
 def run(

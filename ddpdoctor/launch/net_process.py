@@ -167,11 +167,7 @@ def _undecided(place: NodePlace, said: dict[str, Any], ended: ProgramEnd) -> tup
         return (*([f"{absent} of {place.nodes} nodes did not join"] if absent else []), *late)
     if place.node == 0 and said.get("MasterProbe", {}).get("outcome") == "joined":
         why = "the deadline passed" if ended.timed_out else f"its process ended with code {ended.code}"
-        return (f"the links could not be measured: {why}; {_last_words(ended)}",)
+        return (f"the links could not be measured: {why}; {ended.last_words or 'it gave no reason'}",)
     if place.node > 0 and said.get("MasterProbe", {}).get("outcome") == "joined" and ended.code != 0:
         return ("this node did not receive the result: it joined too late, or lost the connection to node 0",)
     return ()
-
-
-def _last_words(ended: ProgramEnd) -> str:
-    return next((line.strip() for line in reversed(ended.stderr.splitlines()) if line.strip()), "it printed nothing")

@@ -77,7 +77,10 @@ def reach(addr: str, port: int, *, until: float) -> Reached:
 
 
 def another_connection(addr: str, port: int) -> TCPStore | None:
-    """One more connection to the store at `addr`:`port`, for a thread; None where it is not made within `STORE_SECONDS`."""
+    """One more connection to the store at `addr`:`port`, for a thread; None where it cannot be made.
+
+    A store that does not answer takes `STORE_SECONDS`; the name service takes as long as it likes before that.
+    """
     opened = _open(addr, port)
     return None if isinstance(opened, Exception) else opened
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 import sys
 import time
@@ -150,8 +149,7 @@ def _gathered(file: Path) -> GatheredFacts | None:
 
 
 def _not_met(ended: ProgramEnd, launch: Launch, meeting: Meeting, deadline_seconds: float) -> UndecidedError:
-    reasons = [line.strip() for line in ended.stderr.splitlines() if re.match(r"^\s*(?!frame #|\[W|<omitting)\S", line)]
-    said = reasons[-1] if reasons else "no reason given"
+    said = ended.last_words or "no reason given"
     where = f"{meeting.host}:{meeting.port}"
     return UndecidedError(
         f"rank {launch.rank} did not reach the other ranks at {where} within {deadline_seconds:g} s: {said}",

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from ddpdoctor.launch import subreaper
-from ddpdoctor.launch.guarded_process import SUBREAPER, run, run_each
+from ddpdoctor.launch.guarded_process import SUBREAPER, ProgramEnd, run, run_each
 
 FAMILY = textwrap.dedent(
     """
@@ -154,3 +154,16 @@ def test_a_process_that_nothing_can_end_is_not_waited_for(monkeypatch: pytest.Mo
     monkeypatch.setattr(subreaper, "UNKILLABLE_SECONDS", 0.1)
     monkeypatch.setattr(subreaper, "_descendants", lambda: [1 << 22])  # above any process id
     subreaper._end_tree(0.1)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "words"),
+    [
+        ("", None),
+        ("[W1123 01:00:00.1 socket.cpp:469] [c10d] waitForInput: poll for socket timed out\n", None),
+        ("ValueError: bad port \n\n  [rank3]:[E1123 01:00:00.1 TCPStore.cpp:1] failed\n", "ValueError: bad port"),
+        ("[WinError 5] denied\nframe #0: c10::Error\n<omitting python frames>\n", "[WinError 5] denied"),
+    ],
+)
+def test_what_torch_logs_of_itself_is_not_the_last_word_of_a_program(stderr: str, words: str | None) -> None:
+    assert ProgramEnd(code=1, stdout="", stderr=stderr, timed_out=False, seconds=0.0).last_words == words
