@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,19 @@ from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.planted_files import led_to
 
 ANOTHER = 65534
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+
+
+def why_impossible() -> str:
+    """Why no file of another user can be made here: as root of a user namespace, perhaps no other user is mapped."""
+    with tempfile.NamedTemporaryFile() as file:
+        try:
+            os.chown(file.name, ANOTHER, ANOTHER)
+        except OSError as error:
+            return f"no file can be given to user {ANOTHER}: {error.strerror}"
+    return "" if os.geteuid() == 0 else "only root can make files of another user"
+
+
+pytestmark = pytest.mark.skipif((why := why_impossible()) != "", reason=why)
 
 
 @pytest.fixture

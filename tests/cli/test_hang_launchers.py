@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.cli import run
+from ddpdoctor.ranks import stacks
+from ddpdoctor.ranks.stacks import NoStacks
 
 ELASTIC = """
 import time
@@ -43,6 +45,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
         running.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
+        try:
+            stacks.py_spy(process.pid)
+        except NoStacks as reason:
+            if str(reason) == (forbidden := stacks.why_forbidden(process.pid)):
+                pytest.skip(forbidden)
+            raise
         return process.pid
 
     yield launcher
