@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
@@ -62,7 +63,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             for _, call in graph.calls_near(function, "set-epoch")
             if (call.receiver is None or not call.receiver.made or call.receiver.made & known)
         ]
-        reasons = [_reason(loop, call) for call in mine]
+        reasons = [_reason(graph, loop, call) for call in mine]
         if mine and all(reasons):
             yield code_finding(
                 RULE,
@@ -73,12 +74,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             )
 
 
-def _reason(loop: EpochLoop, call: Call) -> str:
+def _reason(graph: CallGraph, loop: EpochLoop, call: Call) -> str:
     """Why a call has no effect; empty where it has one, or where that is not known."""
     given = call.argument("epoch", 0)
     if given is not None and given.constant is not None:
         return f"set_epoch always gets {given.constant}"
-    if _after_the_batches(loop, call):
+    if _after_the_batches(graph, loop, call):
         return (
             f"set_epoch({given.text}) comes after the batches of the epoch, so that the first two epochs have one order"
             if given is not None
@@ -99,11 +100,20 @@ def _reason(loop: EpochLoop, call: Call) -> str:
     return ""
 
 
-def _after_the_batches(loop: EpochLoop, call: Call) -> bool:
+def _after_the_batches(graph: CallGraph, loop: EpochLoop, call: Call) -> bool:
     """Whether a call follows the batches in the function that goes over them, which the epoch loop calls."""
     within, batches = loop.within, loop.batches
     given = call.argument("epoch", 0)
-    if within.id == loop.function.id or call not in within.calls or given is None or not given.text.isidentifier():
+    if within.id == loop.function.id or call not in within.calls or given is None:
+        return False
+    if given.text not in within.parameters or given.text in within.rebound or not _is_given(graph, loop):
         return False
     before = (each for each in within.calls if each.does == "set-epoch" and each.order < batches.order)
     return call.order > batches.last_order and call.loops == batches.loops and next(before, None) is None
+
+
+def _is_given(graph: CallGraph, loop: EpochLoop) -> bool:
+    """Whether the epoch loop gives its counter as it is to the function that goes over the batches."""
+    plainly = re.compile(rf"[(,=]\s*{re.escape(loop.counter)}\s*[,)]")
+    ways = [way for caller, way in graph.callers.get(loop.within.id, ()) if caller.id == loop.function.id]
+    return bool(ways) and all(plainly.search(way.text) for way in ways)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
-from ddpdoctor.evidence.training_code import Call
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -43,6 +43,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         hook = graph.is_hook_of_lightning(function)
         if not hook and (graph.any_program(function, DOES_THE_DATA) or not graph.line_on_all_ranks(function, call)):
             continue
+        if _is_told(graph, function, call):
+            continue
         why = drawn_apart(graph, function, _seeded_by(call))
         if why:
             yield code_finding(
@@ -52,6 +54,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 *(cut.place for cut in graph.cuts_of(call.id)),
                 remedy=_REMEDIES.get(short(call)),
             )
+
+
+def _is_told(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether objects are broadcast after the split, here or in a caller: what rank 0 has drawn may be among them."""
+    ways = [(function, call), *graph.callers.get(function.id, ())]
+    return any(
+        short(other) in {"broadcast_object_list", "scatter_object_list"} and other.order > way.order
+        for around, way in ways
+        for other in around.calls
+    )
 
 
 def _divides(graph: CallGraph, call: Call) -> bool:

@@ -33,6 +33,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if any(guard.by_rank for guard in call.guards) or not _trains(graph, function, call):
             continue
+        if _before_the_ranks(graph, function, call):
+            continue
         folder = call.argument("root", 0)
         if folder is not None and folder.may(*RANK_KINDS):
             continue
@@ -47,6 +49,28 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             else None,
             fix=fix(Edit.RANK_ZERO_FIRST, call.place),
         )
+
+
+def _before_the_ranks(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether only the process makes a call that then spawns the ranks."""
+    ways = {function.id: (function, call)}
+    waiting = [function]
+    while waiting:
+        for caller, way in graph.callers.get(waiting.pop().id, ()):
+            if caller.id not in ways:
+                ways[caller.id] = (caller, way)
+                waiting.append(caller)
+    for around, way in ways.values():
+        module = around.place.function == "<module>"
+        if around.entry and (not module or not any(guard.form == "main" for guard in way.guards)):
+            return False  # a spawned function, or module code that each process runs as it starts
+    return any(_spawns(graph, around) for around, _ in ways.values())
+
+
+def _spawns(graph: CallGraph, function: Function) -> bool:
+    """Whether a function starts the ranks, by itself or in one that it calls."""
+    called = [graph.functions[call.target] for call in function.calls if call.target in graph.functions]
+    return any(call.does in {"spawn", "process"} for each in (function, *called) for call in each.calls)
 
 
 def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 2) -> bool:

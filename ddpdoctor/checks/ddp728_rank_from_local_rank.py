@@ -82,6 +82,6 @@ def _assigned(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _one_node(module: Module) -> bool:
-    """Whether the module sets the world size to the number of devices of one node, or to a number that it knows."""
-    sizes = (each.value for each in module.settings if each.name == "WORLD_SIZE")
-    return any(size.may(Kind.DEVICE_COUNT) or size.constant is not None for size in sizes)
+    """Whether the module sets the world size, too, and to nothing that may count several nodes."""
+    sizes = [each.value for each in module.settings if each.name == "WORLD_SIZE"]
+    return bool(sizes) and not any(size.may(Kind.WORLD_SIZE) or _several_nodes(size) for size in sizes)

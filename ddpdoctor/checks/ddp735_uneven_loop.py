@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
@@ -18,6 +19,7 @@ RULE = Rule(
     remedy="run the loop inside `with Join([model])`, or cut all parts to the length of the shortest",
     leads_to=("DDP306",),
 )
+_OF_A_LIST = re.compile(r"len\(self\.\w+\)")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -92,7 +94,7 @@ def _cut_by_data_set(graph: CallGraph, loop: Loop) -> Origin | None:
 
 def _as_it_comes(cut: Cut) -> bool:
     """Whether nothing makes the parts equally long: the whole list is cut by steps of the world size."""
-    return "[" not in cut.whole.text and ("::" in cut.text or "%" in cut.text)
+    return not cut.even and "[" not in cut.whole.text and ("::" in cut.text or "%" in cut.text)
 
 
 def _only_once(graph: CallGraph, dataset: Value) -> bool:
@@ -109,6 +111,9 @@ def _is_listed(graph: CallGraph, dataset: Value) -> bool:
     for origin in dataset.origins:
         methods = [each for each in graph.functions.values() if each.id.startswith(f"{origin.note}.")]
         if not origin.note or not any(each.id.endswith(".__getitem__") for each in methods):
+            return False
+        lengths = [each.length for each in methods if each.id.endswith(".__len__")]
+        if not lengths or not all(_OF_A_LIST.fullmatch(length) for length in lengths):
             return False
         if any(graph.leads_to_collective(call) is not None for each in methods for call in each.calls):
             return False

@@ -28,6 +28,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         clip = clips[0]
         before = [call for call in scales if call.order < clip.order]
         step = _step(function, clip)
+        if graph.any_program(function, ("get_scale",)):  # gradients may be divided by it
+            continue
         if not before and not graph.any_program(function, ("unscale_", "unscale_gradients")):
             before = _scaled_elsewhere(graph, function, step)
         if not before or step is None or any(_unscales(call, clip) for call in function.calls):

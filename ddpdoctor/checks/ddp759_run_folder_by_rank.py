@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Kind, Origin, Value
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph, unconditional
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Origin, Value
 from ddpdoctor.messages.code_findings import chain_places, code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -18,6 +19,10 @@ RULE = Rule(
 )
 
 
+_LISTED = re.compile(
+    r"(?:listdir|scandir|glob|iglob)\((?P<argument>[^()]*(?:\([^()]*\))?)|(?P<of>.*)\.(?:iterdir|r?glob)\("
+)
+_TEXT = re.compile(r"""[\"'](?P<text>[^\"']*)""")
 _CLOCKS = ("time", "now", "getpid", "uuid", "token")
 
 
@@ -37,7 +42,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if graph.any_program(function, {"hydra", *DOES_THE_DEVICE}):
             continue
         if counted is not None and not call.loops:
-            yield _numbered(call, path, counted)
+            if _is_there(counted, path) and not _kept_together(function, call, counted):
+                yield _numbered(call, path, counted)
             continue
         if origin is None or origin.made or not any(word in origin.text for word in _CLOCKS):
             continue
@@ -49,6 +55,31 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             *chain_places(origin, call.place),
             because=origin,
         )
+
+
+def _is_there(counted: Origin, path: Value) -> bool:
+    """Whether the folder is made where the others were counted."""
+    listed = _LISTED.search(counted.text)
+    if listed is None:
+        return False
+    where = (listed["of"] or listed["argument"] or "").strip()
+    if (text := _TEXT.search(where)) is not None:
+        where = text["text"].partition("*")[0]
+        where = where.partition("}")[0].lstrip("{") if where.startswith("{") else where.rstrip("/")
+    made = " ".join((path.text, *(link.text for link in counted.why)))
+    return bool(where) and re.search(rf"(?<![\w./]){re.escape(where)}(?!\w)", made) is not None
+
+
+def _kept_together(function: Function, call: Call, counted: Origin) -> bool:
+    """Whether all ranks have counted before one makes the folder, as they meet in between."""
+    lines = [link.line for link in counted.why if link.file == call.place.file]
+    since = max(lines, default=call.place.line)
+    return any(
+        other.does == "collective"
+        and since <= other.place.line < call.place.line
+        and unconditional(other.guards, function)
+        for other in function.calls
+    )
 
 
 def _numbered(call: Call, path: Value, origin: Origin) -> Finding:

@@ -290,6 +290,8 @@ class Cut:
     """The list."""
     by: Origin
     """The rank in the bounds."""
+    even: bool = False
+    """The function fails where a remainder is left, so that all parts are equally long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,6 +332,10 @@ class Function:
     """The attributes of modules and parameters that it assigns to."""
     parameters: tuple[str, ...] = ()
     """The names of its parameters."""
+    rebound: tuple[str, ...] = ()
+    """Those of its parameters that it assigns to."""
+    length: str = ""
+    """Of a `__len__`, what it returns as written."""
     guards: tuple[Guard, ...] = ()
     """Tests that a decorator puts around the whole function."""
     decorators: tuple[str, ...] = ()

@@ -114,7 +114,9 @@ def _known(full: str) -> str:
         return names.ENDS[last]
     if full.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
         return "dataset"
-    if full.startswith(names.DOWNLOADING) and last[:1].isupper():
+    if full.startswith(names.DOWNLOADING) and last[:1].isupper() and not last.startswith(names.DOWNLOADS_NOT):
+        return "download"
+    if full.startswith(names.DOWNLOADING_DATASETS) and "Dataset" in last and not last.startswith(names.DOWNLOADS_NOT):
         return "download"
     if full.startswith(("shutil.", "tarfile.", "zipfile.")):
         return ""
@@ -318,6 +320,8 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
     if what.does == "forward":
         origin = Origin(kind=Kind.LOCAL, text=values.text(node, at.scope), made=where, note="forward")
         return (origin, *_tainted(values, node, at, keep=frozenset({Kind.LOCAL})))
+    if what.does == "scale" and node.args:
+        return values.of(node.args[0], at) or None
     if what.does in {"to", "cuda", "train", "eval"} and isinstance(node.func, ast.Attribute):
         return _same(values, node, at)
     if what.does == "split" and what.name.rpartition(".")[2] in {"permutation", "randperm", "shuffle"}:

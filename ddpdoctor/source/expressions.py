@@ -225,7 +225,7 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     if isinstance(node.slice, ast.Slice):
         parts = (node.slice.lower, node.slice.upper, node.slice.step)
         ranks = [origin for part in parts for origin in values.of(part, at) if origin.kind in RANK_KINDS]
-        note = "even" if _cut_before(key, at) else "part"
+        note = "even" if _cut_before(key, at) or leaves_no_remainder(at.scope) else "part"
         found += tuple(replace(origin, kind=Kind.LOCAL, note=note) for origin in ranks[:1])
     elif isinstance(node.slice, ast.Compare) and any(one.kind is Kind.LOCAL for one in values.of(node.slice, at)):
         found = tuple(replace(origin, note="picked") if origin.kind is Kind.LOCAL else origin for origin in found)
@@ -236,6 +236,20 @@ def _cut_before(name: str, at: At) -> bool:
     """Whether a list was cut to a multiple of the world size before, so that all ranks get as much of it."""
     before = (one.value for one in at.scope.definitions.get(name, ()) if one.order < at.order)
     return any(isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) for value in before)
+
+
+def leaves_no_remainder(scope: Scope) -> bool:
+    """Whether a function fails where a division leaves a remainder: `assert len(files) % world_size == 0`."""
+    for statement in scope.statements:
+        node = statement.node
+        fails = isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise))
+        if fails and any(_is_remainder(part) for part in ast.walk(node.test)):  # type: ignore[attr-defined]
+            return True
+    return False
+
+
+def _is_remainder(node: ast.AST) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not isinstance(node.right, ast.Constant)
 
 
 def _is_environ(name: str, at: At) -> bool:

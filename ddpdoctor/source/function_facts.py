@@ -26,7 +26,7 @@ from ddpdoctor.evidence.training_code import (
 )
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.calls import SHARD, Meaning, is_variable, meaning
-from ddpdoctor.source.expressions import loader_in
+from ddpdoctor.source.expressions import leaves_no_remainder, loader_in
 from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import At, Values
 from ddpdoctor.source.walk import dotted, parts
@@ -72,6 +72,8 @@ class FunctionFacts:
             cuts=tuple(self._cuts(scope)),
             changes=tuple(self._changes(scope)),
             parameters=scope.parameters,
+            rebound=tuple(name for name in scope.parameters if name in scope.definitions),
+            length=self._length(scope),
             guards=tuple(self._decorated(scope)),
             decorators=tuple(self._full(scope, decorator) for decorator in scope.decorators),
             tests=tuple(guard for block in scope.tests if (guard := self._uncalled(block, scope)) is not None),
@@ -85,6 +87,10 @@ class FunctionFacts:
             if isinstance(base, Scope) and (found := self.values.project.method(base, scope.name)) is not None:
                 return found.id
         return ""
+
+    def _length(self, scope: Scope) -> str:
+        only = scope.returns[0][0] if scope.name == "__len__" and len(scope.returns) == 1 else None
+        return self.values.text(only, scope)
 
     def _line(self, scope: Scope, line: int) -> tuple[str, int]:
         return self.values.project.sources[scope.file].place(line)
@@ -341,7 +347,7 @@ class FunctionFacts:
             if certain:
                 whole, text = self.value(raw.whole, at), self.values.text(raw.node, scope)
                 place = self._place(scope, raw.node)
-                yield Cut(place=place, text=text, whole=whole, by=certain[0])
+                yield Cut(place=place, text=text, whole=whole, by=certain[0], even=leaves_no_remainder(scope))
 
     def _changes(self, scope: Scope) -> Iterator[Change]:
         for key, definitions in scope.definitions.items():

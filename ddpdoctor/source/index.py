@@ -73,7 +73,7 @@ class Index:
             owner, _, attribute = key.rpartition(".")
             if scope.is_class and not owner:
                 table = self.attributes.setdefault((id(scope), key), [])
-            elif owner == "self" and cls is not None:
+            elif owner in {"self", "cls"} and cls is not None:
                 table = self.attributes.setdefault((id(cls), attribute), [])
             elif owner:
                 table = self.fields.setdefault((owner.rpartition(".")[2], attribute), [])

@@ -312,8 +312,13 @@ FRAMEWORK_CALLS = ("accelerator", "fabric")
 """What programs of a framework call where others initialise a process group."""
 
 DATASETS = "torchvision.datasets."
-DOWNLOADING = ("torch_geometric.datasets.", "ogb.nodeproppred.", "ogb.graphproppred.", "ogb.linkproppred.", "dgl.data.")
-"""Packages whose data sets download and preprocess when they are made, where their folder is empty."""
+DOWNLOADING = ("torch_geometric.datasets.",)
+"""Packages whose classes are data sets that download and preprocess when they are made, where their folder is empty."""
+DOWNLOADING_DATASETS = ("ogb.nodeproppred.", "ogb.graphproppred.", "ogb.linkproppred.", "dgl.data.")
+"""Packages in which those classes do so that are called data sets."""
+DOWNLOADS_NOT = ("Fake", "Random", "As", "DGL", "CSV", "BAShape", "BACommunity", "Tree", "MiniGC", "Explainer", "Infection",
+                 "StochasticBlockModel")  # fmt: skip
+"""How the names of their data sets begin that are generated, made of other ones, or read from given files."""
 SAFE_DOWNLOADS = ("FakeData", "ImageFolder", "DatasetFolder", "ImageNet", "CocoDetection")
 """Data sets of torchvision that download nothing."""
 

@@ -23,6 +23,7 @@ MOST_STEPS = 5
 MOST_TEXT = 70
 _QUIET = frozenset({Kind.CONSTANT, Kind.UNKNOWN, Kind.FUNCTION})
 TAINTS = RANK_KINDS | {Kind.LOCAL, Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.SHARED, Kind.UNORDERED, Kind.CPU_TENSOR}
+_NO_RANK_YET = frozenset({"-1", "0", "None"})
 _HELD = frozenset({Kind.MODEL, Kind.WRAPPED, Kind.LOADER, Kind.SAMPLER, Kind.DATASET})
 ARGUMENT_OBJECTS = frozenset(
     {
@@ -495,8 +496,7 @@ class Values:
         for base in self.project.bases(cls) if hops else ():
             if isinstance(base, Scope) and base is not cls:
                 found += self.attribute(base, name, hops - 1)
-        field = name in RANK_NAMES and name in cls.fields and "__init__" not in cls.functions
-        if field and all(origin.kind is Kind.CONSTANT for origin in found):  # a default that something fills in
+        if all(origin.kind is Kind.CONSTANT for origin in found) and _is_filled_in(cls, name, found):
             found.append(Origin(kind=RANK_NAMES[name], text=name, note=note_of(name)))
         return joined(found)
 
@@ -587,6 +587,17 @@ class Values:
         """`file:line:column` of an expression."""
         file, line = self.project.sources[scope.file].place(node.lineno)
         return f"{file}:{line}:{node.col_offset + 1}"
+
+
+def _is_filled_in(cls: Scope, name: str, known: Iterable[Origin]) -> bool:
+    """Whether an attribute for which only constants are known holds the process's rank, which something else fills in.
+
+    A plain `rank` may be that of a matrix: it is the process's beside a world size or a local rank, if it begins as theirs.
+    """
+    if name not in RANK_NAMES or name not in cls.fields or "__init__" in cls.functions:
+        return False
+    beside = {"world_size", "local_rank"} & {*cls.fields, *cls.definitions}
+    return name != "rank" or (bool(beside) and all(one.text in _NO_RANK_YET for one in known))
 
 
 def _is_none(node: ast.expr | None) -> bool:

@@ -10,6 +10,8 @@ from ddpdoctor.source.index import Index
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
 from ddpdoctor.source.walk import dotted
 
+_PASS_ON = frozenset({"enumerate", "zip", "sorted", "list", "tuple", "reversed"})
+
 
 @dataclass(eq=False)
 class Washing:
@@ -97,7 +99,7 @@ def _and_listed(scope: Scope, key: str) -> list[str]:
     """A name, and where a loop gives it the tensors of a list or dict, the names of these: `for t in (a, b)`."""
     found = [key]
     for definition in scope.definitions.get(key, ()):
-        over = definition.value if definition.form == "for" else None
+        over = _gone_over(definition.value) if definition.form == "for" else None
         if isinstance(over, ast.Tuple | ast.List):
             found += [dotted(part) for part in over.elts]
         elif (
@@ -109,6 +111,19 @@ def _and_listed(scope: Scope, key: str) -> list[str]:
         elif isinstance(over, ast.Name | ast.Attribute):
             found.append(dotted(over))
     return [each for each in found if each]
+
+
+def _gone_over(node: ast.expr | None) -> ast.expr | None:
+    """What a loop goes over, taken out of calls that number or order it: the list of `enumerate(list(tensors))`."""
+    while isinstance(node, ast.Call) and dotted(node.func) in _PASS_ON and node.args:
+        node = node.args[0] if len(node.args) == 1 or dotted(node.func) != "zip" else _together(node.args)
+    return node
+
+
+def _together(lists: list[ast.expr]) -> ast.expr:
+    """The members of all lists that `zip` goes over."""
+    found = [part for each in lists for part in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+    return ast.List(elts=found, ctx=ast.Load())
 
 
 def makes_collective(function: Scope) -> bool:
