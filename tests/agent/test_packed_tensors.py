@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ from ddpdoctor.agent.inside.gradient_projection import projection
 from ddpdoctor.agent.inside.module_listing import ParameterListing
 from ddpdoctor.agent.inside.packed_tensors import LocalGradients, Packed
 from ddpdoctor.ranks.element_texts import element_texts
+from tests.agent import odd_tensors
 
 METHODS: list[Any] = ["linear", "xxh3"]
 SHAPES = [(), (1,), (3,), (0,), (24, 24), (7, 1, 5), (300, 300), (5000,)]  # the last but one is read where it is
@@ -176,3 +181,58 @@ def test_elements_are_shown_with_every_bit_that_matters(
     data = torch.tensor(values, dtype=dtype).view(torch.uint8).numpy().tobytes()
     assert [*element_texts(str(dtype).removeprefix("torch."), data)] == texts
     assert [*element_texts("qint8", data)] == []
+
+
+@pytest.fixture(scope="module")
+def read_in_a_process() -> dict[str, Any]:
+    """What was found of each odd tensor, or how the process ended that read it; another one goes on with the next."""
+    found: dict[str, Any] = {}
+    left = [*odd_tensors.ODD]
+    while left:
+        ended = subprocess.run(
+            [sys.executable, odd_tensors.__file__, *left],
+            cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        found |= dict(map(json.loads, ended.stdout.splitlines()))
+        left = [name for name in left if name not in found]
+        if left:
+            found[left.pop(0)] = f"exit {ended.returncode}: {ended.stderr[-2000:]}"
+    return found
+
+
+@pytest.mark.parametrize("what", odd_tensors.ODD)
+def test_a_tensor_without_memory_of_its_own_ends_no_job(what: str, read_in_a_process: dict[str, Any]) -> None:
+    as_plain = {"once": True, "again": True, "apart": True}
+    assert read_in_a_process[what] == {"xxh3": as_plain, "linear": as_plain}
+
+
+X = torch.arange(16.0).reshape(4, 4)
+Z = torch.complex(X, X)
+SAME_PLACE: dict[str, tuple[Tensor, Tensor]] = {
+    "transposed": (X, X.t()),
+    "another shape": (X, X.reshape(2, 8)),
+    "another dtype": (X, X.view(torch.int32)),
+    "a part of the same size": (X[:, :2], X.view(-1)[:8].view(4, 2)),
+    "conjugated": (Z, Z.conj()),
+}
+
+
+@pytest.mark.parametrize("what", SAME_PLACE)
+def test_another_tensor_at_the_same_address_is_read_anew(what: str) -> None:
+    packed, fresh = Packed("xxh3"), Packed("xxh3")
+    before, after = SAME_PLACE[what]
+    packed.fingerprints([before])
+    assert torch.equal(packed.fingerprints([after]), fresh.fingerprints([after]))
+    assert packed.shapes() == fresh.shapes() == [[*after.shape]]
+    assert packed.samples([after]) == fresh.samples([after])
+    assert torch.equal(packed.projections([after]), fresh.projections([after]))
+
+
+def test_a_storage_that_is_freed_and_comes_back_is_read_each_time() -> None:
+    buffer, packed = torch.ones(65_536), Packed("xxh3")
+    full = packed.fingerprints([buffer]).clone()
+    buffer.untyped_storage().resize_(0)
+    assert torch.equal(packed.fingerprints([buffer]), Packed("xxh3").fingerprints([torch.empty(0)]))
+    buffer.untyped_storage().resize_(4 * 65_536)
+    buffer.fill_(1)
+    assert torch.equal(packed.fingerprints([buffer]), full)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .fingerprint import as_bytes, memory
+from .fingerprint import as_bytes
+from .readable_tensors import memory
 
 WORD = 8  # bytes
 STACKED_ELEMENTS = 1 << 15  # tensors of one size up to this are copied side by side: one operation for hundreds

@@ -17,7 +17,6 @@ against someone who computes a collision.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 from collections.abc import Iterable, Sequence
@@ -27,6 +26,7 @@ import torch
 from torch import Tensor
 
 from . import triton_row_hash
+from .readable_tensors import memory, stand_ins
 
 Method = Literal["linear", "xxh3"]
 
@@ -56,7 +56,8 @@ def digests(tensors: Sequence[Tensor], method: Method = "linear") -> Tensor:
     memory only, and to none where a rank lacks the package: ranks must agree on the method first.
     """
     with torch.no_grad():
-        flat = [as_bytes(tensor) for tensor in tensors]
+        instead = stand_ins(tensors)
+        flat = [as_bytes(instead.get(place, tensor)) for place, tensor in enumerate(tensors)]
         by_device: dict[torch.device, list[int]] = {}
         for number, data in enumerate(flat):
             by_device.setdefault(data.device, []).append(number)
@@ -96,15 +97,6 @@ def as_bytes(tensor: Tensor) -> Tensor:
     dense = torch.ops.aten.is_non_overlapping_and_dense(tensor)
     flat = tensor.as_strided((tensor.numel(),), (1,)) if dense else tensor.contiguous().view(-1)
     return flat.view(torch.uint8)
-
-
-def memory(data: Tensor) -> Any:  # noqa: ANN401 - a buffer
-    """The memory of a contiguous tensor on the CPU as a buffer, which holds as long as the tensor does.
-
-    `Tensor.numpy` would forbid for good that anybody resizes the tensor's storage.
-    """
-    size = data.numel() * data.element_size()
-    return (ctypes.c_char * size).from_address(data.data_ptr()) if size else b""
 
 
 def xxh3(data: Iterable[Any]) -> list[bytes]:

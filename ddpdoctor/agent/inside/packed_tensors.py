@@ -22,6 +22,7 @@ from . import fingerprint
 from .bit_parity import as_digits, parities, parities_of_parts, parity
 from .fingerprint import Method
 from .gradient_projection import projection, signs_of
+from .readable_tensors import PLAIN_TYPES, memory, stand_ins
 from .schema.training_trace import SAMPLED
 
 ROW_BYTES = 256  # a tensor's copy begins at a multiple: it is some rows of 32 words
@@ -38,18 +39,20 @@ class Packed:
         self._method = method
         self._layouts: list[_Layout] = []
         self._latest: _Layout | None = None
+        self._stand_ins: dict[int, Tensor] = {}  # of the latest tensors, by place
 
     def fingerprints(self, tensors: Sequence[Tensor]) -> Tensor:
         """The fingerprints, as an int64 tensor of shape [len(tensors), 2] on the CPU.
 
         The same method gives the same ones on all ranks, but not those of `fingerprint.digests`: a small tensor that is not
-        contiguous is read in row-major order.
+        contiguous is read in row-major order. Tensors without memory on this rank count as empty.
         """
-        return self._laid_out(tensors).fingerprints(tensors, self._method)
+        layout = self._laid_out(tensors)
+        return layout.fingerprints(self._readable(tensors), self._method)
 
     def projections(self, tensors: Sequence[Tensor]) -> Tensor:
         """The projections, as a float64 tensor on the CPU; of the tensors whose fingerprints were asked for last."""
-        return self._copied(tensors).projections(tensors)
+        return self._copied(tensors).projections(self._readable(tensors))
 
     def samples(self, tensors: Sequence[Tensor]) -> list[tuple[list[int], str, bytes]]:
         """Elements of the tensors whose fingerprints were asked for last: which tensors, their dtype, the elements' bytes.
@@ -57,14 +60,14 @@ class Packed:
         Of each tensor `SAMPLED` evenly spread elements in row-major order, or all where it has no more. Tensors on a GPU,
         which would have to be waited for, have none.
         """
-        return [*self._copied(tensors).samples(tensors)]
+        return [*self._copied(tensors).samples(self._readable(tensors))]
 
     def parities(self, tensors: Sequence[Tensor]) -> str:
         """The parities of `tensors`, as `bit_parity.parities` writes them; the fingerprints of these were asked for last.
 
         More tensors may have followed them.
         """
-        return self._copied(tensors).parities(tensors)
+        return self._copied(tensors).parities(self._readable(tensors))
 
     def shapes(self) -> list[list[int]]:
         """The shapes of the tensors whose fingerprints were asked for last."""
@@ -74,21 +77,26 @@ class Packed:
     def _copied(self, tensors: Sequence[Tensor]) -> _Layout:
         """The layout of the list whose fingerprints were asked for last, of which `tensors` are the first, with its copies."""
         assert self._latest is not None
-        self._latest.fill(tensors)
+        self._latest.fill(self._readable(tensors))
         return self._latest
+
+    def _readable(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """`tensors`, which are the first of the latest ones, with what is read instead of those that are not plain."""
+        if not self._stand_ins:
+            return tensors
+        return [self._stand_ins.get(place, tensor) for place, tensor in enumerate(tensors)]
 
     def _laid_out(self, tensors: Sequence[Tensor]) -> _Layout:
         """A layout that is ready to give the fingerprints of `tensors`."""
-        where = _addresses(tensors) if self._method == "xxh3" else None
+        where = _whereabouts(tensors) if self._method == "xxh3" else None
         layout = next((one for one in self._layouts if one.is_at(where)), None)
+        self._stand_ins = {} if layout is not None else stand_ins(tensors)
         if layout is None:
+            tensors = self._readable(tensors)
+            where = where if not self._stand_ins else None
             layout = next((one for one in self._layouts if one.fits(tensors)), None)
             if layout is not None:
-                try:
-                    layout.read(tensors, where)
-                except RuntimeError:  # other shapes of the same sizes
-                    self._layouts.remove(layout)
-                    layout = None
+                layout.read(tensors, where)
         if layout is None:
             layout = _Layout(tensors, SMALL_BYTES[self._method])
             layout.read(tensors, where)
@@ -133,9 +141,8 @@ class _Layout:
     """Which tensors of a list are copied, and where."""
 
     def __init__(self, tensors: Sequence[Tensor], small: int) -> None:
-        self._numels, self._dtypes, self._devices = _kinds(tensors)
-        self._shapes = [tensor.shape for tensor in tensors]
-        self.shapes = [*map(list, self._shapes)]
+        self._kinds = _kinds(tensors)
+        self.shapes = [*map(list, self._kinds[0])]
         by_device: dict[torch.device, list[int]] = {}
         left = MOST_BYTES
         for place, tensor in enumerate(tensors):
@@ -148,35 +155,32 @@ class _Layout:
         self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(tensors)))
         self._large = [place for place in range(len(tensors)) if place not in packed]
         self._sampled: dict[int, Tensor] = {}  # which elements of a large one, by its place
-        self._where: list[int] = []  # what `_addresses` said of the tensors that are read where they are
+        self._where: list[Any] = []  # what `_whereabouts` said of the tensors that are read where they are
         self._buffers: list[Any] = []  # the memory of each of these; None for a large one that is not contiguous
         self._is_filled = False
 
     def fits(self, tensors: Sequence[Tensor]) -> bool:
-        return len(tensors) == len(self._numels) and (self._numels, self._dtypes, self._devices) == _kinds(tensors)
+        return len(tensors) == len(self.shapes) and self._kinds == _kinds(tensors)
 
-    def is_at(self, where: list[int] | None) -> bool:
+    def is_at(self, where: list[Any] | None) -> bool:
         """Whether the tensors that are there now lie where the last ones did: then these are ready to be read."""
         self._is_filled = False
         return bool(where) and where == self._where
 
-    def read(self, tensors: Sequence[Tensor], where: list[int] | None) -> None:
-        """Make `tensors` ready, which fit and lie at the addresses `where`; RuntimeError where their shapes do not fit."""
+    def read(self, tensors: Sequence[Tensor], where: list[Any] | None) -> None:
+        """Make `tensors` ready, which fit and lie at `where`; None: they are copied."""
         self._is_filled = False
         if where is None or not self._on_cpu or not self._locate(tensors, where):
             self._where, self._buffers = [], []
             self.fill(tensors)
 
-    def _locate(self, tensors: Sequence[Tensor], where: list[int]) -> bool:
+    def _locate(self, tensors: Sequence[Tensor], where: list[Any]) -> bool:
         """Find the memory of those that have moved; False where a small one is not contiguous."""
         count, before = len(tensors), self._where or [-1] * len(where)
         buffers = self._buffers or [None] * count
         for place, tensor in enumerate(tensors):
-            if (where[place], where[count + place]) == (before[place], before[count + place]):
-                continue
-            if tensor.shape != self._shapes[place]:
-                raise RuntimeError("another shape")
-            buffers[place] = fingerprint.memory(tensor) if _is_read_in_place(tensor) else None
+            if where[place::count] != before[place::count]:
+                buffers[place] = memory(tensor) if _is_read_in_place(tensor) else None
         self._where, self._buffers = where, buffers
         return all(buffers[place] is not None for block in self._blocks for place in block.order)
 
@@ -216,7 +220,7 @@ class _Layout:
             for place, digest in zip(block.order, fingerprint.xxh3(block.slices), strict=True):
                 found[place] = digest
         large = [fingerprint.as_bytes(tensors[place]) for place in self._large]
-        for place, digest in zip(self._large, fingerprint.xxh3(map(fingerprint.memory, large)), strict=True):
+        for place, digest in zip(self._large, fingerprint.xxh3(map(memory, large)), strict=True):
             found[place] = digest
         return fingerprint.table(found) if found else torch.zeros(0, 2, dtype=torch.int64)
 
@@ -225,12 +229,12 @@ class _Layout:
         for buffer, tensor in zip(self._buffers, tensors, strict=True):
             if buffer is None:
                 data = fingerprint.as_bytes(tensor)
-                yield fingerprint.memory(data)
+                yield memory(data)
             else:
                 yield buffer
 
     def projections(self, tensors: Sequence[Tensor], large: dict[int, Tensor] | None = None) -> Tensor:
-        result = torch.zeros(len(self._numels), dtype=torch.float64)
+        result = torch.zeros(len(self.shapes), dtype=torch.float64)
         for block in self._blocks:
             result[block.places] = block.projections().cpu()
         if large is None:
@@ -257,7 +261,7 @@ class _Layout:
     def parities(self, tensors: Sequence[Tensor]) -> str:
         if not self._on_cpu:
             return parities(tensors)
-        found = [0] * len(self._numels)
+        found = [0] * len(self.shapes)
         for block in self._blocks:
             for place, one in zip(block.order, block.parities(), strict=True):
                 found[place] = one
@@ -279,8 +283,7 @@ class _Block:
         places = sorted(places, key=lambda place: str(tensors[place].dtype))  # stable
         sizes = [_packable(tensors[place]) for place in places]
         self._words = torch.zeros(sum(map(_padded, sizes)) // 8, dtype=torch.int64, device=device)
-        memory = self._words.view(torch.uint8)
-        self._memory = memory
+        self._memory = self._words.view(torch.uint8)
         self.waits = self._words.is_cuda
         self._runs: list[_Run] = []
         self._bytes: list[Tensor] = []
@@ -289,9 +292,9 @@ class _Block:
         numbered = zip(places, sizes, strict=True)
         for dtype, members in groupby(numbered, lambda member: tensors[member[0]].dtype):
             run = [*members]
-            self._runs.append(_Run(dtype, [place for place, _ in run], tensors, memory[begin:]))
+            self._runs.append(_Run(dtype, [place for place, _ in run], tensors, self._memory[begin:]))
             for _, size in run:
-                self._bytes.append(memory[begin : begin + size])
+                self._bytes.append(self._memory[begin : begin + size])
                 self._firsts.append(begin // 8)
                 begin += _padded(size)
         self.order = places
@@ -344,9 +347,9 @@ class _Block:
 
 
 class _Run:
-    """The copies of one dtype in a block, which begin where `memory` does."""
+    """The copies of one dtype in a block, which begin where `room` does."""
 
-    def __init__(self, dtype: torch.dtype, places: list[int], tensors: Sequence[Tensor], memory: Tensor) -> None:
+    def __init__(self, dtype: torch.dtype, places: list[int], tensors: Sequence[Tensor], room: Tensor) -> None:
         self.places = places
         self._chosen = itemgetter(*places)
         self._all = places == list(range(len(tensors)))
@@ -354,7 +357,7 @@ class _Run:
         for place in places:
             begins.append(end // dtype.itemsize)
             end += _padded(_packable(tensors[place]))
-        self._data = memory[:end].view(dtype)
+        self._data = room[:end].view(dtype)
         self.targets = [
             self._data[begin : begin + tensors[place].numel()].view(tensors[place].shape)
             for begin, place in zip(begins, places, strict=True)
@@ -402,17 +405,31 @@ def bytes_of(elements: Tensor) -> tuple[str, bytes]:
     return str(elements.dtype).removeprefix("torch."), elements.contiguous().view(torch.uint8).cpu().numpy().tobytes()
 
 
-def _kinds(tensors: Sequence[Tensor]) -> tuple[list[int], list[torch.dtype], list[torch.device]]:
-    return [*map(Tensor.numel, tensors)], [one.dtype for one in tensors], [one.device for one in tensors]
+def _kinds(tensors: Sequence[Tensor]) -> tuple[list[torch.Size], list[torch.dtype], list[torch.device]]:
+    return [one.shape for one in tensors], [one.dtype for one in tensors], [one.device for one in tensors]
 
 
-_SIZE: Callable[[Tensor], int] = attrgetter("nbytes")
+_DTYPE: Callable[[Tensor], torch.dtype] = attrgetter("dtype")
+_SHAPE: Callable[[Tensor], torch.Size] = attrgetter("shape")
 
 
-def _addresses(tensors: Sequence[Tensor]) -> list[int] | None:
-    """The address of each, then the size of each in bytes; None where one has no address."""
+def _whereabouts(tensors: Sequence[Tensor]) -> list[Any] | None:
+    """All that tells where the bytes of each lie: the address of each, then the dtype of each, and so on.
+
+    None where one is no plain tensor.
+    """
+    if not PLAIN_TYPES.issuperset(map(type, tensors)):
+        return None
     try:
-        return [*map(Tensor.data_ptr, tensors), *map(_SIZE, tensors)]
+        return [
+            *map(Tensor.data_ptr, tensors),
+            *map(_DTYPE, tensors),
+            *map(_SHAPE, tensors),
+            *map(Tensor.stride, tensors),
+            *map(Tensor.is_conj, tensors),
+            *map(Tensor.is_neg, tensors),
+            *[one.untyped_storage().nbytes() for one in tensors],
+        ]
     except (RuntimeError, NotImplementedError):  # a sparse one, or one of no device
         return None
 
