@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
+from ddpdoctor.analysis.performance.stragglers import fills_processors
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.step_times import Pace, ProcessorTime
@@ -28,12 +29,21 @@ LEAST_SECONDS = 5.0  # of iterations: a job that lasts no longer need not be fas
 def check(paces: PerRank[Pace], processors: PerRank[ProcessorTime] | None, stall: Stall | None) -> Iterator[Finding]:
     """One finding with the ranks that wait for data during most of their iterations.
 
-    A batch is late, too, where the process that makes it gets no processor on a crowded host: that part does not count.
+    A batch is late, too, where the process that makes it gets no processor on a crowded host: that part does not count,
+    except on a host whose processors the job itself fills: more work for its input than processors is what this rule names.
 
     A stalled job gets no finding: the cause of the stall comes first.
     """
     shares = {entry.rank: share for entry in paces if (share := _waiting(entry.value)) is not None}
-    crowded = {entry.rank: _without_processor(entry.value) for entry in processors or ()}
+    by_host: dict[str, dict[int, ProcessorTime]] = {}
+    for entry in processors or ():
+        by_host.setdefault(entry.host, {})[entry.rank] = entry.value
+    crowded = {
+        rank: _without_processor(time)
+        for ranks in by_host.values()
+        if not fills_processors(ranks.values())
+        for rank, time in ranks.items()
+    }
     bound = [rank for rank, share in shares.items() if share - crowded.get(rank, 0.0) >= LEAST_SHARE]
     if bound and stall is None:
         share = median(shares[rank] for rank in bound)

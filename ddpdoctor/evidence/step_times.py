@@ -36,6 +36,10 @@ class ProcessorTime:
     """The seconds in which its main thread was ready to run and waited for a processor."""
     workers_ready: float = 0.0
     """The seconds in which the process that waited most among those that it started (its loader's workers) did so."""
+    used: float = 0.0
+    """The seconds of processor time that all threads of the rank and the processes that it started used together."""
+    processors: int = 0
+    """How many processors it may use; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

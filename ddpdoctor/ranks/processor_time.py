@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,13 +50,22 @@ class _Rank:
     latest: tuple[float, float, float] | None = None
     children: dict[int, float] = field(default_factory=dict)
     children_ready: float = 0.0
+    used_by: dict[int, float] = field(default_factory=dict)
+    used: float = 0.0
+    processors: int = 0
 
     def observe(self, proc: Path, now: float) -> None:
         """Read the counters once more. A worker that is new since the last reading has waited since its start."""
         counters = _counters(proc, self.pid)
         if counters is None:
             return
-        ready = {child: read[1] for child in _children(proc, self.pid) if (read := _counters(proc, child)) is not None}
+        listed = _children(proc, self.pid)
+        ready = {child: read[1] for child in listed if (read := _counters(proc, child)) is not None}
+        used_by = {pid: used for pid in (self.pid, *listed) if (used := _used(proc, pid)) is not None}
+        if self.begin is not None:
+            self.used += sum(max(0.0, used - self.used_by.get(pid, 0.0)) for pid, used in used_by.items())
+        self.used_by = used_by
+        self.processors = _processors(self.pid) or self.processors
         if self.begin is None:
             self.begin = (now, *counters)
         elif self.latest is not None and ready:
@@ -67,7 +77,14 @@ class _Rank:
         if self.begin is None or self.latest is None or self.latest[0] <= self.begin[0]:
             return None
         seconds, ran, ready = (last - first for first, last in zip(self.begin, self.latest, strict=True))
-        return ProcessorTime(seconds=seconds, ran=ran, ready=ready, workers_ready=self.children_ready)
+        return ProcessorTime(
+            seconds=seconds,
+            ran=ran,
+            ready=ready,
+            workers_ready=self.children_ready,
+            used=self.used,
+            processors=self.processors,
+        )
 
 
 def _counters(proc: Path, pid: int) -> tuple[float, float] | None:
@@ -79,6 +96,21 @@ def _counters(proc: Path, pid: int) -> tuple[float, float] | None:
         ran, ready, _ = (proc / str(pid) / "schedstat").read_text(encoding="ascii").split()
         return int(ran) / 1e9, int(ready) / 1e9
     return None
+
+
+def _used(proc: Path, pid: int) -> float | None:
+    """How many seconds of processor time all threads of `pid` have used; None where that is not told."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def _processors(pid: int) -> int:
+    """How many processors `pid` may use, 0 where it has ended."""
+    with contextlib.suppress(OSError):
+        return len(os.sched_getaffinity(pid))
+    return 0
 
 
 def _children(proc: Path, pid: int) -> list[int]:

@@ -32,9 +32,11 @@ def tenth(_: int) -> float:
     return 0.1
 
 
-def had(ran: float, ready: float, workers_ready: float = 0.0) -> ProcessorTime:
-    """Ten seconds of a rank that ran and waited for a processor for so long."""
-    return ProcessorTime(seconds=10.0, ran=ran, ready=ready, workers_ready=workers_ready)
+def had(ran: float, ready: float, workers_ready: float = 0.0, used: float = 0.0) -> ProcessorTime:
+    """Ten seconds of a rank that ran and waited for a processor for so long, on a host with two."""
+    return ProcessorTime(
+        seconds=10.0, ran=ran, ready=ready, workers_ready=workers_ready, used=used, processors=2 if used else 0
+    )
 
 
 SICK = (
@@ -94,6 +96,22 @@ SICK = (
             "phase": "while it waits for its batch",
         },
     ),
+    Sick(  # its own workers fill the processors
+        evidence=with_processor_time(
+            steps(lambda _: {"input": 19}, majority), had(0.3, 0.1, 6.0, used=17.0), had(0.3, 0.1, 0.2, used=1.5)
+        ),
+        says="rank 0 is last into 39 of 39 collectives, 19 ms behind; its peers wait 48 % of their time; "
+        "it loses 19 ms while it waits for its batch",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:60 train_step",),
+        measured={
+            "seconds_late": 0.019,
+            "share": 0.475,
+            "rounds": 39,
+            "last_in": 39,
+            "phase": "while it waits for its batch",
+        },
+    ),
     Sick(
         evidence=bench(tenth, tenth, lambda _: 0.5, lambda number: 0.4 + 0.1 * (number % 2), tenth, tenth, on_cpu=0.2),
         says="ranks 2-3 on node1: 4.8x the median for identical local compute in 6 of 6 rounds; scheduled on a CPU 20 % "
@@ -127,5 +145,8 @@ HEALTHY = (
     steps(lambda _: {"forward": 1}, majority, majority),
     with_processor_time(steps(lambda _: {"forward": 30}, majority), had(1.0, 6.0), had(1.0, 2.0)),  # kept from running
     with_processor_time(steps(lambda _: {"input": 30}, majority), had(1.0, 2.0, 5.0), had(1.0, 2.0, 1.0)),  # its loader
+    with_processor_time(  # its loader, beside programs of others
+        steps(lambda _: {"input": 30}, majority), had(1.0, 2.0, 5.0, used=5.0), had(1.0, 2.0, 1.0, used=4.0)
+    ),
     steps(lambda _: {"forward": 9}, majority),  # for 0.4 s in all, as one of two that share a processor may be
 )

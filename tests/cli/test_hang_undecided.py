@@ -13,7 +13,7 @@ from ddpdoctor.cli import run
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ProcessState
-from ddpdoctor.host import running_jobs
+from ddpdoctor.host import owned_files, running_jobs
 from ddpdoctor.ranks import own_dumps
 from ddpdoctor.ranks.fr_dump_files import read_dump
 from ddpdoctor.ranks.snapshot import Target
@@ -56,13 +56,19 @@ def test_lines_that_lint_suspects_stand_beside_an_undecided_report(
     program.write_text(LOGS_ALONE)
     stack = (Frame(file=str(program), line=7, function="<module>"),)
     evidence = hang_of(rank(IN_BACKWARD[:-2] + stack), rank(IN_BACKWARD[:-2] + stack), seconds=None)
-    job = running_jobs.RunningJob(name="job", world_size=2, targets=(), command="train.py", environ={})
+    targets = (Target(rank=0, pid=os.getpid()),)
+    job = running_jobs.RunningJob(name="job", world_size=2, targets=targets, command="train.py", environ={})
     monkeypatch.setattr(running_jobs, "find_jobs", lambda: running_jobs.Found(jobs=(job,), forbidden=()))
     monkeypatch.setattr(hang, "look", lambda _job: evidence)
     monkeypatch.setattr(hang, "unexplained", lambda _evidence: ("every rank waits for others",))
     assert run(["hang"]) == 3
     said = " ".join(capsys.readouterr().out.split())
     assert f"lint suspects {program}:6: DDP730" in said
+
+    with monkeypatch.context() as as_root:  # the job of another user: its stacks may name any file
+        as_root.setattr(owned_files, "other_user", lambda _pid: 1000)
+        assert run(["hang"]) == 3
+    assert "lint suspects" not in capsys.readouterr().out
 
     program.write_text(LOGS_ALONE.replace("    if dist.get_rank() == 0:\n    ", ""))
     assert run(["hang"]) == 3

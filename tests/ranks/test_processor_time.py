@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,21 @@ def test_of_workers_the_one_that_waits_longest_counts_and_each_epoch_has_its_own
     found = times.of_rank(0)
     assert found is not None
     assert found.workers_ready == pytest.approx(0.7 + 0.7 + 0.5)
+
+
+def test_all_threads_of_a_rank_and_of_the_processes_that_it_started_count_together(tmp_path: Path) -> None:
+    times, ticks = ProcessorTimes(proc=tmp_path), os.sysconf("SC_CLK_TCK")
+    for now, worker in enumerate((5, 8, 9)):
+        counters(tmp_path, os.getpid(), ran=0.0, ready=0.0, children="20")
+        counters(tmp_path, 20, ran=0.0, ready=0.0)
+        for pid, used in ((os.getpid(), 3 + now), (20, worker)):
+            before = "(a name) S" + " 0" * 10
+            (tmp_path / str(pid) / "stat").write_text(f"{pid} {before} {used * ticks} {used * ticks} 0\n")
+        times.observe({0: os.getpid()}, now=100.0 + 2 * now)
+    found = times.of_rank(0)
+    assert found is not None
+    assert found.used == pytest.approx(2 * (1 + 3) + 2 * (1 + 1))
+    assert found.processors == len(os.sched_getaffinity(0))
 
 
 def test_a_process_that_is_gone_and_a_kernel_without_counters_say_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ the one before it, they had met, and a new round begins. Clocks of different hos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEAST_ROUNDS = 20  # fewer are warm-up and chance
 BATCH_PHASE = "while it waits for its batch"
+FULL = 0.8  # of the processors that a job may use: what others may take of the rest delays it by a quarter at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,8 @@ def crowded(late: int, processors: dict[int, ProcessorTime]) -> float:
     """The part of the time by which rank `late` waited longer for a processor than the median of its peers.
 
     A rank that works more than its peers also waits more where the host is full: the wait that its additional work
-    brings, at the peers' rate, is its own and does not count.
+    brings, at the peers' rate, is its own and does not count. Nor does that of its workers where the job alone fills the
+    processors.
     """
     own = processors.get(late)
     peers = [time for rank, time in processors.items() if rank != late]
@@ -147,8 +149,22 @@ def crowded(late: int, processors: dict[int, ProcessorTime]) -> float:
         return 0.0
     ran, ready = median(peer.ran / peer.seconds for peer in peers), median(peer.ready / peer.seconds for peer in peers)
     explained = max(0.0, own.ran / own.seconds - ran) * (ready / ran if ran > 0 else 0.0)
+    own_wait = max(0.0, own.ready / own.seconds - ready - explained)
+    if fills_processors(processors.values()):
+        return own_wait
     workers = median(peer.workers_ready / peer.seconds for peer in peers)
-    return max(0.0, own.ready / own.seconds - ready - explained, own.workers_ready / own.seconds - workers)
+    return max(own_wait, own.workers_ready / own.seconds - workers)
+
+
+def fills_processors(ranks: Iterable[ProcessorTime]) -> bool:
+    """Whether these ranks of one host, with their loaders' workers, fill its processors: they wait for themselves then.
+
+    At least `FULL` of the processors that they may use: processes of others have no more than a fifth of them, which makes
+    the job's own work take 1 / 0.8 of its time.
+    """
+    known = [time for time in ranks if time.processors]
+    used = sum(time.used / time.seconds for time in known)
+    return bool(known) and used >= FULL * max(time.processors for time in known)
 
 
 def _made(record: FlightRecord) -> dict[int, int]:
