@@ -30,7 +30,6 @@ def hang(
 ) -> None:
     """Say what every rank of a running job is doing, and which one keeps the others waiting. The job goes on."""
     from ddpdoctor.cli.report_output import conclude, judge
-    from ddpdoctor.host.owned_files import other_user
     from ddpdoctor.host.running_jobs import find_jobs
     from ddpdoctor.workflows.hang import look, unexplained, users_files
     from ddpdoctor.workflows.lint_hints import suspects
@@ -38,8 +37,7 @@ def hang(
     job = chosen_job(find_jobs(), pids or [], command="hang")
     evidence = look(job)
     if not (options.select or judge(evidence, options).explained) and (reasons := unexplained(evidence)):
-        anothers = any(other_user(pid) is not None for pid in job.pids)  # who may name files that only we may read
-        hints = () if anothers else suspects(users_files(evidence))
+        hints = suspects(users_files(job, evidence))
         evidence = replace(evidence, undecided=(*evidence.undecided, *reasons), notes=(*evidence.notes, *hints))
     conclude(evidence, options)
 

@@ -96,8 +96,10 @@ def unexplained(evidence: Evidence) -> tuple[str, ...]:
     return (f"{still}; {prepared}",)
 
 
-def users_files(evidence: Evidence) -> frozenset[str]:
-    """The files of the user's own lines in the stacks of all ranks."""
+def users_files(job: RunningJob, evidence: Evidence) -> frozenset[str]:
+    """The files of the user's own lines in the stacks of all ranks; none of another user's, who may name files of ours."""
+    if any(other_user(pid) is not None for pid in job.pids):
+        return frozenset()
     return frozenset(
         frame.file for entry in evidence.per_rank(Stacks) or () for frame in entry.value.frames if is_users(frame.file)
     )

@@ -13,7 +13,7 @@ from ddpdoctor.cli import run
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ProcessState
-from ddpdoctor.host import owned_files, running_jobs
+from ddpdoctor.host import running_jobs
 from ddpdoctor.ranks import own_dumps
 from ddpdoctor.ranks.fr_dump_files import read_dump
 from ddpdoctor.ranks.snapshot import Target
@@ -66,7 +66,7 @@ def test_lines_that_lint_suspects_stand_beside_an_undecided_report(
     assert f"lint suspects {program}:6: DDP730" in said
 
     with monkeypatch.context() as as_root:  # the job of another user: its stacks may name any file
-        as_root.setattr(owned_files, "other_user", lambda _pid: 1000)
+        as_root.setattr(hang, "other_user", lambda _pid: 1000)
         assert run(["hang"]) == 3
     assert "lint suspects" not in capsys.readouterr().out
 
