@@ -1,7 +1,8 @@
 """Whether ranks read the same data set: a digest of what a data set keeps, and none of the user's code runs for it.
 
-Attributes are read from instances' own dictionaries: tensors, arrays and text, also in lists and dicts, of each a few elements.
-A rank that was given files or a shard of its own keeps other paths, other rows or another length.
+Attributes are read from instances' own dictionaries: tensors, arrays, ranges, and lists and dicts of numbers or text, of each
+a few elements. A rank that was given files or a shard of its own keeps other lists of files, other rows or another length. A text
+alone tells nothing: a device, a temporary folder or a log's name differs on ranks that share their data.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ MOST_OBJECTS = 200  # looked at: below 2 ms
 DEEPEST = 6  # ConcatDataset.datasets[0].dataset.files[0]
 SPREAD = 16  # elements that are read of a tensor, an array, a list or a dict
 MOST_TEXT = 4096  # characters of one text
+MOST_KEYS = 4096  # of a dict, which are walked through: below 1 ms
 
 
 def data_digest(dataset: Any) -> str:  # noqa: ANN401 - whatever a loader was given
@@ -41,16 +44,18 @@ def _contents(dataset: Any) -> Iterator[str]:  # noqa: ANN401
             continue
         known.add(id(value))
         kind = type(value)  # isinstance would ask the object, and methods of a subclass are the user's
-        if kind in {str, bytes, range}:
-            yield f"{name}={value if kind is range else value[:MOST_TEXT]!r}"
+        if kind is range:
+            yield f"{name}={value}"
         elif issubclass(kind, Tensor):
             yield from _elements(name, value)
         elif _is_array(kind):
             yield from _array(name, value)
         elif depth < DEEPEST:
             queue.extend((f"{name}.{label}", inner, depth + 1) for label, inner in _inside(value))
-            if kind in {list, tuple} and value:
-                yield f"{name}: {len(value)}: " + " ".join(repr(value[place]) for place in _numbers(value))
+            if kind in {list, tuple} and len(value) > 1:
+                yield f"{name}: {len(value)}: " + " ".join(_texts([value[place] for place in _spread(len(value))]))
+            elif kind is dict and len(value) > SPREAD:  # a short one is a configuration, with a device or a rank in it
+                yield f"{name}: {len(value)}: " + " ".join(_texts([value[key] for key in _keys(value)]))
 
 
 def _inside(value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
@@ -58,16 +63,25 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
     if kind in {list, tuple}:
         yield from ((str(place), value[place]) for place in _spread(len(value)))
     elif kind is dict:
-        labels = [*value]
-        chosen = (labels[place] for place in _spread(len(labels)))
-        yield from ((str(label), value[label]) for label in chosen if type(label) in {str, int})
+        yield from ((str(key), value[key]) for key in _keys(value))
     else:
         yield from ((key, inner) for key, inner in instance_dict(value).items() if type(key) is str)
 
 
-def _numbers(values: Sequence[Any]) -> list[int]:
-    """Which of the elements that are read are numbers."""
-    return [place for place in _spread(len(values)) if type(values[place]) in {int, float}]
+def _keys(value: dict[Any, Any]) -> list[Any]:
+    """Evenly spread keys among the first of a dict, those that are text or numbers."""
+    keys = [*islice(value, MOST_KEYS)]
+    return [keys[place] for place in _spread(len(keys)) if type(keys[place]) in {str, int}]
+
+
+def _texts(values: Sequence[Any]) -> Iterator[str]:
+    """The numbers and the texts among `values`."""
+    for value in values:
+        kind = type(value)
+        if kind in {str, bytes}:
+            yield repr(value[:MOST_TEXT])
+        elif kind in {int, float}:
+            yield repr(value)
 
 
 def _elements(name: str, tensor: Tensor) -> Iterator[str]:
@@ -80,6 +94,14 @@ def _elements(name: str, tensor: Tensor) -> Iterator[str]:
 
 
 def _array(name: str, array: Any) -> Iterator[str]:  # noqa: ANN401 - numpy's
+    numpy = sys.modules["numpy"]
+    base = array
+    while base is not None:  # a file that was truncated would end the rank at a touch, and a slow one delay it
+        if type(base) is numpy.memmap:
+            offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0] + base.offset
+            yield f"{name}: {base.filename} {offset} {array.shape} {array.dtype.str}"
+            return
+        base = getattr(base, "base", None)
     if array.dtype.kind in "biufcSU":
         yield f"{name}: {array.shape} {[array.flat[place] for place in _spread(array.size)]!r}"
 
