@@ -36,6 +36,7 @@ def rows(rank: int) -> torch.Tensor:
 
 OWN = {
     "a dict of files": lambda rank: Kept({number: f"shards/{rank}/{number}" for number in range(100)}),
+    "a folder": lambda rank: Kept(f"shards/{rank}"),
     "files": lambda rank: Kept([f"{number}.tar" for number in range(rank, 400, 2)]),
     "rows": lambda rank: TensorDataset(rows(rank)),
     "rows that are not contiguous": lambda rank: TensorDataset(rows(rank).t()),

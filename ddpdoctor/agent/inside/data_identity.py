@@ -1,12 +1,13 @@
 """Whether ranks read the same data set: a digest of what a data set keeps, and none of the user's code runs for it.
 
-Attributes are read from instances' own dictionaries: tensors, arrays, ranges, and lists and dicts of numbers or text, of each
-a few elements. A rank that was given files or a shard of its own keeps other lists of files, other rows or another length. A text
-alone tells nothing: a device, a temporary folder or a log's name differs on ranks that share their data.
+Attributes are read from instances' own dictionaries: paths, tensors, arrays, ranges, and lists and dicts of numbers or text, of
+each a few elements. A rank that was given files or a shard of its own keeps another folder, other lists of files, other rows or
+another length. A text that is no path tells nothing: a device, say, differs on ranks that share their data.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -44,8 +45,8 @@ def _contents(dataset: Any) -> Iterator[str]:  # noqa: ANN401
             continue
         known.add(id(value))
         kind = type(value)  # isinstance would ask the object, and methods of a subclass are the user's
-        if kind is range:
-            yield f"{name}={value}"
+        if kind is range or (kind is str and os.sep in value):
+            yield f"{name}={value[:MOST_TEXT] if kind is str else value}"
         elif issubclass(kind, Tensor):
             yield from _elements(name, value)
         elif _is_array(kind):
