@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from ddpdoctor.errors import DdpdoctorError
 
 SOCKET_PATH_LENGTH = 60  # of a directory: a socket in it has a name, and Linux takes 108 bytes for both
 NAMES_TRIED = 16  # a name has 64 random bits: one that is taken was made by somebody who watches us
+PAUSES = (0.02, 0.1, 0.3)  # seconds after a removal that left something
 LEAVE_SECONDS = 2.0  # for the remover to end; it has nothing to do
 
 # Any line says that the directory was removed. The end of its input without one says that all who held the pipe are gone.
@@ -72,11 +74,23 @@ def _made(path: Path) -> Iterator[PrivateDirectory | None]:
             raise _cannot(path.parent, error.strerror) from None
         yield PrivateDirectory(path=path, keeper=ours) if is_ours else None
     finally:
-        if is_ours:
-            shutil.rmtree(path, ignore_errors=True)
-        if remover is not None:
+        removed = not is_ours or _is_removed(path)
+        if remover is not None and removed:
             _dismiss(remover, ours)
         os.close(ours)
+        if remover is not None and not removed:  # it removes the rest, once nobody else holds the pipe
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                remover.wait(timeout=LEAVE_SECONDS)
+
+
+def _is_removed(path: Path) -> bool:
+    """Remove the directory, and whether that was done: a process that is about to end may write into it at this moment."""
+    for pause in PAUSES:
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return True
+        time.sleep(pause)
+    return False
 
 
 def _place(*, for_sockets: bool) -> Path:

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,6 +99,27 @@ def test_it_stays_as_long_as_a_process_that_has_inherited_its_keeper(
     assert not remover.is_running()  # who removes it says so: the remover does not wait for the other process
     user.kill()
     user.wait()
+
+
+@pytest.mark.parametrize("seconds", [0.05, 1.5], ids=["soon", "later"])
+def test_what_a_process_writes_there_while_it_is_removed_does_not_stay(
+    place: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Each time that the directory is emptied, and once more: a program that outlives its command by a moment."""
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    until = time.monotonic() + seconds
+
+    def leaves_a_file(path: Path, *, ignore_errors: bool) -> None:
+        assert ignore_errors
+        removes(path, ignore_errors=True)
+        if time.monotonic() < until:
+            path.mkdir()
+            (path / "attendance.json").touch()
+
+    removes = shutil.rmtree
+    monkeypatch.setattr("ddpdoctor.launch.private_directory.shutil.rmtree", leaves_a_file)
+    with private_directory():
+        pass
 
 
 def test_without_a_shell_it_is_made_all_the_same(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
