@@ -19,9 +19,8 @@ RULE = Rule(
 )
 
 
-_LISTED = re.compile(
-    r"(?:listdir|scandir|glob|iglob)\((?P<argument>[^()]*(?:\([^()]*\))?)|(?P<of>.*)\.(?:iterdir|r?glob)\("
-)
+_FUNCTION = re.compile(r"(?:listdir|scandir|glob|iglob)\((?P<argument>[^()]*(?:\([^()]*\))?)")
+_METHOD = re.compile(r"\.(?:iterdir|r?glob)\(")
 _TEXT = re.compile(r"""[\"'](?P<text>[^\"']*)""")
 _CLOCKS = ("time", "now", "getpid", "uuid", "token")
 
@@ -59,15 +58,24 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _is_there(counted: Origin, path: Value) -> bool:
     """Whether the folder is made where the others were counted."""
-    listed = _LISTED.search(counted.text)
+    listed = _listed(counted.text)
     if listed is None:
         return False
-    where = (listed["of"] or listed["argument"] or "").strip()
+    where = listed.strip()
     if (text := _TEXT.search(where)) is not None:
         where = text["text"].partition("*")[0]
         where = where.partition("}")[0].lstrip("{") if where.startswith("{") else where.rstrip("/")
     made = " ".join((path.text, *(link.text for link in counted.why)))
     return bool(where) and re.search(rf"(?<![\w./]){re.escape(where)}(?!\w)", made) is not None
+
+
+def _listed(text: str) -> str | None:
+    """What a call in `text` lists: a function's argument, or what stands before a method; None without such a call."""
+    methods = [*_METHOD.finditer(text)]
+    if methods and not _FUNCTION.match(text):
+        return text[: methods[-1].start()]
+    function = _FUNCTION.search(text)
+    return function["argument"] if function is not None else None
 
 
 def _kept_together(function: Function, call: Call, counted: Origin) -> bool:

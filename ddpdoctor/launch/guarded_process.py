@@ -29,7 +29,7 @@ GRACE_SECONDS = 3.0  # torchrun needs about one second to pass SIGTERM on and le
 CONTINUE_SECONDS = 0.5  # between two attempts to continue a subreaper that somebody has stopped
 KEPT_LINES = 400
 TREE = "DDPDOCTOR_TREE"
-_TORCHS_OWN = re.compile(r"\s*(?:(?:\[rank\d+\]:\s?)?\[[IWE]\d+ |frame #|<omitting)")
+_TORCHS_OWN = re.compile(r"(?:\[rank\d+\]:\s?)?\[[IWE]\d+ |frame #|<omitting")
 _NUMBERS = itertools.count()
 _MARKS: WeakKeyDictionary[subprocess.Popen[str], str] = WeakKeyDictionary()
 
@@ -47,8 +47,8 @@ class ProgramEnd:
     @property
     def last_words(self) -> str | None:
         """The last line on its stderr that may be a reason, or None: torch's C++ log and stack are none."""
-        lines = reversed(self.stderr.splitlines())
-        return next((line.strip() for line in lines if line.strip() and not _TORCHS_OWN.match(line)), None)
+        lines = map(str.strip, reversed(self.stderr.splitlines()))
+        return next((line for line in lines if line and not _TORCHS_OWN.match(line)), None)
 
 
 def run(
