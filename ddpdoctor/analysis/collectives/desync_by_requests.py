@@ -1,0 +1,70 @@
+"""Which ranks asked their framework, under a test of the rank, for a call that not all ranks make, or to stop."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation
+from ddpdoctor.analysis.collectives.desync import Cause, Desync
+from ddpdoctor.analysis.collectives.framework_requests import rank_requests
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.ranks import CollectiveCalls
+from ddpdoctor.evidence.source import SourceCode
+
+
+def by_calls_requested(desync: Desync, code: SourceCode | None) -> Desync:
+    """Of two calls below one line of the user's: whether a statement under a test of the rank asked the framework for one.
+
+    A function that the statement hands over must be above that call.
+    """
+    ranks = (*desync.minority, *desync.majority)
+    programs = {rank: desync.issued[rank].program for rank in ranks}
+    if programs[desync.minority[0]] == programs[desync.majority[0]]:
+        return desync
+    for asked in rank_requests(code, "call"):
+        made_by = asked.made_by(sorted(ranks))
+        sides = (desync.minority, desync.majority) if desync.tied else (desync.minority,)
+        untold = () if desync.tied or made_by else desync.minority
+        by = made_by if made_by in sides else untold
+        handed = re.findall(r"[\w.]+", asked.request.text)
+        others = {frame.function for rank in ranks if rank not in by for frame in programs[rank]}
+        ours = {frame.function for rank in by for frame in programs[rank]} - others
+        takes_a_function = asked.request.text.partition("(")[0].endswith(("add_event_handler", "add_callback"))
+        if by and (not takes_a_function or ours.intersection(name.rpartition(".")[2] for name in handed)):
+            return replace(
+                desync,
+                cause=Cause.EXTRA,
+                minority=tuple(by),
+                majority=tuple(rank for rank in sorted(ranks) if rank not in by),
+                tied=False,
+                comparison=Comparison(Relation.CONDITIONAL, condition=asked.condition, frame=asked.frame),
+                request=asked,
+            )
+    return desync
+
+
+def by_stop_requested(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Desync:
+    """Of two equal sides: whether one asked its framework, under a test of the rank, to stop, and only the other still trains."""
+    if not desync.tied or desync.offset is not None or not desync.issued:
+        return desync
+    trains = {(one.place.file, one.place.function) for entry in calls or () for one in entry.value.forwards[-1:]}
+    training = tuple(
+        rank
+        for rank, issued in sorted(desync.issued.items())
+        if any((frame.file, frame.function) in trains for frame in issued.program)
+    )
+    ranks = tuple(sorted(desync.issued))
+    for asked in rank_requests(code, "stop"):
+        stopped = asked.made_by(ranks)
+        if stopped and training == tuple(rank for rank in ranks if rank not in stopped):
+            return replace(
+                desync,
+                cause=Cause.LEFT,
+                minority=stopped,
+                majority=training,
+                tied=False,
+                comparison=Comparison(Relation.PAST),
+                request=asked,
+            )
+    return desync

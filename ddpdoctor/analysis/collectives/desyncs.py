@@ -1,0 +1,137 @@
+"""Every group's desync, judged again by the turns of loops, the batches drawn and the requests to a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, condition_over, is_rank_test
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
+from ddpdoctor.analysis.collectives.group_desync import desyncs_of
+from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
+from ddpdoctor.analysis.collectives.loop_passes import runs_to_its_end, started_next_epoch
+from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
+from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.crashes.error_patterns import SecondaryError, secondary_error
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit
+from ddpdoctor.evidence.source import Condition, Loop, SourceCode
+
+
+def derive(
+    timeline: Timeline,
+    programs: ProgramComparison,
+    code: SourceCode | None,
+    exits: PerRank[RankExit] | None,
+    calls: PerRank[CollectiveCalls] | None = None,
+    departures: LoopDepartures | None = None,
+) -> Desyncs:
+    """Every group's desync, judged by majority over all of its ranks, the one that began first in front."""
+    finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
+    lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
+    found = [desync for group in timeline.groups for desync in desyncs_of(group, programs, code, finished, lost)]
+    judged = [by_stop_requested(_by_passes(desync, timeline, calls, code), calls, code) for desync in found]
+    last = departures.first if departures is not None else None
+    if last is not None and not last.went_on:
+        judged = [_by_batches(desync, last, code) for desync in judged]
+    return Desyncs(tuple(sorted(judged, key=_began)))
+
+
+def _lost_a_peer(ending: RankExit) -> bool:
+    return ending.error is not None and secondary_error(ending.error.message) is SecondaryError.PEER_GONE
+
+
+def _began(desync: Desync) -> int:
+    return min((issued.created_ns for issued in desync.issued.values()), default=0)
+
+
+def _by_passes(
+    desync: Desync, timeline: Timeline, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
+) -> Desync:
+    """Of ranks past a loop and ranks in it: whether these make one turn more of it, or have come to it again.
+
+    Then they have left out the call that the others make behind it. Where it is not known, and no majority tells who is odd,
+    nobody is said to have left the loop early.
+    """
+    within = desync.comparison.relation is Relation.WITHIN
+    if not desync.comparison.again or not desync.issued or desync.offset is not None:
+        return desync
+    again, there = (desync.minority, desync.majority) if within else (desync.majority, desync.minority)
+    gone = None if desync.group.name else started_next_epoch(calls, again, there, desync.seq)
+    loop = desync.comparison.loop
+    if gone is None and (
+        left_as_always(timeline, desync.group, desync.seq, loop, code, again, there)
+        or (runs_to_its_end(loop) and not _handled_an_error(calls, there, desync.seq))
+    ):
+        gone = True
+    if gone is None and desync.group.name:
+        return desync
+    if gone is False:
+        return replace(desync, comparison=replace(desync.comparison, again=False))
+    guard = _guard(desync.issued[again[0]].program, code) if gone is None else None
+    if guard is not None:
+        called = Comparison(Relation.CONDITIONAL, condition=guard[0], frame=guard[1])
+        return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=False, comparison=called)
+    left = desync.cause is Cause.LEFT and not _handled_an_error(calls, there, desync.seq)
+    if gone is None and left and len(again) == len(there):
+        seen = replace(desync.comparison, relation=Relation.WITHIN)
+        return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=True, comparison=seen)
+    if gone is None:
+        return desync
+    # in other groups than that of all ranks, the programs of ranks in other groups have told which of two is odd
+    tied = desync.tied or (len(desync.minority) == len(desync.majority) and not desync.group.name)
+    lacking = within or tied
+    condition = condition_over(desync.issued[there[0]].stack, code)
+    return replace(
+        desync,
+        cause=Cause.MISSING if lacking else Cause.EXTRA,
+        minority=again if lacking else there,
+        majority=there if lacking else again,
+        tied=tied,
+        comparison=Comparison(
+            Relation.UNCONDITIONAL if lacking else Relation.CONDITIONAL,
+            condition=condition and condition[0],
+            frame=condition and condition[1],
+        ),
+    )
+
+
+def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) -> Desync:
+    """Whether the ranks past a loop left it: they drew fewer batches than a pass has, or than the others."""
+    past = {Relation.PAST: desync.minority, Relation.WITHIN: desync.majority}.get(desync.comparison.relation)
+    if past != last.ranks or desync.group.name or desync.offset is not None or not desync.issued:
+        return desync
+    if any(_is_in(last.loop, desync.issued[rank].program, code) for rank in past if rank in desync.issued):
+        return desync  # a call further down in the same turn of the loop
+    comparison = replace(desync.comparison, relation=Relation.PAST)
+    return replace(
+        desync, cause=Cause.LEFT, minority=last.ranks, majority=last.others, tied=last.tied, comparison=comparison
+    )
+
+
+def _is_in(loop: Loop | None, program: Sequence[Frame], code: SourceCode | None) -> bool:
+    """Whether one of these frames stands in `loop`."""
+    places = [code.at(frame.file, frame.line) for frame in program] if code is not None and loop is not None else []
+    return any(place is not None and loop in place.loops for place in places)
+
+
+def _guard(program: Sequence[Frame], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """A test of the rank by which some ranks pass over the rest of a loop before the innermost line in one, and that line."""
+    for frame in reversed(program):
+        place = code.at(frame.file, frame.line) if code is not None else None
+        if place is not None and place.loops:
+            jumps = (jump for loop in reversed(place.loops) for jump in loop.jumps)
+            before = (jump for jump in jumps if jump.word != "return" and jump.line < frame.line)
+            found = next((jump for jump in before if is_rank_test(jump.test, by_rank=jump.by_rank)), None)
+            if found is None:
+                return None
+            return Condition(line=found.line, test=found.test, branch=1, by_rank=found.by_rank), frame
+    return None
+
+
+def _handled_an_error(calls: PerRank[CollectiveCalls] | None, ranks: Sequence[int], seq: int) -> bool:
+    """Whether one of these ranks made call `seq` while it handled an error: then that led it out of its loop."""
+    return any(one.seq == seq for entry in calls or () if entry.rank in ranks for one in entry.value.handled)

@@ -1,0 +1,280 @@
+"""The desync of one process group, and which of its ranks differ: by majority, stacks and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from typing_extensions import assert_never
+
+from ddpdoctor.analysis.collectives.call_order import (
+    LOOKED_AHEAD,
+    agree,
+    operations_from,
+    operations_until,
+    reordered,
+    skipped,
+)
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare, rank_test, seen_from_minority
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, cause_of
+from ddpdoctor.analysis.collectives.desync_by_requests import by_calls_requested
+from ddpdoctor.analysis.collectives.final_counts import final_counts
+from ddpdoctor.analysis.collectives.framework_requests import ranks_under
+from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes, operation, shape
+from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
+from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
+from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_usual_period, sequence_offset_of
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch, Timeline
+from ddpdoctor.analysis.majority import vote
+from ddpdoctor.evidence.frames import only_users
+from ddpdoctor.evidence.recorder import Call
+from ddpdoctor.evidence.source import SourceCode
+
+
+def desyncs_of(
+    group: GroupTimeline, programs: ProgramComparison, code: SourceCode | None, finished: set[int], lost: set[int]
+) -> Iterator[Desync]:
+    """The desyncs of one group; `finished` are the ranks that exited with code 0, `lost` those that failed as a peer had gone."""
+    mismatch = group.mismatches.get(MismatchKind.OPERATION) or group.mismatches.get(MismatchKind.SHAPE)
+    if mismatch is not None and _is_race(group, programs.timeline, mismatch):
+        yield _from_race(group, mismatch)
+        return
+    for mismatch in sorted(group.mismatches.values(), key=lambda one: one.seq):
+        desync = _from_mismatch(group, mismatch, programs, code)
+        if mismatch.kind is MismatchKind.OPERATION or desync.cause is not Cause.MISMATCH:
+            yield desync
+            return  # of two shapes: two calls that share a name, and not one call with two shapes
+    gone = finished & {*group.members}
+    waiting = {rank: issued for rank, issued in group.open.items() if rank not in gone}
+    if not waiting:  # a few called once more, or a call that not all ranks make, and their peers had gone
+        last = {rank: group.last[rank] for rank in sorted(lost) if rank in group.last}
+        tested = bool(last) and all(rank_test(issued.program, code) is not None for issued in last.values())
+        waiting = last if tested or 2 * len(gone) >= len(group.members) else {}
+    short = {rank for rank in gone if group.reached(rank) < max((issued.seq for issued in waiting.values()), default=0)}
+    if short and waiting:
+        yield _ended(group, short, waiting, code)
+    counts = final_counts(group, programs.timeline, finished)
+    if not waiting and len({*counts.values()}) > 1:
+        yield _uneven(group, counts)
+
+
+def _is_race(group: GroupTimeline, timeline: Timeline, mismatch: Mismatch) -> bool:
+    """Whether ranks came apart in calls of different threads, which each makes in turns, or which differ in shape alone."""
+    records = timeline.call_index.records
+    by_a_thread = {
+        made_by_a_thread(records[sequence.rank], sequence.entries[mismatch.seq - sequence.first])
+        for sequence in group.group_sequences.sequences
+        if sequence.rank in mismatch.issued
+    }
+    in_turns = {issued.name for rank in group.recorded for issued in groups_in_turns(records[rank])}
+    return len(by_a_thread) > 1 and (
+        mismatch.kind is MismatchKind.SHAPE or group.group_sequences.group.name in in_turns
+    )
+
+
+def _from_race(group: GroupTimeline, mismatch: Mismatch) -> Desync:
+    """No rank is at fault: all do the same, and what they met in is chance."""
+    return Desync(
+        cause=Cause.RACE,
+        group=group,
+        seq=mismatch.seq,
+        minority=(),
+        majority=tuple(sorted(mismatch.issued)),
+        tied=False,
+        issued=mismatch.issued,
+        comparison=Comparison(Relation.UNKNOWN),
+    )
+
+
+def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCall], code: SourceCode | None) -> Desync:
+    """Some ranks ended with exit code 0 while others wait: whoever is the minority of these is at fault.
+
+    A rank test above the call that all wait in tells more: then it is that call that not all ranks make.
+    What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side, unless the test
+    says which ranks make the call.
+    """
+    tests = [rank_test(issued.program, code) for issued in waiting.values()]
+    tested = tests[0] if tests and None not in tests else None
+    through = ranks_under(tested[0], group.members) if tested is not None else ()
+    agrees = set(waiting) <= set(through) and short.isdisjoint(through)
+    call, do_not = (len(through), len(group.members) - len(through)) if agrees else (len(waiting), len(short))
+    few_wait = call < do_not or (tested is not None and call == do_not)
+    seq = min(issued.seq for issued in waiting.values())
+    relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL
+    return Desync(
+        cause=Cause.EXTRA if few_wait else Cause.LEFT if tested is None else Cause.MISSING,
+        group=group,
+        seq=seq,
+        minority=tuple(sorted(waiting if few_wait else short)),
+        majority=tuple(sorted(short if few_wait else waiting)),
+        tied=False,
+        issued=waiting,
+        comparison=(
+            Comparison(relation, condition=tested[0], frame=tested[1])
+            if tested is not None
+            else Comparison(Relation.UNKNOWN)
+        ),
+        ended=tuple(sorted(short)),
+    )
+
+
+def _uneven(group: GroupTimeline, counts: Mapping[int, int]) -> Desync:
+    """All ended with exit code 0, and some had called more than others: a call had no partner, or one of another point."""
+    sides = vote(counts)
+    minority = (
+        sides.minority if not sides.tied else tuple(rank for rank in counts if counts[rank] == min(counts.values()))
+    )
+    majority = tuple(rank for rank in sorted(counts) if rank not in minority)
+    fewer = max(counts[rank] for rank in minority) < min(counts[rank] for rank in majority)
+    return Desync(
+        cause=Cause.MISSING if fewer else Cause.EXTRA,
+        group=group,
+        seq=min(counts.values()) + 1,
+        minority=minority,
+        majority=majority,
+        tied=sides.tied,
+        issued={rank: group.last[rank] for rank in sorted(counts) if rank in group.last},
+        comparison=Comparison(Relation.UNKNOWN),
+        ended=tuple(sorted(counts)),
+        counts=counts,
+    )
+
+
+def _from_mismatch(
+    group: GroupTimeline, mismatch: Mismatch, programs: ProgramComparison, code: SourceCode | None
+) -> Desync:
+    timeline = programs.timeline
+    called = {rank: (issued.op, _compared(issued.calls, mismatch.kind)) for rank, issued in mismatch.issued.items()}
+    sides = vote(called)
+    majority = sides.majority
+    minority = sides.minority
+    deviation = _by_programs(group, mismatch, programs, called, tied=sides.tied)
+    tied = sides.tied and deviation is None
+    if deviation is not None and sides.tied:
+        minority = deviation.ranks
+        majority = tuple(rank for rank in sorted(called) if rank not in minority)
+    elif sides.tied:
+        by_call: dict[object, list[int]] = {}
+        for rank in sorted(mismatch.issued):
+            by_call.setdefault(called[rank], []).append(rank)
+        first, *others = by_call.values()
+        minority, majority = tuple(first), tuple(rank for ranks in others for rank in ranks)
+    stacks = {rank: issued.program for rank, issued in mismatch.issued.items()}
+    minority, majority, comparison = seen_from_minority(minority, majority, stacks, code, tied=tied)
+    offset = sequence_offset_of(group.group_sequences, minority[0], majority, mismatch.seq)
+    if offset is not None:
+        return _from_offset(group, timeline, code, mismatch, minority, majority, offset, tied=tied)
+    cause = cause_of(comparison, mismatch.issued[minority[0]].op, mismatch.issued[majority[0]].op)
+    by_calls = comparison.relation in (Relation.UNKNOWN, Relation.SAME, Relation.ELSEWHERE)
+    if cause is Cause.MISMATCH and (deviation is not None or by_calls):
+        cause = _cause_by_calls(group, timeline, mismatch.seq, (minority[0], majority[0]), deviation)
+    if cause is Cause.LEFT and (
+        _stays(timeline, group, mismatch, minority[0], majority[0])
+        or (tied and _as_always(group, minority[0], mismatch.seq))
+    ):
+        cause = Cause.EXTRA
+    found = Desync(
+        cause=cause,
+        group=group,
+        seq=mismatch.seq,
+        minority=minority,
+        majority=majority,
+        tied=tied and cause is not Cause.LEFT and not comparison.decides,
+        issued=mismatch.issued,
+        comparison=comparison,
+    )
+    below_one_line = only_users(stacks[minority[0]]) == only_users(stacks[majority[0]])
+    unclear = (by_calls and cause is Cause.MISMATCH) or (found.tied and below_one_line)
+    return by_calls_requested(found, code) if unclear else found
+
+
+def _by_programs(
+    group: GroupTimeline,
+    mismatch: Mismatch,
+    programs: ProgramComparison,
+    called: Mapping[int, tuple[object, ...]],
+    *,
+    tied: bool,
+) -> Deviation | None:
+    """Which side differs from ranks with the same part in the job; asked where the group has no majority, or no stacks."""
+    if not tied and any(issued.stack for issued in mismatch.issued.values()):
+        return None
+    return programs.decide(
+        group,
+        mismatch.seq,
+        called,
+        lambda call: (operation((call,)), _compared((call,), mismatch.kind)),
+    )
+
+
+def _compared(calls: tuple[Call, ...], kind: MismatchKind) -> object:
+    """What ranks differ in, besides the operation."""
+    match kind:
+        case MismatchKind.OPERATION:
+            return ()
+        case MismatchKind.SHAPE:
+            return shape(calls)
+        case MismatchKind.DTYPE:
+            return dtypes(calls)
+        case _:
+            assert_never(kind)
+
+
+def _cause_by_calls(
+    group: GroupTimeline, timeline: Timeline, seq: int, ranks: tuple[int, int], deviation: Deviation | None
+) -> Cause:
+    """What the minority did, by the number of its calls beside its like, or by the calls that follow on both sides."""
+    if deviation is not None and deviation.extra:
+        return Cause.EXTRA if deviation.extra > 0 else Cause.MISSING
+    mine, theirs = (operations_from(group, timeline, rank, seq) for rank in ranks)
+    if agree(mine[1:], theirs[1:]) or reordered(group, timeline, seq, ranks):
+        return Cause.MISMATCH
+    if any(agree(mine, theirs[missing:]) for missing in range(1, LOOKED_AHEAD)):
+        return Cause.MISSING
+    if any(agree(mine[extra:], theirs) for extra in range(1, LOOKED_AHEAD)):
+        return Cause.EXTRA
+    return Cause.MISSING if skipped(operations_until(group, timeline, ranks[1], seq), mine[:1]) else Cause.MISMATCH
+
+
+def _as_always(group: GroupTimeline, rank: int, seq: int) -> bool:
+    """Whether this rank's loops have led to this call after as many others as before: it did not leave one early."""
+    sequence = group.group_sequences.sequence(rank)
+    return sequence is not None and has_usual_period(sequence, seq)
+
+
+def _stays(timeline: Timeline, group: GroupTimeline, mismatch: Mismatch, minority: int, majority: int) -> bool:
+    """Whether both were at one place just before, and it is the odd rank that is there still: it turns once more."""
+    mine, theirs = (timeline.issued(group, rank, mismatch.seq - 1) for rank in (minority, majority))
+    if mine is None or theirs is None or not mine.stack or mine.stack != theirs.stack:
+        return False
+    return mismatch.issued[minority].stack == mine.stack != mismatch.issued[majority].stack
+
+
+def _from_offset(
+    group: GroupTimeline,
+    timeline: Timeline,
+    code: SourceCode | None,
+    mismatch: Mismatch,
+    minority: tuple[int, ...],
+    majority: tuple[int, ...],
+    offset: SequenceOffset,
+    *,
+    tied: bool,
+) -> Desync:
+    if tied and offset.extra < 0:
+        minority, majority, offset = majority, minority, SequenceOffset(seq=offset.seq, extra=-offset.extra)
+    issued = {
+        rank: call for rank in (*minority, *majority) if (call := timeline.issued(group, rank, offset.seq)) is not None
+    }
+    comparison = compare(issued[minority[0]].program, issued[majority[0]].program, code)
+    return Desync(
+        cause=Cause.EXTRA if offset.extra > 0 else Cause.MISSING,
+        group=group,
+        seq=offset.seq,
+        minority=minority,
+        majority=majority,
+        tied=tied and not comparison.decides,
+        issued=issued,
+        comparison=comparison,
+        offset=offset,
+        met=mismatch.issued,
+    )
