@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
-from itertools import takewhile
 
 from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
 from ddpdoctor.analysis.collectives.rank_program import Kind
-from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline, age
+from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import final_components, reaching
-from ddpdoctor.analysis.hangs.outstanding import (
-    MOVING_SECONDS,
-    ROOTED,
-    Operation,
-    Outstanding,
-    completed_by,
-    outstanding_of,
-)
+from ddpdoctor.analysis.hangs.older_dumps import older_dumps
+from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Operation, Outstanding, completed_by, outstanding_of
+from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
+from ddpdoctor.analysis.hangs.stopped_ranks import Behind, differs, stopped_ranks
 from ddpdoctor.model import SkipCheck
 
-WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is through
-WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
 MOST_COMPARED = 64  # ranks whose programs are compared, call by call, with those of their like
 MOST_MISSING = (
     4  # of as many ranks one may leave no dump because it died; where more are missing, nobody collected them
@@ -42,21 +34,6 @@ class Reason(Enum):
     STANDING = "all members have enqueued it, and it does not end"
     CYCLE = "wait for each other"
     NOT_KEPT = "wait in calls that their ring buffers have lost"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
-    """A collective that a rank enqueued and has not completed, while peers of the group have."""
-
-    rank: int
-    operation: IssuedCall
-    """The oldest one of its group that the ring buffer still holds."""
-    not_completed: int
-    """The number of the first one in its group. Where it is less than that of `operation`, the ring buffer has lost it."""
-    completed: int
-    """The number of the last collective of the group that the rank has completed."""
-    peers_completed: Mapping[int, int]
-    """The same of those peers that are further."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +135,8 @@ class _Graph:
             for group in timeline.groups
             if group.open
         }
-        self._stale = {*self._older_dumps()}
+        self._stale = {*older_dumps(timeline, outstanding, self._completed)}
+        self._standing = StandingOperations(outstanding)
         self._edges = {-1 - number: [*self._waits_of(one)] for number, one in enumerate(outstanding.operations)}
         nodes = {id(one): -1 - number for number, one in enumerate(outstanding.operations)}
         for rank, operations in outstanding.of_rank.items():
@@ -178,7 +156,8 @@ class _Graph:
         missing = self._missing()
         if missing and MOST_MISSING * len(missing) <= len(self._timeline.ranks):
             return self._towards(Reason.MISSING, missing)
-        behind = sorted(self._behind(), key=lambda one: one.operation.created_ns)
+        found = stopped_ranks(self._timeline, self._completed, self._stale)
+        behind = sorted(found, key=lambda one: one.operation.created_ns)
         if behind:
             return self._towards(Reason.STOPPED, {one.rank for one in behind}, behind=tuple(behind))
         idle = self._idle()
@@ -187,45 +166,6 @@ class _Graph:
         if missing:
             return self._towards(Reason.MISSING, missing)
         return self._final()
-
-    def _older_dumps(self) -> Iterator[int]:
-        """The ranks that went on after their dumps were made.
-
-        Peers have completed with them what they had not enqueued, all that they had enqueued was young by their own clock, or
-        peers began to wait for them after their dumps, and long before the last dump.
-        """
-        records = self._timeline.call_index.records
-        lacking = self._first_waits()
-        last = max((record.taken_at for record in records.values() if record.taken_at is not None), default=0.0)
-        for rank, record in records.items():
-            taken = record.taken_at
-            before = taken is not None and last > taken + MOVING_SECONDS and lacking.get(rank, 0) > taken * 1e9
-            if before or self._moved(rank):
-                yield rank
-        for group in self._timeline.groups:
-            completed = self._completed.get(id(group), {})
-            furthest = max(completed.values(), default=0)
-            for rank in group.last:
-                if furthest >= max(group.reached(rank), completed.get(rank, 0)) + WENT_ON_BY:
-                    yield rank
-
-    def _first_waits(self) -> dict[int, int]:
-        """When the first peer began to wait for each rank that has not enqueued something, in nanoseconds since the epoch."""
-        found: dict[int, int] = {}
-        for operation in self._outstanding.operations:
-            for rank in operation.absent:
-                found[rank] = min(found.get(rank, operation.created_ns), operation.created_ns)
-        return found
-
-    def _moved(self, rank: int) -> bool:
-        """Whether the rank was on its way when its dump was made: its oldest outstanding call, else its last one, is young."""
-        record = self._timeline.call_index.records[rank]
-        mine = self._outstanding.of_rank.get(rank, ())
-        if not mine and not len(record):
-            return False
-        last = age(record, record.created_ns[-1], record.calls[record.call[-1]].timeout_ms) if not mine else None
-        ages = [one.waiting[rank].seconds for one in mine] or [last]
-        return all(seconds is not None and seconds < MOVING_SECONDS for seconds in ages)
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
         """The ranks that keep this operation from ending, as far as dumps tell, and those of which there is none."""
@@ -243,7 +183,7 @@ class _Graph:
     def _is_first(self, oldest: Operation, operation: Operation, rank: int) -> bool:
         if oldest is operation:
             return True
-        return rank in operation.waiting and _in_one_batch(oldest, operation, rank)
+        return rank in operation.waiting and in_one_batch(oldest, operation, rank)
 
     def _missing(self) -> set[int]:
         """The ranks without a dump, where they are all that some operation still lacks."""
@@ -251,40 +191,6 @@ class _Graph:
         if not any(one.without_dump and not one.absent for one in operations):
             return set()
         return {rank for one in operations for rank in one.without_dump}
-
-    def _behind(self) -> Iterator[Behind]:
-        """Per rank the oldest collective that it enqueued and has not completed, and that peers have."""
-        oldest: dict[int, Behind] = {}
-        for group in self._timeline.groups:
-            if group.backend in WITHOUT_DEVICE:
-                continue
-            completed = self._completed.get(id(group), {})
-            furthest = max(completed.values(), default=0)
-            for rank, call in group.open.items():
-                if rank in self._stale or _differs(group, call.seq):
-                    continue
-                lost = call.seq > furthest > completed.get(rank, furthest) and not self._has_root(group)
-                found = call if lost else self._not_completed(group, rank, call.seq, furthest)
-                if found is not None and (rank not in oldest or found.created_ns < oldest[rank].operation.created_ns):
-                    first = completed[rank] + 1 if lost else found.seq
-                    oldest[rank] = Behind(
-                        rank=rank,
-                        operation=found,
-                        not_completed=first,
-                        completed=completed.get(rank, 0),
-                        peers_completed={peer: seq for peer, seq in completed.items() if seq >= first and peer != rank},
-                    )
-        yield from oldest.values()
-
-    def _has_root(self, group: GroupTimeline) -> bool:
-        """Whether a call of the group, as far as ring buffers hold them, is one that its root completes before the others."""
-        numbers = {number for sequence in group.group_sequences.sequences for number in sequence.calls if number >= 0}
-        return any(call.op in ROOTED for number in numbers for call in self._timeline.call_index.calls[number])
-
-    def _not_completed(self, group: GroupTimeline, rank: int, first: int, furthest: int) -> IssuedCall | None:
-        """The first of these calls that peers cannot complete alone, as they can one that has a root."""
-        calls = (self._timeline.issued(group, rank, seq) for seq in range(first, furthest + 1))
-        return next((call for call in calls if call is not None and not call.done and call.op not in ROOTED), None)
 
     def _idle(self) -> set[int]:
         """The ranks with nothing outstanding that others wait for."""
@@ -299,7 +205,7 @@ class _Graph:
             return self._towards(Reason.NOT_KEPT, self._outstanding.not_kept)
         if not known:
             raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
-        first = min(known, key=lambda one: (_at_different_turns(one.operations[0]), one.operations[0].created_ns))
+        first = min(known, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
         found = self._towards(first.reason, first.ranks, operations=first.operations)
         judged = self._deviating(found) if found.reason is Reason.CYCLE else found
         mismatch = next((one for one in found.operations if _is_mismatch(one)), None)
@@ -397,65 +303,14 @@ class _Graph:
         operations = sorted(
             (self._outstanding.operations[-1 - node] for node in component if node < 0), key=lambda one: one.created_ns
         )
-        standing = [one for one in operations if self._stands(one)]
+        standing = [one for one in operations if self._standing.stands(one)]
         if standing:
-            innermost = min(
-                standing,
-                key=lambda one: (
-                    sum(before.members != one.members for before in self._before(one, batch=False)),
-                    _at_different_turns(one),
-                ),
-            )
+            innermost = self._standing.innermost(standing)
             reason = Reason.MISMATCH if _is_mismatch(innermost) else Reason.STANDING
             return _Final(reason, innermost.members, (innermost,))
         ranks = [node for node in component if node >= 0]
         known = not {*self._outstanding.not_kept}.issuperset(ranks)  # else what they waited in first is lost
         return _Final(Reason.CYCLE, tuple(ranks), tuple(operations)) if known and operations else None
-
-    def _stands(self, operation: Operation) -> bool:
-        """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.
-
-        A receive that was posted early keeps nobody from what was enqueued after it. A batch ends as one: a transfer in it does
-        not stand while another one lacks its partner.
-        """
-        told = operation.group is None or operation.group.group_sequences.members_known
-        return (
-            operation.complete
-            and told
-            and {*operation.members}.isdisjoint(self._outstanding.not_kept)
-            and len(operation.members) > 1
-            and {*operation.waiting} == {*operation.members}
-            and all(id(one) in self._posted_on_both_sides for one in self._before(operation))
-            and not any(
-                one.absent and _in_one_batch(one, operation, rank)
-                for rank in operation.members
-                for one in self._outstanding.of_rank[rank]
-            )
-        )
-
-    def _before(self, operation: Operation, *, batch: bool = True) -> Iterator[Operation]:
-        """What its members have waited in for longer; without `batch`, not what they issued as one batch with it."""
-        for rank in operation.members:
-            for before in takewhile(lambda one: one is not operation, self._outstanding.of_rank[rank]):
-                if batch or not _in_one_batch(before, operation, rank):
-                    yield before
-
-    @cached_property
-    def _posted_on_both_sides(self) -> set[int]:
-        """The sends and receives that have both sides, with nothing else before them on either."""
-        found = {
-            id(one): one
-            for one in self._outstanding.operations
-            if one.group is None and one.complete and {*one.waiting} == {*one.members}
-        }
-        while True:
-            blocked = [
-                key for key, one in found.items() if any(id(before) not in found for before in self._before(one))
-            ]
-            if not blocked:
-                return {*found}
-            for key in blocked:
-                del found[key]
 
     def _towards(
         self,
@@ -491,14 +346,9 @@ class _Graph:
         )
 
 
-def _differs(group: GroupTimeline, seq: int) -> bool:
-    """Whether the ranks of this group had come to call different things by this number: then one may end without the other."""
-    return any(mismatch.seq <= seq for mismatch in group.mismatches.values())
-
-
 def _is_mismatch(operation: Operation) -> bool:
     """Whether its ranks called different things by its number: then it is not one operation."""
-    return operation.group is not None and _differs(operation.group, operation.seq)
+    return operation.group is not None and differs(operation.group, operation.seq)
 
 
 def _replaces(operation: Operation, deviation: FirstDeviation) -> bool:
@@ -512,16 +362,6 @@ def _replaces(operation: Operation, deviation: FirstDeviation) -> bool:
 def _ends(issued: IssuedCall) -> list[tuple[int | None, int | None]]:
     """Between which places of a group the halves go."""
     return [(call.source, call.target) for call in issued.calls if call.point_to_point and call.source is not None]
-
-
-def _at_different_turns(operation: Operation) -> bool:
-    """Whether it is the nth batch of one rank and another one of its partner: these may not be halves of one transfer."""
-    return len({call.seq for call in operation.waiting.values()}) > 1
-
-
-def _in_one_batch(one: Operation, other: Operation, rank: int) -> bool:
-    same = one.group is None and other.group is None and one.link == other.link
-    return same and one.waiting[rank].seq == other.waiting[rank].seq
 
 
 def _group_of(operation: Operation) -> object:

@@ -1,0 +1,81 @@
+"""Operations that all their ranks have enqueued, with nothing else left to wait for, and that do not end all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+
+from ddpdoctor.analysis.hangs.outstanding import Operation, Outstanding
+
+
+@dataclass
+class StandingOperations:
+    """Tells which of what is outstanding stands, and what stands before it."""
+
+    outstanding: Outstanding
+
+    def stands(self, operation: Operation) -> bool:
+        """Whether all members have enqueued it, and before it wait for nothing but sends and receives that have both sides.
+
+        A receive that was posted early keeps nobody from what was enqueued after it. A batch ends as one: a transfer in it does
+        not stand while another one lacks its partner.
+        """
+        told = operation.group is None or operation.group.group_sequences.members_known
+        return (
+            operation.complete
+            and told
+            and {*operation.members}.isdisjoint(self.outstanding.not_kept)
+            and len(operation.members) > 1
+            and {*operation.waiting} == {*operation.members}
+            and all(id(one) in self._posted_on_both_sides for one in self.before(operation))
+            and not any(
+                one.absent and in_one_batch(one, operation, rank)
+                for rank in operation.members
+                for one in self.outstanding.of_rank[rank]
+            )
+        )
+
+    def innermost(self, standing: list[Operation]) -> Operation:
+        """The one of these that the others wait for."""
+        return min(
+            standing,
+            key=lambda one: (
+                sum(before.members != one.members for before in self.before(one, batch=False)),
+                at_different_turns(one),
+            ),
+        )
+
+    def before(self, operation: Operation, *, batch: bool = True) -> Iterator[Operation]:
+        """What its members have waited in for longer; without `batch`, not what they issued as one batch with it."""
+        for rank in operation.members:
+            for before in takewhile(lambda one: one is not operation, self.outstanding.of_rank[rank]):
+                if batch or not in_one_batch(before, operation, rank):
+                    yield before
+
+    @cached_property
+    def _posted_on_both_sides(self) -> set[int]:
+        """The sends and receives that have both sides, with nothing else before them on either."""
+        found = {
+            id(one): one
+            for one in self.outstanding.operations
+            if one.group is None and one.complete and {*one.waiting} == {*one.members}
+        }
+        while True:
+            blocked = [key for key, one in found.items() if any(id(before) not in found for before in self.before(one))]
+            if not blocked:
+                return {*found}
+            for key in blocked:
+                del found[key]
+
+
+def at_different_turns(operation: Operation) -> bool:
+    """Whether it is the nth batch of one rank and another one of its partner: these may not be halves of one transfer."""
+    return len({call.seq for call in operation.waiting.values()}) > 1
+
+
+def in_one_batch(one: Operation, other: Operation, rank: int) -> bool:
+    """Whether the rank issued these two, sends or receives, in one batch."""
+    same = one.group is None and other.group is None and one.link == other.link
+    return same and one.waiting[rank].seq == other.waiting[rank].seq

@@ -1,0 +1,73 @@
+"""Ranks whose device, or the thread that asks it, has stopped: they did not complete what their peers completed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
+from ddpdoctor.analysis.hangs.outstanding import ROOTED
+
+WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is through
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behind:
+    """A collective that a rank enqueued and has not completed, while peers of the group have."""
+
+    rank: int
+    operation: IssuedCall
+    """The oldest one of its group that the ring buffer still holds."""
+    not_completed: int
+    """The number of the first one in its group. Where it is less than that of `operation`, the ring buffer has lost it."""
+    completed: int
+    """The number of the last collective of the group that the rank has completed."""
+    peers_completed: Mapping[int, int]
+    """The same of those peers that are further."""
+
+
+def stopped_ranks(
+    timeline: Timeline, completed: Mapping[int, Mapping[int, int]], stale: Collection[int]
+) -> Iterator[Behind]:
+    """Per rank the oldest collective that it enqueued and has not completed, and that peers have.
+
+    `completed` has by `id` of a group what `completed_by` tells of it, `stale` are the ranks whose dumps are older than that.
+    """
+    oldest: dict[int, Behind] = {}
+    for group in timeline.groups:
+        if group.backend in WITHOUT_DEVICE:
+            continue
+        ended = completed.get(id(group), {})
+        furthest = max(ended.values(), default=0)
+        for rank, call in group.open.items():
+            if rank in stale or differs(group, call.seq):
+                continue
+            lost = call.seq > furthest > ended.get(rank, furthest) and not _has_root(timeline, group)
+            found = call if lost else _not_completed(timeline, group, rank, call.seq, furthest)
+            if found is not None and (rank not in oldest or found.created_ns < oldest[rank].operation.created_ns):
+                first = ended[rank] + 1 if lost else found.seq
+                oldest[rank] = Behind(
+                    rank=rank,
+                    operation=found,
+                    not_completed=first,
+                    completed=ended.get(rank, 0),
+                    peers_completed={peer: seq for peer, seq in ended.items() if seq >= first and peer != rank},
+                )
+    yield from oldest.values()
+
+
+def differs(group: GroupTimeline, seq: int) -> bool:
+    """Whether the ranks of this group had come to call different things by this number: then one may end without the other."""
+    return any(mismatch.seq <= seq for mismatch in group.mismatches.values())
+
+
+def _has_root(timeline: Timeline, group: GroupTimeline) -> bool:
+    """Whether a call of the group, as far as ring buffers hold them, is one that its root completes before the others."""
+    numbers = {number for sequence in group.group_sequences.sequences for number in sequence.calls if number >= 0}
+    return any(call.op in ROOTED for number in numbers for call in timeline.call_index.calls[number])
+
+
+def _not_completed(timeline: Timeline, group: GroupTimeline, rank: int, first: int, furthest: int) -> IssuedCall | None:
+    """The first of these calls that peers cannot complete alone, as they can one that has a root."""
+    calls = (timeline.issued(group, rank, seq) for seq in range(first, furthest + 1))
+    return next((call for call in calls if call is not None and not call.done and call.op not in ROOTED), None)
