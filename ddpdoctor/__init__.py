@@ -1,4 +1,4 @@
-"""Diagnose PyTorch DistributedDataParallel jobs: the rank, the line, the cause and the cure.
+"""Diagnose PyTorch DistributedDataParallel jobs: the rank, the line, the cause and the fix.
 
 `verify_sync` compares the replicas from inside a job's ranks, `track` follows a block of their training; they and torch are
 imported when they are first used. `notebook_launch` runs a function of a notebook on several ranks.

@@ -129,7 +129,7 @@ def test_a_standstill_that_nothing_explains_is_undecided_and_says_what_was_not_s
     report = diagnose(half)
     assert (report.findings, report.exit_code(Severity.FAIL)) == ((), 3)
     said, waiting = report.undecided
-    assert waiting.startswith("ranks 0-2: waits in a collective (backward) at /job/train.py:61 in train_step")
+    assert waiting.startswith("ranks 0-2: each waits in a collective (backward) at /job/train.py:61 in train_step")
     assert said == "no progress for 6 s; the evidence does not explain it. Missing: stacks of rank 2 (gone)"
     assert diagnose(hang(rank(), rank(stack()), rank())).undecided == ()  # DDP307 explains it
 

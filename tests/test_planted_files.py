@@ -84,11 +84,11 @@ def test_whose_links_are_followed(tmp_path: Path, shared: Path, monkeypatch: pyt
 def test_the_root_of_a_user_namespace_is_one_of_the_others(
     tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There the root outside is shown as nobody: its links, as `/dev/stdout`, are followed like those of root."""
+    """There the root outside has the uid of `nobody`: its links, such as `/dev/stdout`, are followed like those of root."""
     monkeypatch.delenv("SUDO_UID", raising=False)
     monkeypatch.setattr(planted_files, "_in_user_namespace", lambda: True)
     assert led_to(planted_link(tmp_path / "link", tmp_path)) == tmp_path
-    assert led_to(planted_link(shared / "outside", tmp_path)) == tmp_path, "nobody's"
+    assert led_to(planted_link(shared / "outside", tmp_path)) == tmp_path, "a link of uid nobody"
     os.lchown(shared / "outside", ANOTHER - 1, ANOTHER - 1)
     with pytest.raises(OSError, match="not followed"):
         led_to(shared / "outside")

@@ -35,5 +35,5 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             f"before step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {written} "
             "outside the optimizer"
         )
-        cause = "loaded" if found.shown is WrittenAt.A_LOAD else ""
+        cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
         yield finding(RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown])

@@ -60,7 +60,7 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Name the rank, the line, the cause and the cure of a sick PyTorch DistributedDataParallel job."""
+    """Name the rank, the line, the cause and the fix of a failing PyTorch DistributedDataParallel job."""
 
 
 def main() -> NoReturn:

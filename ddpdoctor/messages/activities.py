@@ -11,7 +11,7 @@ MAX_PIDS = 8
 
 
 def lines(activities: Activities) -> Iterator[str]:
-    """`ranks 0-1,3: waits in a collective (backward) at /job/train.py:61 in main, on CPU 100 % (process 11, 12, 14)`."""
+    """`ranks 0-1,3: each waits in a collective (backward) at /job/train.py:61 in main, on CPU 100 % (process 11, 12, 14)`."""
     groups: dict[str, list[RankActivity]] = {}
     for activity in activities.each:
         if activity.process is None:
@@ -25,4 +25,5 @@ def lines(activities: Activities) -> Iterator[str]:
         shares = [share for one in alike if one.process and (share := one.process.cpu_share) is not None]
         cpu = f", on CPU {100 * max(shares):.0f} %" if shares else ""
         pids = ", ".join(str(one.process.pid) for one in alike[:MAX_PIDS] if one.process)
-        yield f"{group_ranks([one.rank for one in alike])}: {text}{cpu} (process {pids})"
+        each = "each " if len(alike) > 1 else ""
+        yield f"{group_ranks([one.rank for one in alike])}: {each}{text}{cpu} (process {pids})"

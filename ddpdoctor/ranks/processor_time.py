@@ -17,7 +17,7 @@ PERIOD_SECONDS = 1.0  # between two readings; one of a rank with four workers ta
 
 @dataclass(slots=True)
 class ProcessorTimes:
-    """Reads the counters of ranks about once a second; `of_rank` has what they came to."""
+    """Reads the counters of ranks about once a second; `of_rank` returns the sums."""
 
     proc: Path = PROC
     _read_at: float = 0.0
@@ -36,7 +36,7 @@ class ProcessorTimes:
             known.observe(self.proc, now)
 
     def of_rank(self, rank: int) -> ProcessorTime | None:
-        """What this rank's counters came to; None where they were not read twice."""
+        """The sums of this rank's counters; None where they were not read twice."""
         known = self._ranks.get(rank)
         return known.time() if known is not None else None
 

@@ -107,12 +107,12 @@ def _quoted_finding(finding: Finding) -> Finding:
 
 
 def skips_in_one_line(reasons: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
-    """`46 checks skipped: no GPU data, only one host, no list of the ranks that joined, ... (--verbose)`."""
+    """`46 checks skipped: no GPU data; only one host; no list of the ranks that joined; ... (--verbose)`."""
     number = sum(len(codes) for _, codes in reasons)
     short = list(dict.fromkeys(reason.partition(":")[0] for reason, _ in reasons))
-    more = ", ..." if len(short) > SHOWN_SKIP_REASONS else ""
+    more = "; ..." if len(short) > SHOWN_SKIP_REASONS else ""
     return (
-        f"{number} check{'s' if number > 1 else ''} skipped: {', '.join(short[:SHOWN_SKIP_REASONS])}{more} (--verbose)"
+        f"{number} check{'s' if number > 1 else ''} skipped: {'; '.join(short[:SHOWN_SKIP_REASONS])}{more} (--verbose)"
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.replicas.divergence import Corrupted
+from ddpdoctor.analysis.replicas.divergence import Corrupted, WrittenAt
 from ddpdoctor.analysis.replicas.training_divergence import aligned
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.training_trace import Track
-from ddpdoctor.model import Report, Writer
+from ddpdoctor.model import Finding, Report, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,19 @@ def left_open(report: Report, tracks: PerRank[Track]) -> OpenQuestion | None:
     window = StepRange(
         step - 1 if every_step else max((other for other in looked_at if other < step), default=-1), step
     )
-    writer = report.findings[0].rule.writer
-    line = writer is Writer.ANY_TIME or (writer is Writer.BETWEEN_STEPS and step > 0)
+    line = _line_unknown(report.findings[0], step)
     tensor = _not_located(report, step, tracks)
     repetition = _not_repeated(report)
     if not (window.is_open or line or tensor or repetition):
         return None
     return OpenQuestion(window=window, line=line, tensor=tensor, repetition=repetition)
+
+
+def _line_unknown(first: Finding, step: int) -> bool:
+    """Whether a line wrote what `first` is about, and it shows another one: of a load, the agent has the line."""
+    if first.measured.get("cause") == WrittenAt.A_LOAD.value:
+        return False
+    return first.rule.writer is Writer.ANY_TIME or (first.rule.writer is Writer.BETWEEN_STEPS and step > 0)
 
 
 def _not_repeated(report: Report) -> bool:

@@ -113,5 +113,5 @@ def test_skipped_checks_are_one_line_unless_all_are_asked_for() -> None:
     skipped = REPORT.skipped[0]
     several = tuple(replace(skipped, reason=f"reason {number}: more") for number in range(5))
     report = Report(outcomes=several, findings=())
-    assert "5 checks skipped: reason 0, reason 1, reason 2, ... (--verbose)\n" in text.render(report)
+    assert "5 checks skipped: reason 0; reason 1; reason 2; ... (--verbose)\n" in text.render(report)
     assert "skipped DDP127: reason 4: more\n" in text.render(report, verbose=True)

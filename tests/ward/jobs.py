@@ -40,13 +40,13 @@ def torchrun(program: Path, nproc: int, arguments: Sequence[str] = ()) -> list[s
 
 
 def environment(culprit: int, style: str = "gloo") -> dict[str, str]:
-    """What a job of the ward finds in its environment."""
+    """Environment variables of a job of the ward."""
     return {"OMP_NUM_THREADS": "1", "CULPRIT": str(culprit), **(standin.environment() if style == "gpu" else {})}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """A job that leaves each rank's flight recorder in a folder, and tells by it whether it stands still."""
+    """The flight recorders that a job writes to a folder, one per rank; their changes show whether the job stands still."""
 
     dumps: Path
     """One pickle per rank."""

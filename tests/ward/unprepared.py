@@ -1,4 +1,4 @@
-"""A job that nobody prepared: `hang` looks at it once it stands still, `diagnose` reads its log and its dumps afterwards."""
+"""A job that was started without ddpdoctor: `hang` looks at it, and `diagnose` reads its log and dumps."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def inspected(
             job = start_guarded(command, env=env, stdout=written.fileno(), stderr=subprocess.STDOUT)
             try:
                 if _stands_still(job, recording, still_after):
-                    reports["hang"] = _asked(["hang", str(job.pid)])
+                    reports["hang"] = _report_of(["hang", str(job.pid)])
             finally:
                 end(job)
         left = [str(recording.dumps)] if any(recording.dumps.glob("rank_*")) else []
-        return reports | {"diagnose": _asked(["diagnose", *left, str(log)])}
+        return reports | {"diagnose": _report_of(["diagnose", *left, str(log)])}
 
 
 def _stands_still(job: subprocess.Popen[str], recording: Recording, seconds: float) -> bool:
-    """Wait until the job stands still, or has ended; whether it still runs."""
+    """Wait until the job stands still or has ended. Returns whether it still runs."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while job.poll() is None and time.monotonic() < deadline and not recording.stands_still(seconds):
         time.sleep(POLL_SECONDS)
     return job.poll() is None
 
 
-def _asked(arguments: Sequence[str]) -> Watched:
+def _report_of(arguments: Sequence[str]) -> Watched:
     with tempfile.TemporaryDirectory(prefix="ward-") as folder:
         output = Path(folder) / "report.json"
         command = [sys.executable, "-m", "ddpdoctor", *arguments, "--format", "json", "--output", str(output)]

@@ -1,4 +1,4 @@
-"""Shapes that differ because two different lines met: the cure is to look at the lines, not to pad."""
+"""Shapes that differ because two different lines met: the fix is to look at the lines, not to pad."""
 
 from __future__ import annotations
 

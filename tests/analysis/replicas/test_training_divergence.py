@@ -20,6 +20,7 @@ from ddpdoctor.evidence.training_trace import (
     Track,
     UnwaitedSeen,
 )
+from ddpdoctor.workflows.verify_rerun import exact
 
 LINES = {name: Frame(file="train.py", line=line, function="main") for name, line in (("forward", 5), ("backward", 6))}
 STEP = Frame(file="train.py", line=7, function="main")
@@ -111,8 +112,11 @@ def test_weights_of_one_rank_point_to_where_it_loaded_them(loads: tuple[int, ...
         return {"weights": "other" if (rank, step) == (1, 2) else "w", "lines": {**LINES, **before}}
 
     tables = {key: Table(digests={"w": key}) for key in ("w", "other")}
-    (finding,) = diagnose(job_of(make, tables=[tables] * 3)).findings
+    evidence = job_of(make, tables=[tables] * 3)
+    (finding,) = diagnose(evidence).findings
     assert (finding.code, finding.ranks, finding.where[0].line, finding.where[0].note) == ("DDP509", (1,), line, note)
+    command = "ddpdoctor verify-sync --every 1 --replay train.py"
+    assert any("finds the line" in said for said in exact(evidence, command, None).notes) is not bool(loads)
 
 
 def test_state_that_differs_before_the_first_step_points_to_where_it_was_loaded() -> None:

@@ -1,4 +1,4 @@
-"""Lets a job leave its flight recorder as torchfrtrace wants it: one pickle a rank, which is written twice a second.
+"""Writes the flight recorder of each rank twice a second, in the format of torchfrtrace: one pickle per rank.
 
 A file of the same name in `WARD_CHANGES` tells when the recorder last changed.
 """

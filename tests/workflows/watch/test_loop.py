@@ -196,4 +196,4 @@ def test_a_job_whose_ranks_all_compute_is_reported_after_what_the_user_gave_and_
         assert type(first) is event
         if isinstance(first, Stalled):
             _, ranks = diagnose(first.evidence).undecided
-            assert ranks.startswith("ranks 0-1: computes at /job/train.py:5 in prepare, on CPU 97 %")
+            assert ranks.startswith("ranks 0-1: each computes at /job/train.py:5 in prepare, on CPU 97 %")
