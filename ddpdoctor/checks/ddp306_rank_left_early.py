@@ -83,7 +83,11 @@ def check(
         gone = last if last is not None and not last.went_on and last.ranks == desync.minority else None
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
-        skipped = () if errors or gone is not None else _or_skipped(desync, code)
+        skipped = (
+            ()
+            if errors or gone is not None
+            else _or_skipped(desync.minority, () if desync.ended else skips(desync, code))
+        )
         longer = gone.longer if gone is not None else ()
         yield RULE.finding(
             _more_batches(longer) + _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
@@ -118,7 +122,7 @@ def check(
             stack_desync.sentence(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
             ranks=stack_desync.culprits,
             where=stack_desync.where(""),
-            details=(HOW_IT_IS_KNOWN,),
+            details=[*_or_skipped(stack_desync.culprits, stack_desync.skips), HOW_IT_IS_KNOWN],
         )
     told = gone_early or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:
@@ -283,12 +287,11 @@ def _more_batches(longer: Sequence[int]) -> str:
     )
 
 
-def _or_skipped(desync: Desync, code: SourceCode | None) -> Iterator[str]:
+def _or_skipped(ranks: Sequence[int], lines: Sequence[str]) -> Iterator[str]:
     """A rank that passes over a batch comes to the end of its loop as early as one that has fewer of them."""
-    lines = skips(desync, code)
-    if lines and not desync.ended:
+    if lines:
         yield (
-            f"{group_ranks(desync.minority)} ran out of batches, or skipped one at `continue` ({' or '.join(lines)}); if "
+            f"{group_ranks(ranks)} ran out of batches, or skipped one at `continue` ({' or '.join(lines)}); if "
             "skipped, its gradients are off by one step (DDP316)"
         )
 

@@ -67,12 +67,7 @@ def check(
 def _by_recorders(graph: WaitForGraph) -> Finding:
     awaited = [*graph.awaiting(graph.ranks)]
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
-    last = {
-        rank: operation.group.last[rank]
-        for operation, lacking in awaited
-        for rank in lacking
-        if operation.group is not None and rank in operation.group.last
-    }
+    last = graph.last_calls()
     told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
     return RULE.finding(
         f"{group_ranks(graph.ranks)} did not come to {' and '.join(operation.name for operation, _ in awaited)}, in which "

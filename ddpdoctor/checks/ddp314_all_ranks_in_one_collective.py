@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Operation
+from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, ROOTED, Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import JobSize, RankExit
@@ -19,8 +19,12 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="`ddpdoctor hang` shows every rank in the same collective; NCCL_P2P_DISABLE=1 or another interface helps",
     remedy="look below the job: `ddpdoctor net` measures the links between these hosts; then the GPUs (`nvidia-smi`, Xid in "
-    "the kernel log). If the call has a root (broadcast, reduce), see that src or dst is the same on every rank",
+    "the kernel log)",
     explains=("DDP408",),
+)
+OF_A_ROOT = (
+    "print `src` or `dst` before this call: it must be the same global rank on every rank (DDP304; recorders do not show it, "
+    "`ddpdoctor watch` does). If it is, look below the job: `ddpdoctor net`, `nvidia-smi`, Xid in the kernel log"
 )
 OF_THE_QUEUED = (
     "look at the GPU of this rank: work that it was given before does not end (`nvidia-smi`, Xid in the kernel log, a kernel of "
@@ -57,10 +61,14 @@ def check(
         details=[*graph.details(), *unplaced(operation.waiting, operation.members)],
         seq=operation.seq,
         seconds=min(ages, default=None),
-        remedy=OF_THE_QUEUED if queued else None,
+        remedy=OF_THE_QUEUED if queued else OF_A_ROOT if _has_root(operation) else None,
         backend=operation.group.backend if operation.group is not None else None,
         members=[*operation.members],
     )
+
+
+def _has_root(operation: Operation) -> bool:
+    return any(call.op in ROOTED for call in operation.waiting.values())
 
 
 def _queued(operation: Operation) -> list[int]:

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankExit
-from ddpdoctor.messages.collectives import unplaced, verb, witnesses
+from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -51,7 +51,7 @@ def check(
     """
     if exits is None and timeline is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
-    if activities is None and graph is not None and graph.reason is Reason.MISSING:
+    if activities is None and graph is not None and graph.reason in (Reason.MISSING, Reason.OLDER):
         if ended_by_themselves(exits).isdisjoint(graph.ranks):
             yield _without_a_dump(graph)
         return
@@ -102,20 +102,30 @@ def _call(watchdogs: Watchdogs | None) -> str:
 
 
 def _without_a_dump(graph: WaitForGraph) -> Finding:
-    """The ranks without a dump that all others wait for: they died, or could not write it."""
+    """The ranks without a dump of this time that all others wait for: they died, ended, or could not write it."""
     awaited = [*graph.awaiting(graph.ranks)]
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
     unknown = graph.ranks
+    older = graph.reason is Reason.OLDER
+    last = graph.last_calls() if older else {}
+    ending = f" and {verb(unknown, 'ends', 'end')} with {names(last, last)}" if last else ""
+    left = (
+        f"the dump of {group_ranks(unknown)} is from before that{ending}"
+        if older
+        else f"{group_ranks(unknown)} left no dump"
+    )
     return RULE.finding(
         f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')} in "
-        f"{' and '.join(operation.name for operation, _ in awaited)}, and {group_ranks(unknown)} left no dump",
+        f"{' and '.join(operation.name for operation, _ in awaited)}, and {left}",
         ranks=unknown,
-        where=witnesses(waiting, sorted(waiting)),
+        where=[*witnesses(last, unknown), *witnesses(waiting, sorted(waiting))],
         details=[*graph.details(), *unplaced(waiting, sorted(waiting))],
         remedy=f"see whether {group_ranks(unknown)} died: its log, its exit code, the kernel's log of its host (out of memory, "
-        f"Xid). If {verb(unknown, 'it', 'they')} left a dump or a log elsewhere, give that as well: without it is open whether "
-        f"{verb(unknown, 'it never came, or died, or waits there too', 'they never came, or died, or wait there too')}",
-        without_dump=[*unknown],
+        f"Xid). If {verb(unknown, 'it', 'they')} left a {'later ' if older else ''}dump or a log elsewhere, give that as well: "
+        f"without it is open whether {verb(unknown, 'it never came, or', 'they never came, or')} died, or "
+        f"{verb(unknown, 'waits', 'wait')} there too",
+        without_dump=[] if older else [*unknown],
+        older_dump=[*unknown] if older else [],
         waiting=[*graph.waiting],
     )
 

@@ -4,6 +4,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, NewGroup
 from tests.checks import Sick, ranks
 from tests.checks.ddp305_collective_called_by_some import SEEN
+from tests.flight_records import STEP, record, waits
 from tests.hangs import TORCH, hang, rank, stack
 
 PLACE = Frame(file="/home/me/job/train.py", line=30, function="main")
@@ -51,6 +52,21 @@ SICK = (
             "rank 2 /job/train.py:61 train_step",
             "rank 0 /job/train.py:88 train_step",
             "rank 1 /job/train.py:88 train_step",
+        ),
+    ),
+    Sick(  # recorders do not show new_group
+        evidence=hang(
+            (*rank(IN_NEW_GROUP), record([STEP])),
+            *[(*rank(), record([STEP, waits(STEP)]))] * 2,
+            facts=(SEEN,),
+            seconds=None,
+        ),
+        says="rank 0 waits in new_group while ranks 1-2 wait in backward",
+        ranks=(0,),
+        where=(
+            "rank 0 /job/train.py:88 train_step",
+            "rank 1 /job/train.py:61 train_step",
+            "rank 2 /job/train.py:61 train_step",
         ),
     ),
 )

@@ -4,7 +4,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import Severity
 from tests.checks import Sick, ranks
-from tests.flight_records import STEP, flights, waits
+from tests.flight_records import STEP, flights, record, waits
 from tests.rank_ends import FINE, ended, gave_up, raised, stood_still
 
 GLOO = RankError(
@@ -78,7 +78,24 @@ SICK = (
         says="ranks 0,2 wait in all_reduce #2, and rank 1 left no dump",
         ranks=(1,),
         where=("rank 0 /home/me/job/train.py:61 train_step", "rank 2 /home/me/job/train.py:61 train_step"),
-        measured={"without_dump": [1], "waiting": [0, 2]},
+        measured={"without_dump": [1], "older_dump": [], "waiting": [0, 2]},
+    ),
+    Sick(  # rank 1 had ended, or was stopped, before it could dump again
+        evidence=flights([STEP, waits(STEP)], record([STEP], world=3, waited=0.0), [STEP, waits(STEP)]),
+        says="ranks 0,2 wait in all_reduce #2, and the dump of rank 1 is from before that and ends with all_reduce #1",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"without_dump": [], "older_dump": [1], "waiting": [0, 2]},
     ),
 )
-HEALTHY = (ranks(FINE, FINE), flights([STEP], None, [STEP]))
+HEALTHY = (
+    ranks(FINE, FINE),
+    flights([STEP], None, [STEP]),
+    flights(
+        record([STEP, waits(STEP)], waited=1.0), record([STEP], waited=0.0)
+    ),  # a job that moves, dumped rank by rank
+)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
@@ -21,7 +22,7 @@ from ddpdoctor.analysis.majority import vote_of
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.ranks import JobSize
-from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.evidence.source import Condition, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
@@ -37,7 +38,7 @@ class StackDesync:
     """Two sides of ranks that wait for each other in different collectives.
 
     `minority` is the side that is reported; `tied` where no majority tells which is at fault. `comparison` is the place of the
-    first odd rank seen from the others.
+    first odd rank seen from the others. `skips` are the `continue`s, as `train.py:58`, of the loop that only one side is in.
     """
 
     cause: Cause
@@ -45,6 +46,7 @@ class StackDesync:
     majority: tuple[RankActivity, ...]
     tied: bool
     comparison: Comparison
+    skips: tuple[str, ...] = ()
 
     @property
     def culprits(self) -> list[int]:
@@ -88,7 +90,8 @@ def derive(
     Raises:
         SkipCheck: a recorder tells more, somebody does something else, or what the source shows does not decide.
     """
-    if timeline is not None:
+    makes_a_group = any(activity.operation == NEW_GROUP for activity in activities.each)
+    if timeline is not None and not makes_a_group:  # they do not record new_group
         raise SkipCheck("the flight recorders tell more")
     if size is not None and len(activities.each) < size.ranks:
         raise SkipCheck(f"only {len(activities.each)} of {size.ranks} ranks could be looked at")
@@ -122,7 +125,19 @@ def derive(
         majority=tuple(by_rank[rank] for rank in majority),
         tied=votes.tied and cause is not Cause.LEFT and not comparison.decides,
         comparison=comparison,
+        skips=tuple(_skips(comparison.loop, [frame for side in sides for frame in ways.get(side[0], ())], code)),
     )
+
+
+def _skips(loop: Loop | None, frames: Sequence[Frame], code: SourceCode | None) -> Iterator[str]:
+    """The `continue`s of this loop, which one of these frames stands in."""
+    if loop is None or code is None:
+        return
+    for frame in frames:
+        place = code.at(frame.file, frame.line)
+        if place is not None and loop in place.loops:
+            yield from (f"{PurePath(frame.file).name}:{line}" for line in loop.skips)
+            return
 
 
 def _sides(

@@ -26,6 +26,7 @@ class Reason(Enum):
     """Why the ranks at the end of all waits do not go on."""
 
     MISSING = "left no dump"
+    OLDER = "left a dump that is from before its peers began to wait for it"
     STOPPED = "enqueued what its peers have completed, and did not complete it"
     IDLE = "has nothing outstanding, and did not enqueue what its peers wait in"
     LEFT_OUT = "did not make a call that ranks with the same part in the job made"
@@ -83,6 +84,15 @@ class WaitForGraph:
             if found is not None:
                 oldest.setdefault(id(found), (found, []))[1].append(rank)
         yield from ((operation, tuple(lacking)) for operation, lacking in oldest.values())
+
+    def last_calls(self) -> dict[int, IssuedCall]:
+        """For each rank that others wait for, the last collective that it called in the group in which they do."""
+        return {
+            rank: operation.group.last[rank]
+            for operation, lacking in self.awaiting(self.ranks)
+            for rank in lacking
+            if operation.group is not None and rank in operation.group.last
+        }
 
     @property
     def begins_with_point_to_point(self) -> bool:
@@ -204,7 +214,7 @@ class _Graph:
         if not known and self._outstanding.not_kept:
             return self._towards(Reason.NOT_KEPT, self._outstanding.not_kept)
         if not known:
-            raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
+            return self._towards_older_dumps()
         first = min(known, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
         found = self._towards(first.reason, first.ranks, operations=first.operations)
         judged = self._deviating(found) if found.reason is Reason.CYCLE else found
@@ -212,6 +222,17 @@ class _Graph:
         if judged.reason is Reason.CYCLE and not judged.deviating and mismatch is not None:
             return self._towards(Reason.MISMATCH, mismatch.members, operations=(mismatch,))
         return judged
+
+    def _towards_older_dumps(self) -> WaitForGraph:
+        """The ranks that peers wait for, and whose dumps are from before: of these waits nothing else is known."""
+        awaited: set[int] = set()
+        for number, operation in enumerate(self._outstanding.operations):
+            older = self._stale.intersection(operation.absent)
+            self._edges[-1 - number].extend(sorted(older))
+            awaited |= older
+        if not awaited:
+            raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
+        return self._towards(Reason.OLDER, awaited)
 
     def _deviating(self, found: WaitForGraph) -> WaitForGraph:
         """The same, or the ranks of these whose programs differ from those of their like in a call that others wait in."""
