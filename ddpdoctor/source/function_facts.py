@@ -25,11 +25,15 @@ from ddpdoctor.evidence.training_code import (
     Value,
 )
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.calls import SHARD, Meaning, is_variable, meaning
-from ddpdoctor.source.expressions import leaves_no_remainder, loader_in
+from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
+from ddpdoctor.source.expressions import leaves_no_remainder
+from ddpdoctor.source.iteration import loader_in
+from ddpdoctor.source.object_attributes import attribute_of
+from ddpdoctor.source.origins import At
 from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
-from ddpdoctor.source.values import At, Values
+from ddpdoctor.source.values import Values
 from ddpdoctor.source.walk import dotted, parts
+from ddpdoctor.source.written_dicts import items_of
 
 MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
 _WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
@@ -188,7 +192,7 @@ class FunctionFacts:
             Argument(name=str(number), value=self.value(node, at)) for number, node in enumerate(raw.node.args[:8])
         ]
         for keyword in raw.node.keywords[:40]:
-            written = self.values.items(keyword.value, at) if keyword.arg is None else None
+            written = items_of(self.values, keyword.value, at) if keyword.arg is None else None
             if written is not None:
                 given += [
                     Argument(name=name, value=self.value(value, written[1])) for name, value in written[0].items()
@@ -376,7 +380,7 @@ class FunctionFacts:
         first, _, rest = owner.partition(".")
         cls = at.scope.of_class
         if first == "self" and rest and "." not in rest and cls is not None and owner not in at.scope.definitions:
-            return self.values.attribute(cls, rest)
+            return attribute_of(self.values, cls, rest)
         return self.values.name(owner, at) if not rest or owner in at.scope.definitions else ()
 
     def _exit(self, raw: RawExit, scope: Scope, known: dict[int, int]) -> Exit:

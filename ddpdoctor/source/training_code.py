@@ -15,6 +15,7 @@ from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.index import OPTION_MAKERS, Index
+from ddpdoctor.source.origins import At
 from ddpdoctor.source.programs import distributed_programs
 from ddpdoctor.source.project import Project, Source
 from ddpdoctor.source.python_text import Unreadable, parse
@@ -22,7 +23,7 @@ from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.scopes import Block, RawCall, Scope
 from ddpdoctor.source.torch_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.unused_parts import UnusedParts
-from ddpdoctor.source.values import At, Values
+from ddpdoctor.source.values import Values
 from ddpdoctor.source.walk import dotted, walk
 from ddpdoctor.source.washing import Washing
 from ddpdoctor.source.wrapped_models import makers_of_models

@@ -60,7 +60,7 @@ class UnusedParts:
 
     def _used(self, file: str) -> Counter[str]:
         """How often each attribute, or a string of that name, is written in the files near `file`."""
-        near = self.near.get(file, frozenset({file}))
+        near = self.near.setdefault(file, frozenset({file}))
         if id(near) not in self._names:
             counted = self._names[id(near)] = Counter()
             for each in near:

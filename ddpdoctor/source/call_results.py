@@ -1,210 +1,34 @@
-"""What a call is for, and what it gives."""
+"""What a call gives."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.expressions import class_named, item_of
+from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
+from ddpdoctor.source.iteration import item_of
+from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.values import TAINTS, At, Origins, Values, environment, joined, note_of
 from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.washing import makes_collective
 
+if TYPE_CHECKING:
+    from ddpdoctor.source.values import Values
+
+
 _THROUGH = frozenset({"int", "str", "float", "bool", "abs", "round", "max", "min", "list", "tuple", "sum", "len", "repr", "any",
-                      "all", "iter", "reversed", "vars", "dict", "print", "isinstance", "zip", "open"})  # fmt: skip
+                      "all", "iter", "reversed", "vars", "dict", "print", "isinstance", "zip", "open"})  # fmt: skip  # fmt: skip
 _BUILT_OF_PARTS = ("join", "Path", "format", "device", "PurePath")
 _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "npu",
-                          "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip
+                          "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip  # fmt: skip
 _FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "randn", "arange", "as_tensor", "FloatTensor",
-                        "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
+                        "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip  # fmt: skip
 _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed"})
 """What goes over the same batches as its argument."""
-SHARD = frozenset({"shard_id", "num_shards"})
-"""The keywords by which a reader of another library is told its part of the data."""
-_TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """What is called: its full name, the function or class of the program where it is one, and what the call is for."""
-
-    name: str
-    target: Scope | None = None
-    does: str = ""
-
-
-def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
-    """What a call is for."""
-    found = values.meanings.get(id(node))
-    if found is None:
-        found = _meaning(values, node, at)
-        if not found.does and {one.arg for one in node.keywords} >= SHARD:
-            found = replace(found, does="shard")
-        if found.name == ".Process" and any(one.arg == "target" for one in node.keywords):  # of `get_context("spawn")`
-            found = replace(found, does="process")
-        values.meanings[id(node)] = found
-    assert isinstance(found, Meaning)
-    return found
-
-
-def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
-    name = dotted(node.func)
-    if name:
-        first = name.partition(".")[0]
-        if name == "cls" and at.scope.of_class is not None:
-            return Meaning(at.scope.of_class.name, at.scope.of_class, _of_class(values, at.scope.of_class))
-        if first in {"self", "cls"}:
-            method = values.index.target(at.scope, name)
-            if method is not None:
-                return Meaning(name, method)
-            if name.partition(".")[2] in names.OF_LIGHTNING and _is_lightning(values, at.scope):
-                return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
-        else:
-            found = values.project.resolve(at.scope, name)
-            if isinstance(found, Scope):
-                return Meaning(found.name, found, _of_class(values, found))
-            full = found if isinstance(found, str) else name
-            does = _known(full)
-            called = _canonical(full)
-            if does:
-                return Meaning(called, None, does)
-            if _is_imported(at.scope, first):
-                return Meaning(called)
-            if "." not in name:
-                return _called_object(values, node, at, Meaning(called))
-    if isinstance(node.func, ast.Attribute):
-        return _method(values, node, at)
-    return _called_object(values, node, at, Meaning(name))
-
-
-def _is_lightning(values: Values, scope: Scope) -> bool:
-    return scope.of_class is not None and values.project.is_a(scope.of_class, "LightningModule")
-
-
-def _canonical(full: str) -> str:
-    full = full.replace("torch.distributed.distributed_c10d.", names.DIST)
-    for short, long in (
-        ("dist.", names.DIST),
-        ("nn.", "torch.nn."),
-        ("mp.", "torch.multiprocessing."),
-        ("np.", "numpy."),
-    ):
-        if full.startswith(short):
-            return long + full[len(short) :]
-    return full
-
-
-def _known(full: str) -> str:
-    """What a function of this full name is for."""
-    full = _canonical(full)
-    last = full.rpartition(".")[2]
-    if full in names.FUNCTIONS:
-        return names.FUNCTIONS[full]
-    if full.startswith(names.DIST) and last in names.COLLECTIVES and full.count(".") <= 3:
-        return "collective"
-    if full.startswith(names.DIST_OF_OTHERS) and last in names.COLLECTIVES:
-        return "collective"
-    if last == "Fabric":
-        return names.ENDS[last]
-    if last in names.ENDS and not full.startswith(("transformers.", "lightning.", "pytorch_lightning.", "self.")):
-        return names.ENDS[last]
-    if full.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
-        return "dataset"
-    if full.startswith(names.DOWNLOADING) and last[:1].isupper() and not last.startswith(names.DOWNLOADS_NOT):
-        return "download"
-    if full.startswith(names.DOWNLOADING_DATASETS) and "Dataset" in last and not last.startswith(names.DOWNLOADS_NOT):
-        return "download"
-    if full.startswith(("shutil.", "tarfile.", "zipfile.")):
-        return ""
-    return ""
-
-
-def _of_class(values: Values, found: Scope) -> str:
-    if found.is_class:
-        if values.project.is_a(found, "DistributedSampler"):
-            return "sampler"
-        if values.project.is_a(found, "DistributedDataParallel"):
-            return "wrap-ddp"
-        if values.project.is_a(found, "DataLoader"):
-            return "loader"
-    return ""
-
-
-def _is_imported(scope: Scope, name: str) -> bool:
-    at: Scope | None = scope
-    while at is not None:
-        if name in at.imports:
-            return True
-        if name in at.definitions or name in at.parameters:
-            return False
-        at = at.parent
-    return False
-
-
-def is_variable(scope: Scope, name: str) -> bool:
-    """Whether a name is assigned to, or is a parameter, here or around."""
-    at: Scope | None = scope
-    while at is not None:
-        if name in at.definitions or name in at.parameters:
-            return True
-        at = at.parent
-    return False
-
-
-def _method(values: Values, node: ast.Call, at: At) -> Meaning:
-    assert isinstance(node.func, ast.Attribute)
-    name = node.func.attr
-    receiver = values.of(node.func.value, at)
-    for origin in receiver:
-        if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET} and origin.note:
-            cls = class_named(values, origin.note)
-            method = values.project.method(cls, name) if cls is not None else None
-            if method is not None:
-                return Meaning(name, method, "")
-    notes = {origin.note for origin in receiver if origin.kind is Kind.OBJECT}
-    if ("accelerator" in notes and name in names.OF_ACCELERATE) or ("fabric" in notes and name in names.OF_FABRIC):
-        return Meaning(f".{name}", None, "collective")
-    if "evaluator" in notes and name == "run":  # ignite's metrics gather what all ranks have counted
-        return Meaning(f".{name}", None, "collective")
-    if "deepspeed" in notes and name in names.OF_DEEPSPEED:
-        return Meaning(f".{name}", None, "collective")
-    if name.endswith("_") and isinstance(node.func.value, ast.Attribute) and node.func.value.attr == "grad":
-        return Meaning(f".{name}", None, "change-gradient")
-    if any(origin.kind is Kind.WRAPPED for origin in receiver) and name in {"forward", "module"}:
-        return Meaning(f".{name}", None, "forward")
-    if any(origin.kind is Kind.BARE for origin in receiver) and name in _TRAINED:
-        return Meaning(f".{name}", None, "forward")
-    does = names.METHODS.get(name, "")
-    if does == "collective" and name in {"gather_for_metrics", "wait_for_everyone"}:
-        return Meaning(f".{name}", None, "collective")
-    return _called_object(values, node, at, Meaning(f".{name}", None, does))
-
-
-def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -> Meaning:
-    """A call of an object: the forward of a model, where it is one."""
-    if otherwise.does or otherwise.name.startswith(("torch.", "numpy.")):
-        return otherwise
-    found = values.of(node.func, at)
-    kinds = {origin.kind: origin for origin in found}
-    if Kind.WRAPPED in kinds or Kind.BARE in kinds:
-        return Meaning(otherwise.name, None, "forward")
-    if Kind.MODEL in kinds:
-        return Meaning(otherwise.name, None, "forward")
-    if (
-        len(found) == 1
-        and Kind.FUNCTION in kinds
-        and (made := values.function_named(kinds[Kind.FUNCTION].made)) is not None
-    ):
-        return Meaning(made.name, made)
-    cls = class_named(values, kinds[Kind.INSTANCE].note) if Kind.INSTANCE in kinds else None
-    called = values.project.method(cls, "__call__") if cls is not None else None
-    return Meaning(otherwise.name, called) if called is not None else otherwise
-
-
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})
 """Methods of tensors whose answers ranks have alike."""
 
@@ -227,7 +51,7 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
         made = _made(values, node, what, at)
         if made is not None:
             return made
-    full = _canonical(what.name)
+    full = canonical(what.name)
     if full in names.CALLED:
         note = (
             "uncertain"

@@ -1,0 +1,131 @@
+"""What `object.name` can be."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ddpdoctor.evidence.training_code import Kind, Origin
+from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.object_attributes import attribute_of, field_of, held_by_any
+from ddpdoctor.source.origins import At, Origins, joined, note_of
+from ddpdoctor.source.reaching import END, reaching
+from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.walk import dotted
+
+if TYPE_CHECKING:
+    from ddpdoctor.source.values import Values
+
+
+_SAME_FOR_ALL = frozenset(
+    {"shape", "dtype", "device", "ndim", "requires_grad", "is_cuda", "grad_fn", "is_leaf", "layout", "is_sparse"}
+)
+"""What ranks have alike of their batches and losses."""
+
+
+def attribute(values: Values, node: ast.Attribute, at: At) -> Origins:
+    """The alternatives of `object.name`."""
+    key = dotted(node)
+    if output := _output_of_engine(values, node, at):
+        return output
+    if key:
+        assigned = at.scope.definitions.get(key)
+        if assigned:
+            _, always = reaching(assigned, at.order, at.block)
+            if always:
+                return values.name(key, at)
+        meant = values.project.resolve(at.scope, key)
+        if isinstance(meant, tuple):
+            module, name = meant
+            return values.name(name, At(module, END, module.root))
+        if isinstance(meant, Scope):
+            return () if meant.is_class else (Origin(kind=Kind.FUNCTION, text=key),)
+        if meant.startswith("torch."):
+            return ()
+        cls = class_meant(values, node.value, at)
+        if cls is not None and (found := attribute_of(values, cls, node.attr)):
+            return joined([*found, *field_of(values, cls.name, node.attr, at.scope.file)])
+    return _of_object(values, node, key, at)
+
+
+def class_meant(values: Values, node: ast.expr, at: At) -> Scope | None:
+    """The class of the program that an expression names: its attributes are used without an object."""
+    name = dotted(node)
+    meant = values.project.resolve(at.scope, name) if name and name not in {"self", "cls"} else None
+    return meant if isinstance(meant, Scope) and meant.is_class else None
+
+
+def class_named(values: Values, name: str) -> Scope | None:
+    """The class of the program that an origin's note names, `file::Class`."""
+    file, _, cls = name.partition("::")
+    source = values.project.sources.get(file)
+    return source.scopes[0].classes.get(cls) if source is not None else None
+
+
+def _output_of_engine(values: Values, node: ast.Attribute, at: At) -> Origins:
+    """What `engine.state.output` holds in a handler of Ignite: what the engine's step function returns."""
+    if node.attr != "output" or not dotted(node.value).endswith(".state"):
+        return ()
+    for decorator in at.scope.decorators:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        engine, _, how = dotted(called).rpartition(".")
+        around = at.scope.parent
+        if how != "on" or not engine or around is None:
+            continue
+        for definition in around.definitions.get(engine, ()):
+            made = definition.value
+            if isinstance(made, ast.Call) and dotted(made.func).endswith("Engine") and made.args:
+                step = values.project.resolve(around, dotted(made.args[0]))
+                if isinstance(step, Scope) and not step.is_class:
+                    return values.returned(step)
+    return ()
+
+
+def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins:
+    found: list[Origin] = []
+    owner = node.value
+    of_owner: Origins = ()
+    if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
+        cls = at.scope.of_class
+        if cls is not None:
+            found += attribute_of(values, cls, node.attr)
+    else:
+        of_owner = values.of(owner, at)
+        shared = [origin for origin in of_owner if origin.kind is Kind.SHARED]
+        local = [origin for origin in of_owner if origin.kind is Kind.LOCAL]
+        for origin in (
+            shared or local or of_owner
+        ):  # what this object was given counts, not what others of its class were
+            found += _from_origin(values, origin, node.attr)
+    if not found:
+        tail = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+        found += field_of(values, tail, node.attr, at.scope.file) if tail and tail != "self" else ()
+        if not found and isinstance(owner, ast.Name) and owner.id in names.TRAINERS and not of_owner:
+            found += held_by_any(values, node.attr, at.scope.file)
+    if not found and node.attr in names.RANK_NAMES:
+        return (Origin(kind=names.RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
+    return joined(found)
+
+
+def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
+    if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET} and origin.note:
+        cls = class_named(values, origin.note)
+        return attribute_of(values, cls, name) if cls is not None else ()
+    if origin.kind is Kind.WRAPPED and name == "module":
+        return (replace(origin, kind=Kind.BARE),)
+    if origin.kind is Kind.LOADER and name in {"sampler", "batch_sampler", "dataset"} and origin.made in values.made:
+        call, scope = values.made[origin.made]
+        given = next((keyword.value for keyword in call.node.keywords if keyword.arg == name), None)
+        return values.of(given, At(scope, call.order, call.block)) if given is not None else ()
+    if origin.note in {"parameters", "gradients"} and name in {"grad", "data"}:
+        return (replace(origin, note="gradients" if name == "grad" else origin.note),)
+    if origin.kind is Kind.SAMPLER and name in {"sampler", "batch_sampler"}:
+        return (origin,)
+    if origin.kind is Kind.LOCAL and origin.made and name in _SAME_FOR_ALL:
+        return ()
+    if origin.kind in {Kind.LOCAL, Kind.SHARED}:
+        return (origin,)
+    if name in {"iloc", "loc", "values", "index"} and (origin.note == "drawn" or origin.kind is Kind.UNORDERED):
+        return (origin,)
+    return ()

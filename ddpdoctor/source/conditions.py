@@ -1,0 +1,163 @@
+"""What a test depends on: comparisons, `and`, `or`, `not`, and values that a test chooses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
+from ddpdoctor.source.attribute_access import class_meant
+from ddpdoctor.source.origins import TAINTS, At, Origins
+from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.walk import dotted
+
+if TYPE_CHECKING:
+    from ddpdoctor.source.values import Values
+
+
+_FLIPPED = {"first": "others", "others": "first"}
+
+
+def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+    """What `a == b` depends on."""
+    operator = node.ops[0]
+    alternatives = [values.of(part, at) for part in parts]
+    constants = [_constants(part) for part in parts]
+    same_for_all = any(known is not None and known <= {"-1", "None"} for known in constants) or (
+        isinstance(operator, ast.GtE | ast.Lt) and constants[-1] == {"0"}
+    )
+    chosen = [origin for origin in alternatives[0] if any(origin.members)]
+    member = dotted(parts[-1]).rpartition(".")[2]
+    if chosen and len(parts) == 2 and isinstance(operator, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
+        for origin in chosen:
+            if member in origin.members:
+                one = _of_member(origin, member)
+                yield one if isinstance(operator, ast.Is | ast.Eq) else turned(one)
+        return
+    if isinstance(operator, ast.Is | ast.IsNot):
+        if constants[-1] == {"None"}:
+            yield from _whether_there(operator, alternatives[0])
+        return
+    if isinstance(operator, ast.In | ast.NotIn) and constants[0] is not None:
+        alternatives = alternatives[:1]  # keys are alike on all ranks
+    for origins in alternatives:
+        for origin in origins:
+            if origin.kind in RANK_KINDS and not same_for_all:
+                note = _which(operator, constants[-1]) if len(parts) == 2 else ""
+                yield replace(origin, kind=Kind.RANK, note="uncertain" if origin.note == "uncertain" else note)
+            elif origin.kind in {Kind.LOCAL, Kind.SHARED}:
+                yield origin
+
+
+def _whether_there(operator: ast.cmpop, origins: Origins) -> Iterator[Origin]:
+    """What `x is None` depends on: the rank where only some ranks have `x`, the rank's own data where `x` is a batch."""
+    for origin in origins:
+        if origin.kind is Kind.SOME_RANKS:
+            note = origin.note if isinstance(operator, ast.IsNot) else _FLIPPED.get(origin.note, "")
+            yield replace(origin, kind=Kind.RANK, note=note)
+        elif origin.kind is Kind.LOCAL and origin.note == "batch":
+            yield origin
+
+
+def _constants(node: ast.expr) -> set[str] | None:
+    """The literals that an expression consists of: `{"-1", "0"}` of `(-1, 0)`; None where it is anything else."""
+    match node:
+        case ast.Constant(value=value):
+            return {repr(value)}
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
+            return {f"-{value!r}"}
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            known = [_constants(part) for part in parts]
+            return set().union(*(each for each in known if each)) if all(known) else None
+    return None
+
+
+def _which(operator: ast.cmpop, constant: set[str] | None) -> str:
+    if constant is None:
+        return ""
+    if isinstance(operator, ast.Eq | ast.In):
+        return "first"
+    if isinstance(operator, ast.NotEq | ast.NotIn | ast.Gt):
+        return "others"
+    return "first" if isinstance(operator, ast.LtE | ast.Lt) else ""
+
+
+def either_or_both(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+    """What `a and b` or `a or b` depends on."""
+    for part in parts:
+        for origin in values.of(part, at):
+            if origin.kind in RANK_KINDS and origin.kind is not Kind.RANK:
+                yield replace(origin, kind=Kind.RANK, note="others")  # a number is true where it is not 0
+            elif origin.kind is Kind.SOME_RANKS:
+                yield replace(origin, kind=Kind.RANK)
+            elif origin.kind in TAINTS:
+                yield origin
+            elif isinstance(node.op, ast.Or) or origin.kind is Kind.FUNCTION:
+                yield origin  # `x or default`
+
+
+def turned(origin: Origin) -> Origin:
+    """The same under `not`."""
+    if origin.kind is Kind.SOME_RANKS:
+        return replace(origin, kind=Kind.RANK, note=_FLIPPED.get(origin.note, ""))
+    if origin.kind is not Kind.RANK and origin.kind not in RANK_KINDS:
+        return origin
+    note = {"first": "others", "others": "first", "uncertain": "uncertain"}.get(origin.note, "first")
+    return replace(origin, kind=Kind.RANK, note=note)
+
+
+def had_by(test: Origins, *, turned: bool) -> Iterator[Origin]:
+    """That an object is had by the ranks that pass a test, and is None on the others; or the other way round."""
+    for origin in test:
+        if origin.kind in RANK_KINDS and origin.note != "uncertain":
+            note = origin.note if origin.note in _FLIPPED else ""
+            yield replace(origin, kind=Kind.SOME_RANKS, note=_FLIPPED.get(note, "") if turned else note)
+
+
+def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at: At) -> Iterator[Origin]:
+    """What `body if test else orelse` can be."""
+    inside = [origin for origin in values.of(body, at) if origin.kind is Kind.BARE]
+    if inside and _unwrapped(body, orelse):
+        yield from inside
+        return
+    yield from values.of(body, at)
+    yield from values.of(orelse, at)
+    if (is_none(body) or is_none(orelse)) and not (isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant)):
+        yield from had_by(values.of(test, at), turned=is_none(body))
+    if isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant):
+        for origin in values.of(test, at):
+            if origin.kind in RANK_KINDS:
+                yield replace(origin, kind=Kind.RANK, note="" if body.value is None else origin.note)
+            elif origin.kind is Kind.LOCAL:
+                yield origin
+    elif _class_of_member(values, body, at) is not None and _class_of_member(values, orelse, at) is not None:
+        members = dotted(body).rpartition(".")[2], dotted(orelse).rpartition(".")[2]
+        for origin in values.of(test, at):
+            if origin.kind in RANK_KINDS and origin.note != "uncertain":
+                yield replace(origin, kind=Kind.RANK, members=members)
+
+
+def _unwrapped(body: ast.expr, orelse: ast.expr) -> bool:
+    """Whether it is `model.module if ... else model`: of a model that is wrapped it is always what is inside."""
+    return isinstance(body, ast.Attribute) and body.attr == "module" and dotted(body.value) == dotted(orelse) != ""
+
+
+def _class_of_member(values: Values, node: ast.expr, at: At) -> Scope | None:
+    """The class of the program whose member an expression is: `Role.LEADER`, in its own methods also `cls.LEADER`."""
+    if not isinstance(node, ast.Attribute):
+        return None
+    cls = at.scope.of_class if dotted(node.value) in {"self", "cls"} else class_meant(values, node.value, at)
+    return cls if cls is not None and node.attr in cls.definitions else None
+
+
+def _of_member(origin: Origin, member: str) -> Origin:
+    """A test of the rank that chooses between two members, where the result is compared with one of them."""
+    note = {False: _FLIPPED.get(origin.note, ""), True: origin.note}[member == origin.members[0]]
+    return replace(origin, note=note, members=("", ""))
+
+
+def is_none(node: ast.expr | None) -> bool:
+    """Whether an expression is `None`."""
+    return isinstance(node, ast.Constant) and node.value is None

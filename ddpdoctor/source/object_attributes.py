@@ -1,0 +1,137 @@
+"""What the attributes of objects can hold: all that the program assigns to them, and what options give."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ddpdoctor.evidence.training_code import Kind, Link, Origin
+from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.origins import At, Origins, further, joined, note_of
+from ddpdoctor.source.parameters import MOST_SITES
+from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.walk import dotted
+
+if TYPE_CHECKING:
+    from ddpdoctor.source.values import Values
+
+
+_NO_RANK_YET = frozenset({"-1", "0", "None"})
+_HELD = frozenset({Kind.MODEL, Kind.WRAPPED, Kind.LOADER, Kind.SAMPLER, Kind.DATASET})
+ARGUMENT_OBJECTS = frozenset(
+    {
+        "args",
+        "opt",
+        "opts",
+        "config",
+        "cfg",
+        "hparams",
+        "hps",
+        "flags",
+        "FLAGS",
+        "params",
+        "options",
+        "arguments",
+        "conf",
+        "parsed",
+    }
+)
+
+
+def attribute_of(values: Values, cls: Scope, name: str, hops: int = 4) -> Origins:
+    """What an attribute of a class's objects can hold: all that is assigned to it, or the property of that name."""
+    method = values.project.method(cls, name)
+    if method is not None:
+        is_property = any(dotted(decorator).endswith("property") for decorator in method.decorators)
+        return values.returned(method) if is_property else (values.uncalled(method, name),)
+    found: list[Origin] = [*_constructed(values, cls, name)]
+    for scope, definition, key in values.index.attributes.get((id(cls), name), ()):
+        found += values.defined(key, definition, scope)
+    for base in values.project.bases(cls) if hops else ():
+        if isinstance(base, Scope) and base is not cls:
+            found += attribute_of(values, base, name, hops - 1)
+    if all(origin.kind is Kind.CONSTANT for origin in found) and _is_filled_in(cls, name, found):
+        found.append(Origin(kind=names.RANK_NAMES[name], text=name, note=note_of(name)))
+    return joined(found)
+
+
+def _constructed(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
+    """What a field of a class without a constructor of its own, such as a dataclass, is given where objects are made."""
+    if name not in cls.fields or "__init__" in cls.functions:
+        return
+    position = cls.fields.index(name)
+    for caller, call in values.index.constructions.get(id(cls), ())[:MOST_SITES]:
+        node = call.node
+        given = next((one.value for one in node.keywords if one.arg == name), None)
+        if given is None and position < len(node.args) and not any(isinstance(a, ast.Starred) for a in node.args):
+            given = node.args[position]
+        if given is None:
+            continue
+        file, line = values.project.sources[caller.file].place(node.lineno)
+        link = Link(text=f"{name} is given {values.text(given, caller)}", file=file, line=line)
+        yield from further(values.of(given, At(caller, call.order, call.block)), link)
+
+
+def field_of(values: Values, owner: str, name: str, file: str) -> Origins:
+    """What `owner.name` can hold in a file: all that its programs assign to it, or an option of this name."""
+    near = values.files_near(file)
+    return values.once((id(near), f"{owner}.{name}"), lambda: _field(values, owner, name, near))
+
+
+def _field(values: Values, owner: str, name: str, near: frozenset[str]) -> Iterable[Origin]:
+    found: list[Origin] = []
+    for scope, definition, assigned in values.index.fields.get((owner, name), ()):
+        if scope.file in near:
+            found += values.defined(assigned, definition, scope)
+    if found and owner not in ARGUMENT_OBJECTS and all(one.kind is Kind.CONSTANT for one in found):
+        found.append(Origin(kind=Kind.UNKNOWN, text=f"{owner}.{name}"))  # another object may have this name
+    if owner in ARGUMENT_OBJECTS or owner.endswith(("args", "opt", "config", "cfg")):
+        found += _option(values, name, near)
+    return found
+
+
+def held_by_any(values: Values, name: str, file: str) -> Origins:
+    """The models, loaders and samplers of an unknown object's attribute, where one class alone has one of this name.
+
+    A callback gets its trainer so: `trainer.model`, `runner.loader`.
+    """
+    near = values.files_near(file)
+    return values.once((id(near), f"*.{name}"), lambda: _held_by_any(values, name, near))
+
+
+def _held_by_any(values: Values, name: str, near: frozenset[str]) -> Iterable[Origin]:
+    owners = {
+        id(cls): cls
+        for scope in values.with_attribute(name)
+        if scope.file in near and (cls := scope if scope.is_class else scope.of_class) is not None
+    }
+    if len(owners) != 1:
+        return ()
+    return (one for one in attribute_of(values, next(iter(owners.values())), name) if one.kind in _HELD)
+
+
+def _option(values: Values, name: str, near: frozenset[str]) -> Iterable[Origin]:
+    for scope, call, word in values.index.options.get(name, ()):
+        if scope.file not in near:
+            continue
+        file, line = values.project.sources[scope.file].place(call.node.lineno)
+        default = next((one.value for one in call.node.keywords if one.arg == "default"), None)
+        link = (Link(text=f"option {word}", file=file, line=line),)
+        if name in names.RANK_NAMES:
+            yield Origin(kind=names.RANK_NAMES[name], text=word, note="argument", why=link)
+        elif isinstance(default, ast.Constant):
+            yield Origin(kind=Kind.UNKNOWN, text=word, note="argument", why=link)
+        if default is not None:
+            yield from values.of(default, At(scope, call.order, call.block))
+
+
+def _is_filled_in(cls: Scope, name: str, known: Iterable[Origin]) -> bool:
+    """Whether an attribute for which only constants are known holds the process's rank, which something else fills in.
+
+    A plain `rank` may be that of a matrix: it is the process's beside a world size or a local rank, if it begins as theirs.
+    """
+    if name not in names.RANK_NAMES or name not in cls.fields or "__init__" in cls.functions:
+        return False
+    beside = {"world_size", "local_rank"} & {*cls.fields, *cls.definitions}
+    return name != "rank" or (bool(beside) and all(one.text in _NO_RANK_YET for one in known))

@@ -1,0 +1,53 @@
+"""What an expression can be: the alternatives, the place where it is asked for, and the chain to where a value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
+from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.scopes import Block, Scope
+
+Origins = tuple[Origin, ...]
+MOST_ORIGINS = 10
+MOST_STEPS = 5
+QUIET = frozenset({Kind.CONSTANT, Kind.UNKNOWN, Kind.FUNCTION})
+TAINTS = RANK_KINDS | {Kind.LOCAL, Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.SHARED, Kind.UNORDERED, Kind.CPU_TENSOR}
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where an expression is asked for."""
+
+    scope: Scope
+    order: int
+    block: Block
+
+
+def joined(origins: Iterable[Origin]) -> Origins:
+    """The alternatives, each once: the same thing that is reached in two ways is shown in the first."""
+    found: dict[tuple[Kind, str, str, str], Origin] = {}
+    for origin in origins:
+        found.setdefault((origin.kind, origin.text, origin.made, origin.note), origin)
+        if len(found) >= MOST_ORIGINS:
+            break
+    return tuple(found.values())
+
+
+def further(origins: Iterable[Origin], link: Link) -> Iterator[Origin]:
+    """The alternatives with one more step in their chains."""
+    for origin in origins:
+        quiet = origin.kind in QUIET or len(origin.why) > MOST_STEPS
+        yield origin if quiet else replace(origin, why=(link, *origin.why))
+
+
+def note_of(name: str) -> str:
+    """`first` for names that say that this is the one rank, such as `is_main_process`."""
+    return "first" if name.startswith(("is_", "main_", "master_", "rank_zero")) else "by name"
+
+
+def environment(name: str) -> Origins:
+    """What an environment variable of a launcher holds."""
+    kind = names.ENVIRONMENT.get(name)
+    return (Origin(kind=kind, text=name),) if kind is not None else ()
