@@ -16,9 +16,14 @@ def quoted(text: str) -> str:
 
     So is the first character of what a CI service would take for a command (`\x3a:error::`).
     """
-    shown = "".join(map(_visible, text)) if not text.isprintable() else text
+    shown = visible(text)
     bare = shown.lstrip()
     return f"\\x{ord(bare[0]):02x}{bare[1:]}" if _COMMAND.match(bare) else shown
+
+
+def visible(text: str) -> str:
+    r"""`text` as one line, every character that is not printable as an escape (`\n`, `\x1b`)."""
+    return text if text.isprintable() else "".join(map(_visible, text))
 
 
 def quoted_lines(text: str) -> list[str]:

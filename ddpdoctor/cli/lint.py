@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from ddpdoctor.cli import command_line as typer
 from ddpdoctor.cli import output
 from ddpdoctor.cli.options import Format, ReportOptions, reports
+from ddpdoctor.errors import UsageError
 
 if TYPE_CHECKING:
     from ddpdoctor.workflows.lint import Linted
@@ -54,6 +55,8 @@ def lint(
     from ddpdoctor.workflows.lint_baseline import baseline_of
     from ddpdoctor.workflows.lint_fixes import fix_all, preview
 
+    if Path("-") in paths:
+        raise UsageError("lint reads files, not standard input (-)", hint="write the code to a file and name that file")
     config = project_config(paths)
     if force_exclude:
         kept = [path for path in paths if not config.excluded(path)]
@@ -110,7 +113,7 @@ def project_config(paths: Sequence[Path]) -> LintConfig:
 
 def _show(linted: Linted, options: ReportOptions) -> None:
     from ddpdoctor import case
-    from ddpdoctor.cli.report_output import formatted, summarise, with_command, with_excerpts
+    from ddpdoctor.cli.report_output import formatted, show_formatted, summarise, with_command, with_excerpts
     from ddpdoctor.cli.terminal import screen
     from ddpdoctor.render import lines
 
@@ -121,7 +124,7 @@ def _show(linted: Linted, options: ReportOptions) -> None:
     if plain or options.output is not None:
         output.show(lines.render(linted.report, screen=screen()), colored=True)
     else:
-        output.show(formatted(linted.report, options, evidence=shown))
+        show_formatted(formatted(linted.report, options, evidence=shown), options)
     if options.output is not None:
         written = lines.render(linted.report) if plain else formatted(linted.report, options, evidence=shown)
         case.write_atomically(options.output, written, private=True)

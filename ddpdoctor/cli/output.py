@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO, cast
 
-from ddpdoctor.quoting import acts_on_a_terminal, quoted, quoted_block, quoted_lines
+from ddpdoctor.quoting import acts_on_a_terminal, quoted, quoted_block, quoted_lines, visible
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,6 +24,11 @@ def show(text: str, *, err: bool = False, colored: bool = False) -> None:
     """Write `text` of a renderer, whose line breaks are its own; with `colored` its colours pass, too."""
     parts = _COLORS.split(text) if colored else [text]
     _write("".join(part if place % 2 else quoted_block(part) for place, part in enumerate(parts)), err=err)
+
+
+def ci_commands(text: str) -> None:
+    """Write what `render/github.py` made: lines that are commands to the CI service, which `show` would quote."""
+    _write("\n".join(map(visible, text.split("\n"))), err=False)
 
 
 def patch(text: str) -> None:

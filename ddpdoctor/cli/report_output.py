@@ -101,11 +101,17 @@ def show(report: Report, options: ReportOptions, *, evidence: Evidence, facts: S
     elif options.format is Format.TEXT:
         output.show(text(report, options), colored=True)
     else:
-        output.show(formatted(report, options, evidence=evidence, facts=facts))
+        show_formatted(formatted(report, options, evidence=evidence, facts=facts), options)
         if options.format is Format.CSV and report.findings and "bench" in report.measured:
             output.show(text(report, options), colored=True, err=True)  # the rows are the measurements, not the verdict
     summarise(report, options, facts)
     return report.exit_code(options.fail_on)
+
+
+def show_formatted(document: str, options: ReportOptions) -> None:
+    """Write a report in the format that the options name to stdout."""
+    write = output.ci_commands if options.format is Format.GITHUB else output.show
+    write(document)
 
 
 def summarise(report: Report, options: ReportOptions, facts: Sequence[tuple[str, str]] = ()) -> None:

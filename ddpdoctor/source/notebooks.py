@@ -62,17 +62,25 @@ def code_cells(text: str) -> list[Cell]:
     Raises:
         ValueError: it is no notebook.
     """
-    top = _members(text, 0)
-    if "cells" not in top:
-        raise ValueError("it has no cells")
     found = []
-    for number, (start, _) in enumerate(_items(text, top["cells"][0]), start=1):
+    for number, start in enumerate(_cells(text), start=1):
         cell = _members(text, start)
         kind = _decode(text, cell["cell_type"][0])[0] if "cell_type" in cell else ""
         if kind == "code":
-            first, end = cell.get("source", (start, start))
+            first, end = cell.get("source") or cell.get("input", (start, start))
             found.append(Cell(number, _joined(_decode(text, first)[0]) if end > first else "", first, end))
     return found
+
+
+def _cells(text: str) -> Iterator[int]:
+    """Where each cell begins; notebooks of format 3 and older keep theirs in worksheets."""
+    top = _members(text, 0)
+    sheets = [_members(text, start) for start, _ in _items(text, top["worksheets"][0])] if "worksheets" in top else []
+    holders = [each["cells"][0] for each in (top, *sheets) if "cells" in each]
+    if not holders:
+        raise ValueError("it has no cells")
+    for holder in holders:
+        yield from (start for start, _ in _items(text, holder))
 
 
 def with_sources(text: str, cells: Sequence[Cell], sources: Mapping[int, str]) -> str:

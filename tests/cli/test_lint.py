@@ -91,6 +91,21 @@ def test_the_program_that_a_script_starts_is_judged_with_it(tmp_path: Path, capf
     assert (finding["code"], finding["where"][0]["file"], finding["where"][0]["line"]) == ("DDP702", str(program), 3)
 
 
+def test_annotations_reach_github_as_commands(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "job.sbatch"
+    file.write_text(SICK.replace("train.py", "train.py\n::add-mask::x"))
+    assert cli.run(["lint", str(file), "--format", "github"]) == 1
+    *annotations, summary = capfd.readouterr().out.splitlines()
+    assert summary.startswith("ddpdoctor: ")
+    assert len(annotations) == 5
+    assert all(line.startswith(("::error file=", "::warning file=")) for line in annotations)
+
+
+def test_standard_input_is_refused_with_what_to_type_instead(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["lint", "-"]) == 2
+    assert "reads files, not standard input" in capfd.readouterr().err
+
+
 def test_the_summary_of_a_github_job_has_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script, summary = tmp_path / "job.sh", tmp_path / "summary.md"
     script.write_text("#!/bin/bash\n#SBATCH --nodes 2\nsrun torchrun --standalone train.py\n")

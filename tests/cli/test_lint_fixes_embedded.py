@@ -73,6 +73,26 @@ def test_cells_are_corrected_and_every_other_byte_of_the_notebook_stays(
     assert not capfd.readouterr().out
 
 
+def test_a_notebook_of_format_3_is_read_and_corrected(tmp_path: Path) -> None:
+    file = tmp_path / "old.ipynb"
+    cells = [
+        {
+            "cell_type": "code",
+            "collapsed": False,
+            "input": SICK.splitlines(keepends=True),
+            "language": "python",
+            "outputs": [],
+        }
+    ]
+    file.write_text(
+        json.dumps({"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": cells, "metadata": {}}]})
+    )
+    lint(file, "--fix", "--select", "DDP711")
+    (cell,) = json.loads(file.read_text())["worksheets"][0]["cells"]
+    assert "        loader.sampler.set_epoch(epoch)\n" in cell["input"]
+    assert "source" not in cell
+
+
 def test_the_diff_of_a_notebook_is_shown_and_nothing_is_written(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

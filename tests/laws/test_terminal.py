@@ -169,6 +169,11 @@ def test_the_screen_lets_no_control_character_through(capsys: pytest.CaptureFixt
     assert all(character in "\n\t" or character.isprintable() for character in rest)
 
 
+def test_annotations_let_no_control_character_through(capsys: pytest.CaptureFixture[str]) -> None:
+    output.ci_commands("::error title=x::a\x1b[2J\u202e\n")
+    assert capsys.readouterr().out == "::error title=x::a\\x1b[2J\\u202e\n"
+
+
 def test_remarks_errors_and_tables_are_lines_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
     output.table([(HOSTILE, HOSTILE)])
     output.say(HOSTILE)
