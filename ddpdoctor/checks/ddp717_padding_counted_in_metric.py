@@ -42,6 +42,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 
 def _joins(graph: CallGraph, call: Call) -> bool:
+    if call.does == "compute-metric":
+        return call.receiver is not None and any(origin.note == "metric" for origin in call.receiver.origins)
     reached = graph.leads_to_collective(call)
     return reached is not None and is_collective(reached.call) and short(reached.call) != "barrier"
 

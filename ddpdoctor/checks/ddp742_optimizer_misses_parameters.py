@@ -26,6 +26,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each layer that is replaced, and each parameter that is unfrozen, too late."""
     for function in graph.functions.values():
         yield from _after_wrapper(function)
+        yield from _in_a_later_call(graph, function)
         yield from _after_optimizer(function)
         yield from _through_wrapper(graph, function)
         yield from _frozen(graph, function)
@@ -85,6 +86,21 @@ def _after_wrapper(function: Function) -> Iterator[Finding]:
         elif change.value.may(Kind.MODEL) and _is_part(change, before[-1]):
             yield _finding(change, before[-1], f"`{change.key}` is replaced", "does not reduce")
             break
+
+
+def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
+    """Layers that a function replaces which is only called once another has wrapped the model."""
+    if any(call.does == "wrap-ddp" for call in function.calls):
+        return
+    wraps = list(graph.calls_near(function, "wrap-ddp"))
+    if len(wraps) != 1 or not graph.comes_after(function, *wraps[0]):
+        return
+    _, wrap = wraps[0]
+    for change in function.changes:
+        layer = change.value.may(Kind.MODEL) and not change.key.endswith((".requires_grad", ".module"))
+        if layer and change.owner.made and _is_part(change, wrap):
+            yield _finding(change, wrap, f"`{change.key}` is replaced", "does not reduce")
+            return
 
 
 def _after_optimizer(function: Function) -> Iterator[Finding]:

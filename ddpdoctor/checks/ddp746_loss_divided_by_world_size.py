@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.evidence.training_code import Call, Kind, Value
 from ddpdoctor.messages.code_findings import chain_places, code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -18,10 +18,14 @@ RULE = Rule(
     leads_to=("DDP521",),
 )
 
+_BY_HAND = ("no_sync", "register_comm_hook", "register_ddp_comm_hook")
+"""What programs call in which DDP does not average every gradient."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each backward of a loss that holds this division, and each reduction of gradients by hand."""
     yield from _reduced_again(graph)
+    yield from _divided_again(graph)
     for function, backward in graph.calls("backward"):
         value = backward.receiver
         if value is None or graph.any_program(function, DOES_THE_DATA):
@@ -43,6 +47,44 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             )
 
 
+def _divided_again(graph: CallGraph) -> Iterator[Finding]:
+    """Gradients of the wrapper that are divided by the world size, where nothing sums them over the ranks."""
+    for function in graph.functions.values():
+        divisions = [
+            *(
+                (call.place, call.receiver, call.argument("", 0))
+                for call in function.calls
+                if short(call) in {"div_", "div"}
+            ),
+            *((change.place, change.owner, change.value) for change in function.changes if ".grad" in change.key),
+        ]
+        for place, gradients, by in divisions:
+            size = by.only(Kind.WORLD_SIZE) if by is not None else None
+            made = _wrapper_of(graph, gradients)
+            if size is None or made is None or size.note not in {"", "divides"}:
+                continue
+            if any(call.does == "collective" for call in function.calls):
+                continue  # it sums them first
+            if graph.any_program(function, (*DOES_THE_DATA, *_BY_HAND)):
+                continue
+            yield code_finding(
+                RULE,
+                "DDP has averaged these gradients in the backward, and they are divided by the world size again",
+                place,
+                made.place,
+                because=size,
+                remedy="leave the division out: DDP averages the gradients of the model that it wraps",
+            )
+            break
+
+
+def _wrapper_of(graph: CallGraph, gradients: Value | None) -> Call | None:
+    """The wrapper through which gradients were reached."""
+    origin = gradients.only(Kind.OBJECT) if gradients is not None else None
+    made = graph.made.get(origin.made) if origin is not None and origin.note in {"gradients", "parameters"} else None
+    return made[1] if made is not None and made[1].does == "wrap-ddp" else None
+
+
 def _reduced_again(graph: CallGraph) -> Iterator[Finding]:
     """Gradients that are reached through the wrapper, and summed over the ranks once more; info where they are averaged."""
     for function, call in graph.calls("collective"):
@@ -51,7 +93,7 @@ def _reduced_again(graph: CallGraph) -> Iterator[Finding]:
         made = graph.made.get(gradient.made) if gradient is not None and gradient.note == "gradients" else None
         if gradient is None or made is None or made[1].does != "wrap-ddp" or call.argument("group") is not None:
             continue
-        if graph.any_program(function, ("no_sync", "register_comm_hook", "register_ddp_comm_hook")):
+        if graph.any_program(function, _BY_HAND):
             continue
         if any("grad" not in guard.test or guard.by_rank or guard.by_local for guard in call.guards):
             continue

@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops, is_collective
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.training_code import Call, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
     code="DDP757",
     name="synchronisation-in-every-step",
-    summary="a barrier or torch.cuda.synchronize in every training step: ranks wait for each other without need",
+    summary="a barrier, torch.cuda.synchronize or a reduced loss in every training step: ranks wait for each other without need",
     severity=Severity.INFO,
     remedy="drop it, or do it every 100 steps: `if step % 100 == 0:`",
 )
+
+_AVERAGE = frozenset({"all_reduce", "reduce", "all_gather", "gather", "all_gather_object", "gather_object"})
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -25,12 +27,22 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         steps = [call for call in function.calls if leads_to_backward(graph, call) is not None]
         for call in function.calls:
             waits = call.does == "synchronize" or (is_collective(call) and short(call) == "barrier")
-            if waits and _every_step(graph, function, call, steps):
+            if (waits or _of_shown_loss(function, call, steps)) and _every_step(graph, function, call, steps):
                 yield code_finding(
                     RULE,
                     f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
                     call.place,
                 )
+
+
+def _of_shown_loss(function: Function, call: Call, steps: list[Call]) -> bool:
+    """Whether a collective averages the loss after its backward, so that only a log can use it."""
+    given = call.argument("tensor", 0) if is_collective(call) and short(call) in _AVERAGE else None
+    loss = given.may(Kind.LOCAL) if given is not None else None
+    if loss is None or loss.note != "forward" or not any(step.order < call.order for step in steps):
+        return False
+    tests = (guard for leave in function.exits for guard in leave.guards)
+    return not any(guard.value.may(Kind.SHARED) for guard in tests)
 
 
 def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Call]) -> bool:

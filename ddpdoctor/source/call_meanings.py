@@ -109,6 +109,8 @@ def _known(full: str) -> str:
         return names.ENDS[last]
     if full.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
         return "dataset"
+    if full.startswith("torchmetrics.") and last[:1].isupper():
+        return "metric"
     if full.startswith(names.DOWNLOADING) and last[:1].isupper() and not last.startswith(names.DOWNLOADS_NOT):
         return "download"
     if full.startswith(names.DOWNLOADING_DATASETS) and "Dataset" in last and not last.startswith(names.DOWNLOADS_NOT):
@@ -155,7 +157,7 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
     name = node.func.attr
     receiver = values.of(node.func.value, at)
     for origin in receiver:
-        if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET} and origin.note:
+        if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET, Kind.LOADER} and "::" in origin.note:
             cls = class_named(values, origin.note)
             method = values.project.method(cls, name) if cls is not None else None
             if method is not None:

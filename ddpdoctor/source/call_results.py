@@ -95,6 +95,8 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
             kind = Kind.MODEL
         elif values.project.is_a(target, "Dataset", "IterableDataset"):
             kind = Kind.DATASET
+        elif "__iter__" in target.functions and cuts_by_rank(values, target):
+            kind = Kind.LOADER
         return (Origin(kind=kind, text=target.name, made=values_made, note=name),)
     found = values.returned(target)
     if found:
@@ -107,6 +109,17 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
     if target.returns:
         return _tainted(values, node, at, keep=frozenset({Kind.LOCAL}))
     return ()
+
+
+def cuts_by_rank(values: Values, cls: Scope) -> bool:
+    """Whether a class takes the rank's part of a list in one of its methods."""
+    return any(
+        origin.kind in RANK_KINDS and origin.note != "uncertain"
+        for method in cls.functions.values()
+        for cut in method.cuts
+        for part in cut.parts
+        for origin in values.of(part, At(method, cut.order, cut.block))
+    )
 
 
 def _of_its_part(values: Values, generator: Scope) -> Iterable[Origin]:
@@ -125,7 +138,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         "wrap-ddp": Kind.WRAPPED, "wrap-fsdp": Kind.WRAPPED, "sampler": Kind.SAMPLER, "loader": Kind.LOADER,
         "accelerator": Kind.OBJECT, "fabric": Kind.OBJECT, "evaluator": Kind.OBJECT, "load": Kind.OBJECT,
         "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
-        "deepspeed": Kind.OBJECT,
+        "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
         "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
         "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
     }  # fmt: skip
@@ -244,7 +257,10 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         inner = [origin for origin in _through(values, node, at) if origin.note == "batch-norm"]
         note = "batch-norm" if inner else ""
         return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope), note=note),)
-    return _tainted(values, node, at, keep=TAINTS - {Kind.SHARED, Kind.CPU_TENSOR, Kind.UNORDERED})
+    carried = _tainted(values, node, at, keep=TAINTS - {Kind.SHARED, Kind.CPU_TENSOR, Kind.UNORDERED})
+    if last[:1].isupper():  # how often an object of a library turns is its own choice: `WebDataset(mine)`
+        return [replace(one, note="") if one.note == "part" else one for one in carried]
+    return carried
 
 
 def _washes(full: str, last: str) -> bool:

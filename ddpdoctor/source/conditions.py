@@ -8,16 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
-from ddpdoctor.source.attribute_access import class_meant
-from ddpdoctor.source.origins import TAINTS, At, Origins
-from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.chosen_values import label, told_apart
+from ddpdoctor.source.origins import FLIPPED, TAINTS, At, Origins
 from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
-
-
-_FLIPPED = {"first": "others", "others": "first"}
 
 
 def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -> Iterator[Origin]:
@@ -29,7 +25,7 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
         isinstance(operator, ast.GtE | ast.Lt) and constants[-1] == {"0"}
     )
     chosen = [origin for origin in alternatives[0] if any(origin.members)]
-    member = dotted(parts[-1]).rpartition(".")[2]
+    member = label(values, parts[-1], at)
     if chosen and len(parts) == 2 and isinstance(operator, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
         for origin in chosen:
             if member in origin.members:
@@ -55,7 +51,7 @@ def _whether_there(operator: ast.cmpop, origins: Origins) -> Iterator[Origin]:
     """What `x is None` depends on: the rank where only some ranks have `x`, the rank's own data where `x` is a batch."""
     for origin in origins:
         if origin.kind is Kind.SOME_RANKS:
-            note = origin.note if isinstance(operator, ast.IsNot) else _FLIPPED.get(origin.note, "")
+            note = origin.note if isinstance(operator, ast.IsNot) else FLIPPED.get(origin.note, "")
             yield replace(origin, kind=Kind.RANK, note=note)
         elif origin.kind is Kind.LOCAL and origin.note == "batch":
             yield origin
@@ -101,7 +97,7 @@ def either_or_both(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: 
 def turned(origin: Origin) -> Origin:
     """The same under `not`."""
     if origin.kind is Kind.SOME_RANKS:
-        return replace(origin, kind=Kind.RANK, note=_FLIPPED.get(origin.note, ""))
+        return replace(origin, kind=Kind.RANK, note=FLIPPED.get(origin.note, ""))
     if origin.kind is not Kind.RANK and origin.kind not in RANK_KINDS:
         return origin
     note = {"first": "others", "others": "first", "uncertain": "uncertain"}.get(origin.note, "first")
@@ -112,8 +108,8 @@ def had_by(test: Origins, *, turned: bool) -> Iterator[Origin]:
     """That an object is had by the ranks that pass a test, and is None on the others; or the other way round."""
     for origin in test:
         if origin.kind in RANK_KINDS and origin.note != "uncertain":
-            note = origin.note if origin.note in _FLIPPED else ""
-            yield replace(origin, kind=Kind.SOME_RANKS, note=_FLIPPED.get(note, "") if turned else note)
+            note = origin.note if origin.note in FLIPPED else ""
+            yield replace(origin, kind=Kind.SOME_RANKS, note=FLIPPED.get(note, "") if turned else note)
 
 
 def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at: At) -> Iterator[Origin]:
@@ -126,17 +122,13 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
     yield from values.of(orelse, at)
     if (is_none(body) or is_none(orelse)) and not (isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant)):
         yield from had_by(values.of(test, at), turned=is_none(body))
-    if isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant):
-        for origin in values.of(test, at):
-            if origin.kind in RANK_KINDS:
-                yield replace(origin, kind=Kind.RANK, note="" if body.value is None else origin.note)
-            elif origin.kind is Kind.LOCAL:
-                yield origin
-    elif _class_of_member(values, body, at) is not None and _class_of_member(values, orelse, at) is not None:
-        members = dotted(body).rpartition(".")[2], dotted(orelse).rpartition(".")[2]
+    there, otherwise = label(values, body, at), label(values, orelse, at)
+    if there and otherwise and there != otherwise:
         for origin in values.of(test, at):
             if origin.kind in RANK_KINDS and origin.note != "uncertain":
-                yield replace(origin, kind=Kind.RANK, members=members)
+                yield told_apart(replace(origin, kind=Kind.RANK), there, otherwise)
+            elif origin.kind in RANK_KINDS or origin.kind is Kind.LOCAL:
+                yield origin
 
 
 def _unwrapped(body: ast.expr, orelse: ast.expr) -> bool:
@@ -144,17 +136,9 @@ def _unwrapped(body: ast.expr, orelse: ast.expr) -> bool:
     return isinstance(body, ast.Attribute) and body.attr == "module" and dotted(body.value) == dotted(orelse) != ""
 
 
-def _class_of_member(values: Values, node: ast.expr, at: At) -> Scope | None:
-    """The class of the program whose member an expression is: `Role.LEADER`, in its own methods also `cls.LEADER`."""
-    if not isinstance(node, ast.Attribute):
-        return None
-    cls = at.scope.of_class if dotted(node.value) in {"self", "cls"} else class_meant(values, node.value, at)
-    return cls if cls is not None and node.attr in cls.definitions else None
-
-
 def _of_member(origin: Origin, member: str) -> Origin:
     """A test of the rank that chooses between two members, where the result is compared with one of them."""
-    note = {False: _FLIPPED.get(origin.note, ""), True: origin.note}[member == origin.members[0]]
+    note = {False: FLIPPED.get(origin.note, ""), True: origin.note}[member == origin.members[0]]
     return replace(origin, note=note, members=("", ""))
 
 

@@ -218,6 +218,10 @@ def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehen
     picked = any(
         one.kind is Kind.LOCAL for test in generators[0].ifs if _is_of_values(test) for one in values.of(test, at)
     )
+    ranks = (one for test in generators[0].ifs for one in values.of(test, at) if one.kind in RANK_KINDS)
+    mine = next((one for one in ranks if one.note != "uncertain"), None)
+    if mine is not None:  # `[f for i, f in enumerate(files) if i % world_size == rank]`
+        yield replace(mine, kind=Kind.LOCAL, note="even" if leaves_no_remainder(at.scope) else "part")
     for origin in values.of(part, at):
         if origin.kind in TAINTS:
             yield replace(origin, note="picked") if picked and origin.kind is Kind.LOCAL else origin

@@ -50,6 +50,7 @@ _KNOWN_LAST = (
     | names.OF_ACCELERATE
     | names.OF_FABRIC
     | names.OF_DEEPSPEED
+    | {*names.HANDS_ON}
     | {"run", "forward", "module", "model", "net", "network", "ddp_model", "ddp"}
 )
 
@@ -114,9 +115,9 @@ class FunctionFacts:
             return None
         at = At(scope, raw.order, raw.block)
         what = meaning(self.values, raw.node, at)
-        if not what.does and what.target is None and not self._may_answer(raw):
+        if not what.does and what.target is None and not self._may_answer(raw) and not self._handed_on(raw, scope):
             return None
-        target = self._target(what)
+        target = self._target(what) or self._handed_on(raw, scope)
         name = what.name if what.target is None else what.target.name
         makes = what.target is not None and what.target.is_class
         given = self._arguments(raw, at) if what.does in _WITH_ARGUMENTS or makes else ()
@@ -149,6 +150,22 @@ class FunctionFacts:
         func = raw.node.func
         branch = raw.block.form in {"if", "else", "case"}
         return branch and isinstance(func, ast.Attribute) and func.attr in self.values.index.owners
+
+    def _handed_on(self, raw: RawCall, scope: Scope) -> str:
+        """The function of the program that a call has run later: a handler of events, the work of a thread."""
+        func = raw.node.func
+        last = func.attr if isinstance(func, ast.Attribute) else dotted(func)
+        if last not in names.HANDS_ON:
+            return ""
+        position = names.HANDS_ON[last]
+        given = [one.value for one in raw.node.keywords if one.arg in {"target", "function", "func", "handler"}]
+        if position is not None:
+            given += raw.node.args[position : position + 1]
+        for node in given:
+            meant = self.values.index.target(scope, dotted(node)) if dotted(node) else None
+            if meant is not None and not meant.is_class:
+                return meant.id
+        return ""
 
     def _target(self, what: Meaning) -> str:
         if what.target is None:
@@ -363,7 +380,7 @@ class FunctionFacts:
                 if definition.form not in forms or definition.value is None:
                     continue
                 at = At(scope, definition.order, definition.block)
-                value = self.value(definition.value, at)
+                value = _scaled(self.value(definition.value, at), definition.operator)
                 if attribute in _WATCHED or len(forms) > 1 or value.may(Kind.MODEL):
                     file, line = self._line(scope, definition.line)
                     yield Change(
@@ -427,6 +444,15 @@ class FunctionFacts:
                         if guard.by_rank is not None:
                             return guard
         return None
+
+
+def _scaled(value: Value, operator: str) -> Value:
+    """What `x.grad /= n` takes: a world size that divides."""
+    note = {"Div": "divides", "Mult": "multiplies"}.get(operator, "")
+    if not note:
+        return value
+    sized = (replace(one, note=note) if one.kind is Kind.WORLD_SIZE else one for one in value.origins)
+    return replace(value, origins=tuple(sized))
 
 
 def _does_nothing(node: ast.expr) -> bool:

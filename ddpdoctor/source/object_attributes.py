@@ -46,8 +46,10 @@ def attribute_of(values: Values, cls: Scope, name: str, hops: int = 4) -> Origin
         is_property = any(dotted(decorator).endswith("property") for decorator in method.decorators)
         return values.returned(method) if is_property else (values.uncalled(method, name),)
     found: list[Origin] = [*_constructed(values, cls, name)]
-    for scope, definition, key in values.index.attributes.get((id(cls), name), ()):
+    given = values.index.attributes.get((id(cls), name), ())
+    for scope, definition, key in given:
         found += values.defined(key, definition, scope)
+    found += values.chosen([(scope, definition) for scope, definition, _ in given])
     for base in values.project.bases(cls) if hops else ():
         if isinstance(base, Scope) and base is not cls:
             found += attribute_of(values, base, name, hops - 1)

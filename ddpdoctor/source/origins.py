@@ -11,6 +11,7 @@ from ddpdoctor.source.scopes import Block, Scope
 
 Origins = tuple[Origin, ...]
 MOST_ORIGINS = 10
+MOST_SEEN = 40  # alternatives among which those ten are chosen
 MOST_STEPS = 5
 QUIET = frozenset({Kind.CONSTANT, Kind.UNKNOWN, Kind.FUNCTION})
 TAINTS = RANK_KINDS | {Kind.LOCAL, Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.SHARED, Kind.UNORDERED, Kind.CPU_TENSOR}
@@ -25,14 +26,28 @@ class At:
     block: Block
 
 
+FLIPPED = {"first": "others", "others": "first"}
+"""Which ranks a test does not pass, by those that it does."""
+_WEAK = frozenset({"item", "draw"})
+"""Notes of what an unknown loop gives and of draws, of which a program's options can hold any number."""
+
+
 def joined(origins: Iterable[Origin]) -> Origins:
-    """The alternatives, each once: the same thing that is reached in two ways is shown in the first."""
+    """The alternatives, each once: the same thing that is reached in two ways is shown in the first.
+
+    Where there are too many, those that say least are left out.
+    """
     found: dict[tuple[Kind, str, str, str], Origin] = {}
     for origin in origins:
         found.setdefault((origin.kind, origin.text, origin.made, origin.note), origin)
-        if len(found) >= MOST_ORIGINS:
+        if len(found) >= MOST_SEEN:
             break
-    return tuple(found.values())
+    if len(found) <= MOST_ORIGINS:
+        return tuple(found.values())
+    strong = [key for key, origin in found.items() if origin.note not in _WEAK]
+    weak = [key for key, origin in found.items() if origin.note in _WEAK]
+    kept = {*strong[:MOST_ORIGINS], *weak[: max(0, MOST_ORIGINS - len(strong))]}
+    return tuple(origin for key, origin in found.items() if key in kept)
 
 
 def further(origins: Iterable[Origin], link: Link) -> Iterator[Origin]:

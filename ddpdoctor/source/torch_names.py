@@ -172,6 +172,7 @@ METHODS = {
     "mkdir": "make-folder",
     "sample": "split",
     "extractall": "download",
+    "compute": "compute-metric",
 }
 """What a call of a method is for where its object is not a module."""
 
@@ -307,6 +308,17 @@ FRAMEWORK_PARTS = {
     "ignite": ("distributed", "engine", "contrib"),
 }
 """Of frameworks that are libraries of models and tools as well, the parts that do the work: others are passed over."""
+
+HANDS_ON = {
+    "add_event_handler": 1,
+    "submit": 0,
+    "apply_async": 0,
+    "call_soon": 0,
+    "run_in_executor": 1,
+    "Thread": None,
+    "Timer": 1,
+}
+"""Calls that have a function run later, by the position at which they get it; None where only a keyword names it."""
 
 FRAMEWORK_CALLS = ("accelerator", "fabric")
 """What programs of a framework call where others initialise a process group."""

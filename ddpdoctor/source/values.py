@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import meaning
+from ddpdoctor.source.chosen_values import Alternative, by_branches
 from ddpdoctor.source.code_text import segment
 from ddpdoctor.source.conditions import had_by, is_none
 from ddpdoctor.source.expressions import evaluate
@@ -92,6 +93,7 @@ class Values:
                 possible, always = reaching(definitions, order, block)
                 for definition in possible:
                     found += self.defined(key, definition, scope)
+                found += self.chosen([(scope, definition) for definition in possible])
                 if always:
                     return joined(found)
             if key in scope.parameters:
@@ -163,6 +165,15 @@ class Values:
             found += self._had_by_some(key, definition, scope)
         return self.linked(found, key, definition, scope)
 
+    def chosen(self, definitions: Sequence[tuple[Scope, Definition]]) -> Iterable[Origin]:
+        """The test of the rank that decides which constant of several assignments a name holds."""
+        given = [
+            Alternative(one.value, one.block, scope)
+            for scope, one in definitions
+            if one.form == "assign" and not one.index
+        ]
+        return by_branches(self, given) if len(given) > 1 else ()
+
     def _had_by_some(self, key: str, definition: Definition, scope: Scope) -> Origins:
         """The test of the rank that decides whether a name holds an object, where it holds None else."""
         if not any(is_none(other.value) for other in self._all_definitions(key, scope)):
@@ -226,6 +237,7 @@ class Values:
             for value, order, block in function.returns
             for origin in self._given_back(value, At(function, order + 1, block))
         )
+        found += tuple(by_branches(self, [Alternative(value, block, function) for value, _, block in function.returns]))
         if not found and function.name in names.RANK_CALLS:
             kind = names.RANK_CALLS[function.name]
             return (Origin(kind=kind, text=f"{function.name}()", note=note_of(function.name)),)

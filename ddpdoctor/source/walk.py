@@ -82,7 +82,22 @@ class _Walker:
         before, self.block = self.block, block
         block.order = self._tick()
         self.body(statements)
+        self._leave_contexts(block)
         self.block = before
+
+    def _leave_contexts(self, block: Block) -> None:
+        """Back to a block whose end is that of the contexts which `enter_context` has opened in it."""
+        ended, fails = self.block.ends, self.block.fails
+        self.block = block
+        if ended:
+            self._end(ended, fails=fails)
+
+    def _enter_context(self, node: ast.expr | None) -> None:
+        """`stack.enter_context(manager)` is a `with` over what follows in the same block."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "enter_context":
+            for manager in node.args[:1]:
+                item = ast.withitem(context_expr=manager)
+                self.block = Block("with", item, self.block, order=self._tick())
 
     # expressions
 
@@ -161,6 +176,7 @@ class _Walker:
                 if isinstance(key, ast.Constant):
                     set_to = Definition(self._tick(), self.block, value, "assign", line=key.lineno)
                     self.define(f"{owner}[{key.value!r}]", set_to)
+        self._set_by_name(call, name, method, owner, order)
         if owner and method == "requires_grad_":
             switched = call.args[0] if call.args else ast.copy_location(ast.Constant(value=True), call)
             to = Definition(order, self.block, switched, "assign", line=call.lineno)
@@ -168,6 +184,18 @@ class _Walker:
         if owner and method in _CHANGES_ITS_OBJECT:
             given = call.args[0] if call.args else None
             self.define(owner, Definition(order, self.block, given, "change", kills=False, line=call.lineno))
+
+    def _set_by_name(self, call: ast.Call, name: str, method: str, owner: str, order: int) -> None:
+        """`setattr(model, "head", layer)` and `model.add_module("head", layer)` assign to `model.head`."""
+        given = call.args
+        if name == "setattr" and len(given) == 3:
+            owner, given = dotted(given[0]), given[1:]
+        elif method not in {"add_module", "register_module"} or len(given) != 2:
+            return
+        if owner and isinstance(given[0], ast.Constant) and isinstance(given[0].value, str):
+            self.define(
+                f"{owner}.{given[0].value}", Definition(order, self.block, given[1], "assign", line=call.lineno)
+            )
 
     def _choice(self, node: ast.BoolOp | ast.IfExp) -> None:
         if isinstance(node, ast.IfExp):
@@ -243,6 +271,7 @@ class _Walker:
         self.value(node.value)
         for target in node.targets:
             self.target(target, node.value, "assign")
+        self._enter_context(node.value)
 
     def annotated(self, node: ast.AnnAssign) -> None:
         self.value(node.value)
@@ -268,6 +297,7 @@ class _Walker:
 
     def expression(self, node: ast.Expr) -> None:
         self.value(node.value)
+        self._enter_context(node.value)
 
     def assert_(self, node: ast.Assert) -> None:
         self.value(node.test)
@@ -340,6 +370,7 @@ class _Walker:
         if target is not None:
             self.target(target, node.iter, "for")  # type: ignore[union-attr]
         self.body(node.body)
+        self._leave_contexts(body)
         self.block = before
         loop.last_order = self.order
         if node.orelse:
@@ -352,7 +383,9 @@ class _Walker:
             self.block = Block("with", item, self.block, order=self._tick())
             if item.optional_vars is not None:
                 self.target(item.optional_vars, item.context_expr, "with")
+        within = self.block
         self.body(node.body)
+        self._leave_contexts(within)
         ended, fails = self.block.ends, self.block.fails
         self.block = before
         if ended:

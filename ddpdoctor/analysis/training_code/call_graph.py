@@ -248,6 +248,27 @@ class CallGraph:
         hooks = {"setup", "train_dataloader", "val_dataloader", "test_dataloader"}
         return function.place.function in hooks and module is not None and owner in module.data_modules
 
+    def comes_after(self, function: Function, owner: Function, call: Call, depth: int = 3) -> bool:
+        """Whether all known calls of a function come when `call` of `owner` was made."""
+        callers = self.callers.get(function.id, ())
+        return bool(callers) and all(
+            self._made_before(caller, way, function, owner, call)
+            or (depth > 0 and caller.id != owner.id and self.comes_after(caller, owner, call, depth - 1))
+            for caller, way in callers
+        )
+
+    def _made_before(self, caller: Function, way: Call, function: Function, owner: Function, call: Call) -> bool:
+        if caller.id == owner.id:
+            return way.order > call.order
+        same_class = (
+            owner.place.function == "__init__" and function.id.rpartition(".")[0] == owner.id.rpartition(".")[0]
+        )
+        within = any(each.target == function.id for each in owner.calls)
+        return (same_class and not within) or any(
+            each.target == owner.id and each.order < way.order and each.loops == way.loops[: len(each.loops)]
+            for each in caller.calls
+        )
+
     def line_on_all_ranks(self, function: Function, call: Call) -> bool:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
         return not any(guard.by_rank for guard in call.guards) and self.on_all_ranks(function) is True
@@ -327,12 +348,22 @@ class CallGraph:
     def loaders(self, value: Value) -> list[tuple[Function, Call]]:
         """The calls that made the data loaders that a value can be, or was taken from."""
         found = [self.made[made] for made in value.made if made in self.made]
-        return [(function, call) for function, call in found if call.does == "loader"]
+        return [(function, call) for function, call in found if call.does == "loader" or self.own_cut(call) is not None]
 
     def is_sharded(self, loader: Call) -> bool:
-        """Whether each rank gets its part: by a sampler, or by a data set that cuts its own."""
+        """Whether each rank gets its part: by a sampler, or by a data set or a loader of the program that cuts its own."""
         given = loader.argument("sampler") or loader.argument("batch_sampler")
-        return (given is not None and given.may(Kind.SAMPLER) is not None) or self.cut_inside(loader) is not None
+        if given is not None and given.may(Kind.SAMPLER) is not None:
+            return True
+        return self.cut_inside(loader) is not None or self.own_cut(loader) is not None
+
+    def own_cut(self, made: Call) -> Cut | None:
+        """Where the class of the program that a call makes an iterable object of takes the rank's part of a list."""
+        cls, _, method = made.target.rpartition(".")
+        if method not in {"__init__", "__post_init__"} or f"{cls}.__iter__" not in self.functions:
+            return None
+        found = (self.functions.get(f"{cls}.{name}") for name in ("__init__", "__post_init__", "__iter__"))
+        return next((cut for each in found if each is not None for cut in each.cuts), None)
 
     def cut_inside(self, loader: Call) -> Cut | None:
         """Where the class of a loader's data set takes the rank's part of a list; None where it does not."""
