@@ -37,12 +37,13 @@ class Keys:
         self._secret = 1 + secrets.randbits(SECRET_BITS)
         self.public = f"{pow(GENERATOR, self._secret, PRIME):x}"
         self._publics: dict[int, str] = {}
-        self._known = threading.Event()
+        self._changed = threading.Condition()
 
     def learn(self, publics: Mapping[int, str]) -> None:
-        """Take the public numbers of all nodes."""
-        self._publics.update(publics)
-        self._known.set()
+        """Take the public numbers of other nodes."""
+        with self._changed:
+            self._publics.update(publics)
+            self._changed.notify_all()
 
     def of(self, node: int, *, wait_seconds: float = 0.0) -> bytes | None:
         """The 32 bytes that this node shares with `node`; None where that has no public number `wait_seconds` from now.
@@ -50,9 +51,12 @@ class Keys:
         Raises:
             PeerError: its public number is none.
         """
-        self._known.wait(wait_seconds)
-        public = self._publics.get(node)
-        if public is None or node == self._node:
+        if node == self._node:
+            return None
+        with self._changed:
+            self._changed.wait_for(lambda: node in self._publics, wait_seconds)
+            public = self._publics.get(node)
+        if public is None:
             return None
         ends = ":".join(sorted((public, self.public)))
         shared = pow(public_number(public), self._secret, PRIME)

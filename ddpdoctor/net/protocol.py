@@ -1,14 +1,17 @@
 """What one node does once it has reached the store: say who it is, talk to its partner of each round, leave.
 
-Node 0 also decides the rounds and gathers what everybody found. A node whose messages cannot be used is left out and named;
-the rounds go on without it.
+Node 0 also decides the rounds and gathers what everybody found. It tells each node its own turns alone, so that what the store
+sends grows with the number of nodes and not with its square. A node whose messages cannot be used is left out and named; the
+rounds go on without it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count
+from typing import Literal, TypeAlias
 
 from ddpdoctor.analysis.network.link_speeds import is_late, is_slow, median_latency, median_speed
 from ddpdoctor.evidence.launch import Arrival, RankSet
@@ -33,12 +36,31 @@ LATE_SECONDS = 10.0  # what a node may come after one that was started twice: an
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What node 0 says before the first round: who takes part."""
+    """What node 0 says to all before the first turn: who has turns."""
 
-    nodes: tuple[Number, ...]
-    """Their numbers, in order."""
-    where: Mapping[Number, tuple[Name, Port, str]]
-    """The address, port and public number of each."""
+    expected: Number
+    """The nodes below this number are told their turns, or that they are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What node 0 tells one node: whom to talk to next."""
+
+    round: Number
+    """In which round."""
+    partner: Number
+    """The other node."""
+    address: Name
+    """Where the other node listens."""
+    port: Port
+    """Where the other node listens."""
+    public: str
+    """The other node's public number."""
+
+
+Last: TypeAlias = Literal["over", "left out"]
+"""What node 0 says to one node instead of a turn."""
+Told: TypeAlias = Turn | Last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,38 +89,68 @@ def follow(messages: Messages, me: Self, keys: Keys, *, until: float) -> bool:
         PeerError: a message of node 0 cannot be used.
     """
     plan: Plan | None = messages.hear("plan", Plan, until=until)
-    if plan is None or me.node not in plan.nodes:
+    if plan is None or me.node >= plan.expected:
         return False
-    keys.learn({node: public for node, (_, _, public) in plan.where.items()})
-    number = 0
-    while True:
-        number += 1
-        pairs: tuple[Pair, ...] | None = messages.hear(
-            f"round/{number}", tuple[tuple[Number, Number], ...], until=until
-        )
-        if pairs is None:
-            return False
-        if not pairs:
-            return True
-        partner = _partner(me.node, pairs)
-        if partner in plan.where:
-            _take_turns(messages, me.node, partner, plan, keys, number, until)
+    for number in count(1):
+        told: Told | None = messages.hear(_turn(me.node, number), Told, until=until)
+        if not isinstance(told, Turn):
+            return told == "over"
+        keys.learn({told.partner: told.public})
+        _take(told, messages, me.node, keys, until)
+    raise AssertionError
 
 
-def _partner(me: int, pairs: Iterable[Pair]) -> int:
-    """The node that `me` talks to in this round, -1 where there is none."""
-    return next((a if b == me else b for a, b in pairs if me in (a, b)), -1)
+def _turn(node: int, number: int) -> str:
+    """The key under which node 0 leaves the turns of a node, which are counted from 1."""
+    return f"turn/{node}/{number}"
 
 
-def _take_turns(messages: Messages, me: int, partner: int, plan: Plan, keys: Keys, number: int, until: float) -> None:
+def _take(turn: Turn, messages: Messages, me: int, keys: Keys, until: float) -> None:
     """Both directions, the lower node first, so that neither measures the other's stream."""
-    if me > partner:
+    if me > turn.partner:
         end = min(until, time.monotonic() + ROUND_SECONDS / 2 + SETTLE_SECONDS)
-        messages.comes(f"link/{number}/{partner}", until=end, while_alive=partner)
-    address, port, _ = plan.where[partner]
-    key = keys.of(partner)
+        messages.comes(f"link/{turn.round}/{turn.partner}", until=end, while_alive=turn.partner)
+    key = keys.of(turn.partner)
     if key is not None:
-        messages.say(f"link/{number}/{me}", asdict(talk(me, partner, address, port, key)))
+        link = talk(me, turn.partner, turn.address, turn.port, key)
+        messages.say(f"link/{turn.round}/{me}", asdict(link))
+
+
+class _Turns:
+    """Node 0's side: who takes part, and how many turns each has been told."""
+
+    def __init__(self, messages: Messages, present: Sequence[Self], expected: int) -> None:
+        self._messages = messages
+        self._nodes = {node.node: node for node in present}
+        self._told = dict.fromkeys(self._nodes, 0)
+        for absent in {*range(expected)} - {*self._nodes}:
+            messages.say(_turn(absent, 1), "left out")
+        messages.say("plan", asdict(Plan(expected=expected)))
+
+    def tell(self, number: int, pairs: Iterable[Pair]) -> dict[int, Turn]:
+        """Say to each node of these pairs that it has a turn in this round; returned as well, by node."""
+        turns = {}
+        for pair in pairs:
+            for me, other in (pair, pair[::-1]):
+                partner = self._nodes[other]
+                turns[me] = Turn(
+                    round=number,
+                    partner=other,
+                    address=partner.address,
+                    port=partner.port,
+                    public=partner.public,
+                )
+                self._say(me, asdict(turns[me]))
+        return turns
+
+    def end(self) -> None:
+        """Say to each node that it is over."""
+        for node in self._nodes:
+            self._say(node, "over")
+
+    def _say(self, node: int, what: object) -> None:
+        self._told[node] += 1
+        self._messages.say(_turn(node, self._told[node]), what)
 
 
 def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until: float, until: float) -> RoundAnswers:
@@ -108,9 +160,8 @@ def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until:
     present = _wait_for_nodes(messages, come, expected, join_until)
     everyone = [node.node for node in present]
     called = {node.node: node.called for node in present}
-    plan = Plan(nodes=tuple(everyone), where={node.node: (node.address, node.port, node.public) for node in present})
     keys.learn({node.node: node.public for node in present})
-    messages.say("plan", asdict(plan))
+    turns = _Turns(messages, present, expected)
     planner = Planner(everyone)
     found: dict[Pair, Link] = {}
     lost: list[int] = []
@@ -118,13 +169,12 @@ def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until:
     number = 0
     while time.monotonic() < until and (planned := planner.next_round()):
         pairs = [pair for pair in planned if not {*lost, *left_out} & {*pair}]
-        if not pairs:  # which would tell the others that it is over
+        if not pairs:
             continue
         number += 1
-        messages.say(f"round/{number}", pairs)
-        mine = _partner(me.node, pairs)
-        if mine >= 0:
-            _take_turns(messages, me.node, mine, plan, keys, number, until)
+        mine = turns.tell(number, pairs).get(me.node)
+        if mine is not None:
+            _take(mine, messages, me.node, keys, until)
         heard, wrong = _gather_round(messages, pairs, number, until)
         left_out.update({node: f"{called[node]} was left out: {why}" for node, why in wrong.items()})
         found.update({direction: better(found.get(direction), link) for direction, link in heard.items()})
@@ -132,7 +182,7 @@ def lead(messages: Messages, me: Self, keys: Keys, *, expected: int, join_until:
             if time.monotonic() < until:
                 lost += [me for me, other in (pair, pair[::-1]) if (me, other) not in heard and me not in left_out]
         tell(planner, found, pairs)
-    messages.say(f"round/{number + 1}", [])
+    turns.end()
     again = come.look(turn=2)
     return RoundAnswers(
         nodes=tuple(present),

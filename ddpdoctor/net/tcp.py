@@ -25,7 +25,7 @@ from typing_extensions import Self
 from ddpdoctor.transport.peer_message import PeerError
 
 PROTOCOL = b"ddpdoc/"
-MAGIC = PROTOCOL + b"3"
+MAGIC = PROTOCOL + b"4"
 NONCE_BYTES = 32
 PROOF_BYTES = hashlib.sha256().digest_size
 HELLO = struct.Struct(f"!8sI{NONCE_BYTES}s")  # of either side: its number, and what the other's proof must contain

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from itertools import permutations
 from pathlib import Path
@@ -132,7 +131,7 @@ JSON = st.recursive(
         st.binary(max_size=200),
         JSON.map(lambda value: json.dumps(value).encode()),
         st.tuples(st.sampled_from(["node", "host", "address", "port", "public", "facts", "pid"]), JSON).map(
-            lambda change: json.dumps({"protocol": "ddpdoc/3", "node": 1, change[0]: change[1]}).encode()
+            lambda change: json.dumps({"protocol": PROTOCOL, "node": 1, change[0]: change[1]}).encode()
         ),
     )
 )
@@ -179,14 +178,34 @@ def test_node_0_that_cannot_be_followed_is_no_crash() -> None:
     job = Job(2, (0, 1))
     store = job.messages.store
     with _Node(job, 1, 1) as me:
-        for plan in ('{"nodes": [1], "where": {"1": ["127.0.0.1", 70000, ""]}}', "[]", DEEP):
+        for plan in ('{"expected": -1}', "[]", DEEP):
             store.set("test/plan", plan)
             with pytest.raises(PeerError, match="plan"):
                 protocol.follow(job.messages, me.said, me.keys, until=time.monotonic() + 5)
-        store.set("test/plan", json.dumps(asdict(protocol.Plan(nodes=(1,), where={}))))
-        store.set("test/round/1", "[[1, 5]]")
-        threading.Timer(0.2, store.set, ("test/round/2", "[]")).start()
-        assert protocol.follow(job.messages, me.said, me.keys, until=time.monotonic() + 20)
+        store.set("test/plan", '{"expected": 2}')
+        good = {"round": 1, "partner": 5, "address": "127.0.0.1", "port": 1, "public": "2"}
+        for turn in (json.dumps(good | {"port": 70000}), '"later"', "[[1, 5]]", DEEP):
+            store.set("test/turn/1/1", turn)
+            with pytest.raises(PeerError, match="turn/1/1"):
+                protocol.follow(job.messages, me.said, me.keys, until=time.monotonic() + 5)
+        for wrong in (
+            {"partner": 1},
+            {"public": "0"},
+        ):  # itself, and a number from which anybody could calculate the key
+            store.set("test/turn/1/1", json.dumps(good | wrong))
+            store.set("test/turn/1/2", '"over"')
+            with contextlib.suppress(PeerError):
+                assert protocol.follow(job.messages, me.said, me.keys, until=time.monotonic() + 20)
+
+
+def test_a_node_without_turns_hears_it_at_once() -> None:
+    """A node that node 0 left out, and one whose number is not below the number of nodes that node 0 expects."""
+    job = Job(2, (0, 1))
+    job.messages.say("plan", {"expected": 2})
+    job.messages.say("turn/1/1", "left out")
+    for number in (1, 2):
+        with _Node(job, number, number) as me:
+            assert not protocol.follow(job.messages, me.said, me.keys, until=time.monotonic() + SECONDS)
 
 
 @pytest.mark.slow

@@ -186,3 +186,33 @@ def test_a_node_that_waits_asks_the_store_once_a_second_and_not_all_the_time() -
     threading.Timer(1.0, messages.say, ("plan", [])).start()
     assert messages.hear("plan", list, until=time.monotonic() + SECONDS) == []
     assert len(asked) < 20
+
+
+def bytes_told(nodes: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """What all nodes but 0 read of node 0 until it is over; links are invented."""
+    job, read = Job(nodes, tuple(range(nodes))), []
+    store: Any = job.messages.store
+    get = store.get
+
+    def counted(key: str) -> bytes:
+        value: bytes = get(key)
+        if not key.startswith(("test/node/", "test/link/")):  # which node 0 reads
+            read.append(len(value))
+        return value
+
+    monkeypatch.setattr(store, "get", counted)
+    monkeypatch.setattr(
+        protocol,
+        "talk",
+        lambda me, other, *_: Link(source=me, target=other, outcome="ok", latency_seconds=1e-4, bytes_per_second=1e9),
+    )
+    assert job.run().links.missing == ()
+    assert [*job.followed.values()] == [True] * (nodes - 1)
+    return sum(read)
+
+
+def test_what_node_0_says_grows_with_the_nodes_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: each node read where all others listen, 157 MB for 512 nodes."""
+    few, many = 20, 80
+    growth = bytes_told(many, monkeypatch) / bytes_told(few, monkeypatch)
+    assert growth < 1.5 * many / few

@@ -195,8 +195,8 @@ def test_a_listener_that_repeats_a_recorded_proof_is_no_peer() -> None:
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        (b"ddpdoc/2" + b"x" * 60, "speaks another version of the protocol: b'ddpdoc/2' instead of b'ddpdoc/3'"),
-        (b"GET / HTTP/1.1\r\n\r\n", "speaks another protocol: b'GET / HT' instead of b'ddpdoc/3'"),
+        (b"ddpdoc/2" + b"x" * 60, "speaks another version of the protocol: b'ddpdoc/2' instead of b'ddpdoc/4'"),
+        (b"GET / HTTP/1.1\r\n\r\n", "speaks another protocol: b'GET / HT' instead of b'ddpdoc/4'"),
         (HELLO.pack(MAGIC, 99, b"n" * 32), "says that it is node 99, which is no other node of this job"),
         (HELLO.pack(MAGIC, 1, b"n" * 32)[:-1], "ended the connection or fell silent during the handshake"),
         (HELLO.pack(MAGIC, 1, b"n" * 32) + b"p" * 32, "says that it is node 1 and does not know that node's key"),
