@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 PURPOSE = "env"  # of keys in the store
 OWN_FACTS_SECONDS = 90.0  # every collector's own deadline is shorter
 SAME_RANK_SECONDS = 8.0  # a store that serves answers at once, on a busy machine within a second or two
-CONNECT_SECONDS = 5.0  # for one attempt of several
-LEAST_SECONDS = 1.0
 POLL_SECONDS = 0.02
 NOTE_SECONDS = 0.5  # between two notes about the ranks that have come
 
@@ -98,25 +96,12 @@ def attempt() -> str:
 
 
 def connect(options: argparse.Namespace) -> Store:
-    """A connection to the store that all ranks share.
+    """A connection to the store that all ranks share."""
+    from ddpdoctor.transport.store import open_store, own_part
 
-    It is tried again every few seconds: where hundreds connect at one moment, some are not answered.
-    """
-    from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
-
-    from ddpdoctor.transport.store import own_part
-
-    end = time.monotonic() + options.deadline
     with ending_after(options.deadline):
-        while True:
-            seconds = min(CONNECT_SECONDS, max(LEAST_SECONDS, end - time.monotonic()))
-            try:
-                store = TCPStore(options.host, options.port, None, False, timedelta(seconds=seconds))
-                store.set_timeout(timedelta(seconds=options.deadline))
-                return own_part(store, PURPOSE)
-            except DistError:
-                if time.monotonic() + LEAST_SECONDS > end:
-                    raise
+        store = open_store(options.host, options.port, serve=False, timeout_seconds=options.deadline)
+    return own_part(store, PURPOSE)
 
 
 def meet(options: argparse.Namespace) -> tuple[Store, Store, bool]:
@@ -125,14 +110,13 @@ def meet(options: argparse.Namespace) -> tuple[Store, Store, bool]:
     It serves the store unless an agent does, or a process of the same rank already. Who serves also speaks: the store
     ends with its process, and the speaker is the last who needs it.
     """
-    from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
+    from torch.distributed import DistError
 
     from ddpdoctor.transport.store import open_store, own_part
 
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection a host, and two
     serves = not options.hosted
-    timeout = timedelta(seconds=options.deadline)
     second = False
     try:
         with ending_after(options.deadline):
@@ -142,7 +126,8 @@ def meet(options: argparse.Namespace) -> tuple[Store, Store, bool]:
             raise
         last_words(f"rank 0 cannot listen on {options.host}:{options.port}: another program does")
         with ending_after(SAME_RANK_SECONDS):
-            store = TCPStore(options.host, options.port, None, False, timeout)
+            store = open_store(options.host, options.port, serve=False, timeout_seconds=SAME_RANK_SECONDS)
+        store.set_timeout(timedelta(seconds=options.deadline))
         second = True
     own = own_part(store, PURPOSE)
     if second:

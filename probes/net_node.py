@@ -79,9 +79,8 @@ def main() -> int:
         return 1
     runs = f"ddpdoctor/net/{options.run}/runs"  # a launcher's store still has the messages of the command before
     messages = Messages(store, f"ddpdoctor/net/{options.run}/{store.add(runs, 0)}")
-    address = own_address(here, master, options.master_addr)
-    if options.node == 0 and not options.store_is_there:
-        look_up_names_in_files_only()  # not before: the names above may be those of the name service
+    address = own_address(here, master, reached.address or options.master_addr)
+    look_up_names_in_files_only()  # not before: the names above may be those of the name service
     keys = Keys(options.node)
     stop = threading.Event()
     with Listener(
@@ -102,7 +101,7 @@ def main() -> int:
             speed_mbit=None if interface is None or interface.virtual else interface.speed_mbit,
             facts={type(fact).__name__: msgspec.to_builtins(fact) for fact in facts},
         )
-        threading.Thread(target=show_life, args=(messages, options, stop), daemon=True).start()
+        threading.Thread(target=show_life, args=(messages, options, reached.address, stop), daemon=True).start()
         try:
             if not introduce(messages, me):
                 return 0  # another process is this node; node 0 names both
@@ -132,15 +131,16 @@ def main() -> int:
             stop.set()
 
 
-def show_life(messages: Messages, options: argparse.Namespace, stop: threading.Event) -> None:
+def show_life(messages: Messages, options: argparse.Namespace, address: str, stop: threading.Event) -> None:
     """Pulse until `stop` is set, with a connection of one's own, so that the node can wait in the store meanwhile.
 
-    The shared one serves until that is open: a name service that loses a question takes as long as a node may be silent.
+    The shared one serves until that is open: a busy store takes its time. `address` is that of the store, for those that do not
+    serve it.
     """
-    addr = options.master_addr if options.node or options.store_is_there else "localhost"
+    at = address if options.node or options.store_is_there else "localhost"
     opened = threading.Event()
     threading.Thread(target=messages.pulse, args=(options.node, opened), daemon=True).start()
-    own = another_connection(addr, options.master_port)
+    own = another_connection(at, options.master_port)
     opened.set()
     (messages if own is None else replace(messages, store=own)).pulse(options.node, stop)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.links import MasterOutcome, MasterProbe
 from ddpdoctor.net.link_test import connect_outcome, describe_error
+from ddpdoctor.transport.peer_names import look_up_names_in_files_only
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import TCPStore
@@ -30,6 +31,8 @@ class Reached:
 
     probe: MasterProbe
     store: TCPStore | None = None
+    address: str = ""
+    """The address that answered, as numbers."""
 
 
 def host_store(port: int) -> TCPStore:
@@ -53,13 +56,17 @@ def host_store(port: int) -> TCPStore:
 
 
 def reach(addr: str, port: int, *, until: float) -> Reached:
-    """Resolve, connect, and speak to the store; what fails is tried again until `until`: the master may be late."""
+    """Resolve, connect, and speak to the store; what fails is tried again until `until`: the master may be late.
+
+    Where something answers, this process finds host names in /etc/hosts alone from then on.
+    """
     start = time.monotonic()
     outcome: MasterOutcome = "filtered"
     detail = ""
     while True:
         try:
-            socket.create_connection((addr, port), timeout=CONNECT_SECONDS).close()
+            with socket.create_connection((addr, port), timeout=CONNECT_SECONDS) as connection:
+                address, _ = socket.getnameinfo(connection.getpeername(), socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
         except socket.gaierror as error:
             outcome, detail = "unresolved", str(error.strerror)
         except OSError as error:
@@ -69,33 +76,37 @@ def reach(addr: str, port: int, *, until: float) -> Reached:
             )
             detail = describe_error(error)
         else:
-            return _speak(addr, port, start)
+            look_up_names_in_files_only()
+            return _speak(addr, address, port, start)
         if time.monotonic() > until:
             seconds = time.monotonic() - start
             return Reached(probe=MasterProbe(addr=addr, port=port, outcome=outcome, detail=detail, seconds=seconds))
         time.sleep(RETRY_SECONDS)
 
 
-def another_connection(addr: str, port: int) -> TCPStore | None:
-    """One more connection to the store at `addr`:`port`, for a thread; None where it cannot be made.
+def another_connection(address: str, port: int) -> TCPStore | None:
+    """One more connection to the store at `address`:`port`, for a thread; None where it cannot be made.
 
-    A store that does not answer takes `STORE_SECONDS`; the name service takes as long as it likes before that.
+    A store that does not answer takes `STORE_SECONDS`.
     """
-    opened = _open(addr, port)
+    opened = _open(address, port)
     return None if isinstance(opened, Exception) else opened
 
 
-def _speak(addr: str, port: int, start: float) -> Reached:
-    """Open the store in a thread that may be left behind: a stranger may keep it waiting for ever."""
+def _speak(addr: str, address: str, port: int, start: float) -> Reached:
+    """Open the store at the address that answers for `addr`, in a thread that may be left behind.
+
+    A stranger may keep it waiting for ever.
+    """
     answers: list[TCPStore | Exception] = []
-    speaking = threading.Thread(target=lambda: answers.append(_open(addr, port)), daemon=True)
+    speaking = threading.Thread(target=lambda: answers.append(_open(address, port)), daemon=True)
     speaking.start()
     speaking.join(STORE_SECONDS + 1)
     seconds = time.monotonic() - start
     if answers and not isinstance(answers[0], Exception):
         probe = MasterProbe(addr=addr, port=port, outcome="joined", seconds=seconds)
-        return Reached(probe=probe, store=answers[0])
-    said = _ask_stranger(addr, port)
+        return Reached(probe=probe, store=answers[0], address=address)
+    said = _ask_stranger(address, port)
     detail = (
         _decoded(str(answers[0])) if answers else f"accepts the connection, but sends nothing for {STORE_SECONDS:g} s"
     )
@@ -105,11 +116,11 @@ def _speak(addr: str, port: int, start: float) -> Reached:
     )
 
 
-def _open(addr: str, port: int) -> TCPStore | Exception:
+def _open(address: str, port: int) -> TCPStore | Exception:
     from torch._C._distributed_c10d import TCPStore
 
     try:
-        return TCPStore(addr, port, is_master=False, timeout=timedelta(seconds=STORE_SECONDS), use_libuv=True)
+        return TCPStore(address, port, is_master=False, timeout=timedelta(seconds=STORE_SECONDS), use_libuv=True)
     except Exception as error:  # noqa: BLE001 - torch raises several kinds; each is an answer
         return error
 
@@ -123,11 +134,11 @@ def _decoded(message: str) -> str:
     return f"answered with the bytes {raw.decode('ascii', errors='backslashreplace')!r}"
 
 
-def _ask_stranger(addr: str, port: int) -> str | None:
+def _ask_stranger(address: str, port: int) -> str | None:
     """The first line that a stranger says, of itself or to an HTTP request."""
     for question in (b"", b"GET / HTTP/1.0\r\n\r\n"):
         try:
-            with socket.create_connection((addr, port), timeout=1.0) as connection:
+            with socket.create_connection((address, port), timeout=1.0) as connection:
                 connection.sendall(question)
                 said = connection.recv(ANSWER_BYTES).decode("ascii", errors="backslashreplace").strip()
         except OSError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 import zlib
@@ -10,11 +11,13 @@ from datetime import timedelta
 
 from torch.distributed import DistError, PrefixStore, Store, TCPStore  # type: ignore[attr-defined] # public all the same
 
-from ddpdoctor.transport.peer_names import look_up_names_in_files_only
+from ddpdoctor.transport.peer_names import look_up_names_in_files_only, numeric_addresses
 
 PIECE_BYTES = 4 << 20  # a store takes 8 MiB at a time
 MOST_BYTES = 1 << 30  # of one value, unpacked
 COUNT_DIGITS = 9
+CONNECT_SECONDS = 5.0  # for one attempt of several
+AGAIN_SECONDS = 0.1  # between two attempts
 LEAST_SECONDS = 0.1  # what is in the store already comes within it
 POLL_SECONDS = 0.05
 
@@ -22,16 +25,37 @@ POLL_SECONDS = 0.05
 def open_store(host: str, port: int, *, serve: bool, timeout_seconds: float) -> Store:
     """The store at `host:port`, of which `own_part` gives what belongs to a purpose.
 
-    With `serve` this process listens there, and from then on finds host names in /etc/hosts alone. `timeout_seconds` bounds the
-    connection and every later call.
+    With `serve` this process listens there. Either way it finds host names in /etc/hosts alone from then on. `timeout_seconds`
+    bounds the connection, which is tried again every few seconds, and every later call.
 
     Raises:
         torch.distributed.DistError: nothing answers there in time, or another program listens there.
     """
-    store = TCPStore(host, port, None, serve, timedelta(seconds=timeout_seconds), wait_for_workers=False)
-    if serve:
-        look_up_names_in_files_only()
+    if not serve:
+        return _connected(host, port, timeout_seconds)
+    store = TCPStore(
+        host, port, None, is_master=True, timeout=timedelta(seconds=timeout_seconds), wait_for_workers=False
+    )
+    look_up_names_in_files_only()
     return store
+
+
+def _connected(host: str, port: int, timeout_seconds: float) -> Store:
+    """A connection, tried again every few seconds: where hundreds connect at one moment, some are not answered."""
+    end = time.monotonic() + timeout_seconds
+    for attempt in itertools.count():
+        addresses = numeric_addresses(host)
+        seconds = min(CONNECT_SECONDS, max(LEAST_SECONDS, end - time.monotonic()))
+        try:
+            store = TCPStore(addresses[attempt % len(addresses)], port, None, False, timedelta(seconds=seconds))
+            store.set_timeout(timedelta(seconds=timeout_seconds))
+        except DistError:
+            if time.monotonic() > end - LEAST_SECONDS:
+                raise
+            time.sleep(AGAIN_SECONDS)
+        else:
+            return store
+    raise AssertionError
 
 
 def own_part(store: Store, purpose: str) -> Store:

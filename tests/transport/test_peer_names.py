@@ -1,4 +1,4 @@
-"""A store that serves asks no name service who connects, where the name service knows no name and counts the questions."""
+"""Neither end of our stores asks a name service who is at the other; here it knows no name and counts the questions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ FILES = {
     "/etc/resolv.conf": "nameserver 127.0.0.1\n",
     "/etc/nsswitch.conf": "hosts: files dns\n",
 }
-PROGRAM = """
-import socket, sys, threading
+SERVICE = """
+import os, signal, socket, sys, threading
 from datetime import timedelta
 from torch.distributed import TCPStore
 from ddpdoctor.transport.store import open_store
 
+ours = sys.argv[1] == "ours"
 questions = []
 service = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 service.bind(("127.0.0.1", 53))
@@ -30,23 +31,60 @@ def answer():
         questions.append(question)
         service.sendto(question[:2] + b"\\x81\\x83" + question[4:], asker)  # there is no such name
 
+def serve(ours):
+    if ours:
+        return open_store("127.0.0.1", 29500, serve=True, timeout_seconds=60)
+    return TCPStore("127.0.0.1", 29500, None, True, timedelta(seconds=60), wait_for_workers=False)
+
+def connect(ours):
+    if ours:
+        return open_store("127.0.0.1", 29500, serve=False, timeout_seconds=60)
+    return TCPStore("127.0.0.1", 29500, None, False, timedelta(seconds=60))
+"""
+SERVES = """
 threading.Thread(target=answer, daemon=True).start()
-if sys.argv[1] == "ours":
-    serving = open_store("127.0.0.1", 29500, serve=True, timeout_seconds=60)
-else:
-    serving = TCPStore("127.0.0.1", 29500, None, True, timedelta(seconds=60), wait_for_workers=False)
+serving = serve(ours)
 questions.clear()
 for number in range(2):
-    TCPStore("127.0.0.1", 29500, None, False, timedelta(seconds=60)).set(str(number), "")
+    connect(False).set(str(number), "")
     serving.get(str(number))
 print("asked" if questions else "not asked")
+"""
+CONNECTS = """
+ready, tells = os.pipe()
+server = os.fork()
+if server == 0:  # a process of its own, which asks nobody once it serves: each question after that is the client's
+    serving = serve(True)
+    os.write(tells, b"x")
+    signal.pause()
+try:
+    os.close(tells)
+    threading.Thread(target=answer, daemon=True).start()
+    assert os.read(ready, 1)
+    questions.clear()
+    connect(ours).set("here", "")
+finally:
+    os.kill(server, signal.SIGKILL)
+print("asked" if questions else "not asked")
+"""
+NAMES = """
+import socket
+from ddpdoctor.transport.peer_names import numeric_addresses
+
+asked = []
+real = socket.getaddrinfo
+socket.getaddrinfo = lambda *words, **more: asked.append(words[0]) or real(*words, **more)
+print(numeric_addresses("no-such-name.invalid"), numeric_addresses("::1"), numeric_addresses("127.0.0.1"))
+numeric_addresses("127.0.0.1")
+print(asked)
 """
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("end", [SERVES, CONNECTS], ids=["serves", "connects"])
 @pytest.mark.parametrize(("store", "asked"), [("ours", "not asked"), ("torch's", "asked")])
-def test_our_store_asks_no_name_service_who_connects(tmp_path: Path, store: str, asked: str) -> None:
-    """That torch's own store asks shows that the test can fail."""
+def test_neither_end_of_our_store_asks_who_is_at_the_other(tmp_path: Path, end: str, store: str, asked: str) -> None:
+    """That torch's own store and client ask shows that the test can fail."""
     if os.geteuid() != 0:
         pytest.skip("a network namespace of its own needs root")
     mounts = []
@@ -57,6 +95,14 @@ def test_our_store_asks_no_name_service_who_connects(tmp_path: Path, store: str,
     apart = ["unshare", "--net", "--mount", "sh", "-c", inside, "sh"]
     if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no network namespace with files of its own here")
-    command = [*apart, sys.executable, "-c", PROGRAM, store]
+    command = [*apart, sys.executable, "-c", SERVICE + end, store]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ended.stdout.split("\n")[0] == asked, ended.stderr
+
+
+def test_a_name_is_resolved_once_and_one_that_is_not_known_yet_stays_as_it_is() -> None:
+    """The master's name may appear in the name service after its first workers have started: torch asks for it again."""
+    ended = subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True, timeout=100, check=True)
+    known, asked = ended.stdout.splitlines()
+    assert known == "('no-such-name.invalid',) ('::1',) ('127.0.0.1',)"
+    assert asked == "['no-such-name.invalid', '::1', '127.0.0.1']"
