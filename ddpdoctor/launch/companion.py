@@ -98,7 +98,7 @@ class Companion:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(PROGRAM), str(self._tail), str(theirs), *filter(None, [self._mark])],
                 stdin=self._stderr,
-                pass_fds=(theirs, self._folder.keeper),
+                pass_fds=(theirs, *self._folder.keepers),
                 preexec_fn=at_the_end_of_its_parent(signal.SIGCONT),  # where somebody has stopped it
                 start_new_session=True,
             )

@@ -135,7 +135,7 @@ def start_guarded(
         text=True,
         errors="replace",
         start_new_session=True,
-        pass_fds=(folder.keeper,) if folder is not None else (),
+        pass_fds=folder.keepers if folder is not None else (),
     )
     _MARKS[process] = f"{TREE}={mark}"
     return process

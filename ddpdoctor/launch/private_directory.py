@@ -1,9 +1,16 @@
-"""A directory of our own that is gone after us, however we end."""
+"""A directory of our own that is gone after us, however we end.
+
+A process that waits for our end removes it where we are killed. Where that one is killed, too, the next command of this user
+does: all who use the directory hold a lock on it, which the kernel frees with the last of them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import itertools
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -18,7 +25,13 @@ from pathlib import Path
 from ddpdoctor.errors import DdpdoctorError
 
 SOCKET_PATH_LENGTH = 60  # of a directory: a socket in it has a name, and Linux takes 108 bytes for both
-NAMES_TRIED = 16  # a name has 64 random bits: one that is taken was made by somebody who watches us
+NAME_BYTES = 7
+NAMES_TRIED = 16  # a name has 56 random bits: one that is taken was made by somebody who watches us
+LEFT_BEHIND = re.compile(r"ddpdoctor-[0-9a-f]{14}")
+LOCKED_SECONDS = (
+    60.0  # what passes at most between the two system calls that make a directory and lock it, on a busy host
+)
+MOST_NAMES = 10_000  # of a shared directory, looked at for what was left behind: 10 ms
 PAUSES = (0.02, 0.1, 0.3)  # seconds after a removal that left something
 LEAVE_SECONDS = 2.0  # for the remover to end; it has nothing to do
 
@@ -32,8 +45,8 @@ class PrivateDirectory:
 
     path: Path
     """Where it is."""
-    keeper: int
-    """A descriptor: where we are killed, the directory stays as long as another process has inherited it."""
+    keepers: tuple[int, ...]
+    """Descriptors: where we are killed, the directory stays as long as another process has inherited them."""
 
 
 @contextlib.contextmanager
@@ -47,8 +60,9 @@ def private_directory(*, for_sockets: bool = False) -> Iterator[PrivateDirectory
         DdpdoctorError: no directory can be made.
     """
     place = _place(for_sockets=for_sockets)
+    _remove_left_behind(place)
     for _ in range(NAMES_TRIED):
-        with _made(place / f"ddpdoctor-{secrets.token_hex(8)}") as made:
+        with _made(place / f"ddpdoctor-{secrets.token_hex(NAME_BYTES)}") as made:
             if made is not None:
                 yield made
                 return
@@ -64,23 +78,68 @@ def _made(path: Path) -> Iterator[PrivateDirectory | None]:
         raise _cannot(path.parent, error.strerror) from None
     remover = _remover(path, theirs)
     os.close(theirs)
-    is_ours = True
+    is_ours, lock = True, None
     try:
         try:
             path.mkdir(mode=0o700)
+            lock = _locked(path)
         except FileExistsError:
             is_ours = False
         except OSError as error:
             raise _cannot(path.parent, error.strerror) from None
-        yield PrivateDirectory(path=path, keeper=ours) if is_ours else None
+        yield PrivateDirectory(path=path, keepers=(ours, lock)) if lock is not None else None
     finally:
         removed = not is_ours or _is_removed(path)
+        if lock is not None:
+            os.close(lock)
         if remover is not None and removed:
             _dismiss(remover, ours)
         os.close(ours)
         if remover is not None and not removed:  # it removes the rest, once nobody else holds the pipe
             with contextlib.suppress(subprocess.TimeoutExpired):
                 remover.wait(timeout=LEAVE_SECONDS)
+
+
+def _locked(path: Path) -> int:
+    """A descriptor of the directory with a lock that shows to others that it is in use, where the file system has locks."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _remove_left_behind(place: Path) -> None:
+    """Remove the directories of this user there whose processes were all killed.
+
+    Only where nobody else can rename a directory of ours: another one could be given the name of such a directory.
+    """
+    with contextlib.suppress(OSError):
+        found = place.stat()
+        others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+        if found.st_uid not in {0, os.geteuid()} or others_write:
+            return
+        with os.scandir(place) as names:
+            left = [one.path for one in itertools.islice(names, MOST_NAMES) if LEFT_BEHIND.fullmatch(one.name)]
+        for path in left:
+            with contextlib.suppress(OSError):
+                _remove_unused(path)
+
+
+def _remove_unused(path: str) -> None:
+    """Remove a directory that is ours and that nobody holds.
+
+    Raises:
+        OSError: somebody holds it, or it is no directory, or it is gone.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        ours = found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == stat.S_IRWXU
+        if ours and time.time() - found.st_ctime > LOCKED_SECONDS:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(descriptor)
 
 
 def _is_removed(path: Path) -> bool:

@@ -92,7 +92,9 @@ def measured(ranks: int) -> int:
 
 def _until_it_listens(process: subprocess.Popen[str], port: int) -> None:
     """Wait until a process of this host listens on the port, or `process` has ended."""
-    there = re.compile(rf"^ *\d+: \w+:{port:04X} \w+:0000 0A ", re.MULTILINE)  # a line of the kernel's table, state LISTEN
+    there = re.compile(
+        rf"^ *\d+: \w+:{port:04X} \w+:0000 0A ", re.MULTILINE
+    )  # a line of the kernel's table, state LISTEN
     while process.poll() is None:
         if any(there.search(Path(table).read_text(encoding="ascii")) for table in ("/proc/net/tcp", "/proc/net/tcp6")):
             return

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -89,16 +89,116 @@ def test_it_goes_where_its_owner_is_killed(place: Path, owner: str) -> None:
         us.kill()
 
 
-def test_it_stays_as_long_as_a_process_that_has_inherited_its_keeper(
+def test_it_stays_as_long_as_a_process_that_has_inherited_its_keepers(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(place))
     with private_directory() as folder:
-        user = subprocess.Popen(["sleep", "600"], pass_fds=(folder.keeper,))
+        user = subprocess.Popen(["sleep", "600"], pass_fds=folder.keepers)
         (remover,) = removers()
     assert not remover.is_running()  # who removes it says so: the remover does not wait for the other process
     user.kill()
     user.wait()
+
+
+def killed_with_its_remover(owner: str, place: Path) -> psutil.Process | None:
+    """Start a program, kill what removes its directory, then the program; the other process that it started."""
+    with subprocess.Popen(
+        [sys.executable, "-c", owner],
+        env={**os.environ, "TMPDIR": str(place)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as us:
+        assert us.stdout is not None
+        assert us.stdout.readline() == "ready\n"
+        started = {REMOVER in child.cmdline(): child for child in psutil.Process(us.pid).children()}
+        started[True].kill()  # which counts before it sees that its owner has ended
+        us.kill()
+    return started.get(False)
+
+
+@pytest.fixture
+def left(place: Path) -> Path:
+    """The directory of a command that was killed, and before it the process that removes what it leaves."""
+    killed_with_its_remover(OWNER, place)
+    (path,) = place.iterdir()
+    return path
+
+
+def names_after_another_command(place: Path, monkeypatch: pytest.MonkeyPatch, *, seconds: float = -1.0) -> list[str]:
+    """What is there after another directory was made and removed; a negative age makes every directory old."""
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    monkeypatch.setattr("ddpdoctor.launch.private_directory.LOCKED_SECONDS", seconds)
+    with private_directory():
+        pass
+    return sorted(each.name for each in place.iterdir())
+
+
+def test_the_next_command_removes_what_one_left_that_was_killed_with_its_remover(
+    left: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (left / "file").exists()
+    assert names_after_another_command(place, monkeypatch, seconds=600.0) == [left.name]  # it may be about to be locked
+    assert names_after_another_command(place, monkeypatch) == []
+
+
+def test_a_directory_stays_that_somebody_uses(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner, or a process that has inherited its keepers and outlives it and its remover."""
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    with private_directory() as folder:
+        assert names_after_another_command(place, monkeypatch) == [folder.path.name]
+    starts = "    import subprocess; subprocess.Popen(['sleep', '600'], stdout=2, pass_fds=folder.keepers)\n"
+    user = killed_with_its_remover(OWNER.replace("    print(", f"{starts}    print("), place)
+    assert user is not None
+    (path,) = place.iterdir()
+    assert names_after_another_command(place, monkeypatch) == [path.name]
+    user.kill()
+    assert within(lambda: not user.is_running() or user.status() == psutil.STATUS_ZOMBIE)
+    assert names_after_another_command(place, monkeypatch) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda left: left.chmod(0o755), id="of other permissions"),
+        pytest.param(lambda left: left.parent.chmod(0o777), id="where others may rename it"),
+        pytest.param(lambda left: left.rename(left.with_name("ddpdoctor-report")), id="of another name"),
+        pytest.param(
+            lambda left: (
+                left.with_name("x").symlink_to(left.rename(left.with_name("y"))) or left.with_name("x").rename(left)
+            ),
+            id="behind a link",
+        ),
+    ],
+)
+def test_a_directory_stays_that_may_not_be_ours(
+    change: Callable[[Path], None], left: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(left)
+    before = sorted(each.name for each in place.iterdir())
+    try:
+        assert names_after_another_command(place, monkeypatch) == before
+        assert len(list(place.rglob("file"))) == 1
+    finally:
+        place.chmod(0o700)
+        for each in place.iterdir():
+            each.unlink() if each.is_symlink() else shutil.rmtree(each)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a directory of another user")
+def test_a_directory_of_another_user_stays(left: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.chown(left, 65534, 65534)
+    assert names_after_another_command(place, monkeypatch) == [left.name]
+    shutil.rmtree(left)
+
+
+def test_a_million_names_beside_it_cost_no_command_its_time(
+    left: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ddpdoctor.launch.private_directory.MOST_NAMES", 0)
+    assert names_after_another_command(place, monkeypatch) == [left.name]
+    shutil.rmtree(left)
 
 
 @pytest.mark.parametrize("seconds", [0.05, 1.5], ids=["soon", "later"])
