@@ -30,6 +30,18 @@ choose_interface() {
 }
 """
 
+# the part of a batch script that chooses MASTER_ADDR and MASTER_PORT
+SLURM_RENDEZVOUS = """\
+# The ranks meet on the first node; where its name does not resolve, at the address that Slurm uses.
+MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+if ! getent hosts "$MASTER_ADDR" >/dev/null; then
+    MASTER_ADDR=$(scontrol show node --oneliner "$MASTER_ADDR" | sed -E 's/.* NodeAddr=([^ ]+) .*/\\1/')
+fi
+# A port of this job's own, below the ephemeral ones, that nothing listens on: this script runs on the first node.
+MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
+while (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done
+export MASTER_ADDR MASTER_PORT"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptJob:
@@ -65,15 +77,7 @@ def slurm(job: ScriptJob) -> str:
 #SBATCH --output=%x-%j.out
 set -euo pipefail
 
-# The ranks meet on the first node; where its name does not resolve, at the address that Slurm uses.
-MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-if ! getent hosts "$MASTER_ADDR" >/dev/null; then
-    MASTER_ADDR=$(scontrol show node --oneliner "$MASTER_ADDR" | sed -E 's/.* NodeAddr=([^ ]+) .*/\\1/')
-fi
-# A port of this job's own, below the ephemeral ones, that nothing listens on: this script runs on the first node.
-MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
-while (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done
-export MASTER_ADDR MASTER_PORT
+{SLURM_RENDEZVOUS}
 # Every node writes what it saw here, so that one report names ranks of all nodes: a directory that all of them share.
 export CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID"
 
@@ -213,15 +217,7 @@ def slurm_tasks(job: ScriptJob) -> str:
 #SBATCH --output=%x-%j.out
 set -euo pipefail
 
-# The ranks meet on the first node; where its name does not resolve, at the address that Slurm uses.
-MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-if ! getent hosts "$MASTER_ADDR" >/dev/null; then
-    MASTER_ADDR=$(scontrol show node --oneliner "$MASTER_ADDR" | sed -E 's/.* NodeAddr=([^ ]+) .*/\\1/')
-fi
-# A port of this job's own, below the ephemeral ones, that nothing listens on: this script runs on the first node.
-MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))
-while (exec 3<>"/dev/tcp/$MASTER_ADDR/$MASTER_PORT") 2>/dev/null; do MASTER_PORT=$((MASTER_PORT + 1)); done
-export MASTER_ADDR MASTER_PORT
+{SLURM_RENDEZVOUS}
 # Every rank writes what it saw here, so that one report names all of them: a directory that all nodes share.
 export CASE="$SLURM_SUBMIT_DIR/ddpdoctor-$SLURM_JOB_ID"
 
