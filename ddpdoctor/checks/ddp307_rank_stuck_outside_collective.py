@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.crashes import dead_threads
 from ddpdoctor.analysis.crashes.own_ends import ended_by_themselves
+from ddpdoctor.analysis.hangs import other_threads
 from ddpdoctor.analysis.hangs.blocking_ranks import Hang
-from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import RankExit, ThreadErrors
+from ddpdoctor.evidence.source import Loop, SourceCode
+from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.messages.collectives import names, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
@@ -24,8 +27,13 @@ REMEDIES = {
     Activity.PIPE: "look at the program at the other end of the pipe: it neither writes nor reads, or has ended",
     Activity.SOCKET: "give the connection a timeout, and see whether the other end answers from that host",
     Activity.SUBPROCESS: "look at the subprocess, and give the wait for it a timeout",
+    Activity.STORE: "see which rank should set this key, and whether it does, under the same name and in the same store",
     Activity.COMPUTING: "share the work among the ranks, or raise the timeout of the group that the others wait in",
 }
+OF_A_LOOP = (
+    "see why this condition does not become true on this rank: what it asks for (a file, a flag) has another name, or no rank "
+    "makes it; give the loop a deadline"
+)
 OUTSIDE = (*REMEDIES, Activity.IMPORTING, Activity.UNKNOWN)
 
 RULE = Rule(
@@ -45,10 +53,12 @@ def check(
     graph: WaitForGraph | None,
     exits: PerRank[RankExit] | None,
     errors: PerRank[ThreadErrors] | None,
+    stacks: PerRank[Stacks] | None,
+    code: SourceCode | None,
 ) -> Iterator[Finding]:
     """One finding for all ranks that are kept by the same kind of thing; without stacks, where they were last."""
     if hang is not None:
-        yield from _by_stacks(hang, errors)
+        yield from _by_stacks(hang, errors, stacks, code)
     elif graph is None:
         raise SkipCheck(
             "no rank waits for another one, and there is no flight-recorder dump"
@@ -80,17 +90,29 @@ def _by_recorders(graph: WaitForGraph) -> Finding:
     )
 
 
-def _by_stacks(hang: Hang, errors: PerRank[ThreadErrors] | None) -> Iterator[Finding]:
+def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | None:
+    """The loop in which all of them sleep until something is so, where they sleep in one that does nothing else."""
+    places = {one.place for one in culprits if one.kind is Activity.SLEEP}
+    place = next(iter(places)) if len(places) == 1 else None
+    known = code.at(place.file, place.line) if code is not None and place is not None else None
+    return known.loops[-1] if known is not None and known.loops and known.loops[-1].awaits else None
+
+
+def _by_stacks(
+    hang: Hang, errors: PerRank[ThreadErrors] | None, stacks: PerRank[Stacks] | None, code: SourceCode | None
+) -> Iterator[Finding]:
     for activity in OUTSIDE:
         culprits = hang.culprits(activity)
         if culprits:
             died = dead_threads.of_ranks(errors, [activity.rank for activity in culprits])
+            loop = _polls(culprits, code)
+            until = f" until `{loop.awaits}`" if loop is not None else ""
             yield RULE.finding(
-                f"{hang.said_of(culprits)}; {hang.wait_for(culprits)}",
+                f"{hang.said_of(culprits)}{until}; {hang.wait_for(culprits)}",
                 ranks=[activity.rank for activity in culprits],
                 where=[*dead_threads.where(died), *hang.where(culprits)],
-                details=dead_threads.sentences(died),
-                remedy=dead_threads.REMEDY if died else REMEDIES.get(activity),
+                details=[*dead_threads.sentences(died), *other_threads.sentences(culprits, stacks)],
+                remedy=dead_threads.REMEDY if died else OF_A_LOOP if loop is not None else REMEDIES.get(activity),
                 activity=activity.value,
                 waiting=[activity.rank for activity in hang.waiting],
                 seconds=hang.seconds,

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.crashes.failures import NO_PLACE, Failure, Failures, spoken, unique_ranks, who
+from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import RankError
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.model import Finding, Rule, Severity
 
 UNNAMED = "an exception that the log does not name"
@@ -55,13 +57,14 @@ _REMEDIES = {
         "a node did not come, or the network between them is closed: start `ddpdoctor net` on all of them in the same way"
     ),
 }
+_EXIT_CALLS = frozenset({"exit", "_exit", "quit"})
 
 
-def check(failures: Failures) -> Iterator[Finding]:
+def check(failures: Failures, code: SourceCode | None) -> Iterator[Finding]:
     """The first exception that is no echo, the ranks that raised it, and the line of the user's own code."""
     own = failures.own
     if not own:
-        yield from _wordless(failures)
+        yield from _wordless(failures, code)
         return
     first = own[0]
     same = [failure for failure in own if _key(failure) == _key(first)]
@@ -102,14 +105,14 @@ def _remedy(error: RankError) -> str | None:
     return next((advice for pattern, advice in _REMEDIES.items() if re.search(pattern, words)), None)
 
 
-def _wordless(failures: Failures) -> Iterator[Finding]:
+def _wordless(failures: Failures, code: SourceCode | None) -> Iterator[Finding]:
     """Ranks that failed while nothing that they said is at hand, or only where they called `sys.exit`."""
     found = failures.wordless
     left = [failure for failure in found if failure.left]
     if left and left[0].error is not None:
         same = [failure for failure in left if _key(failure) == _key(left[0])]
         yield RULE.finding(
-            f"{who(same)} called sys.exit({left[0].error.message})",
+            f"{who(same)} called {_exit_call(left[0].error, code)}({left[0].error.message})",
             ranks=unique_ranks(same),
             where=[where for failure in same for where in failure.where("left here")],
             remedy="see what leads to this line; what the other ranks print about closed connections comes from it",
@@ -117,6 +120,14 @@ def _wordless(failures: Failures) -> Iterator[Finding]:
         )
     elif found:
         yield _without_a_message(found, failures)
+
+
+def _exit_call(error: RankError, code: SourceCode | None) -> str:
+    """`os._exit`, `exit`: the call as the line that left has it; `sys.exit` where the source does not tell."""
+    place = users_frame(error.stack)
+    known = code.at(place.file, place.line) if code is not None and place is not None else None
+    called = known.calls if known is not None else ()
+    return next((name for name in called if name.rpartition(".")[2] in _EXIT_CALLS), "sys.exit")
 
 
 def _without_a_message(found: Sequence[Failure], failures: Failures) -> Finding:

@@ -31,6 +31,9 @@ class Loop:
     """The lines of its own `continue`s."""
     jumps: tuple[Jump, ...] = ()
     """Its own `break`s, `continue`s and `return`s, by line; empty in cases of older versions."""
+    awaits: str = ""
+    """The condition that ends it, where its turns only sleep: `os.path.exists(path)`; empty of other loops, and in cases of
+    older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

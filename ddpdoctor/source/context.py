@@ -14,6 +14,7 @@ from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, RankValu
 from ddpdoctor.host.owned_files import read_source
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
 from ddpdoctor.source.scopes import Block, RawLoop, RawStatement, Scope
+from ddpdoctor.source.waiting_loops import awaited
 from ddpdoctor.source.walk import walk
 
 MAX_SOURCE_BYTES = 4 << 20
@@ -183,7 +184,9 @@ class _Index:
     def _loop(self, loop: RawLoop, scope: Scope) -> Loop:
         jumps = tuple(sorted(self._jumps(loop, scope), key=lambda jump: jump.line))
         skips = tuple(jump.line for jump in jumps if jump.word == "continue")
-        return Loop(line=loop.node.lineno, head=_head(loop.node), skips=skips, jumps=jumps)
+        condition = awaited(loop.node)
+        awaits = _short(condition) if condition is not None else ""
+        return Loop(line=loop.node.lineno, head=_head(loop.node), skips=skips, jumps=jumps, awaits=awaits)
 
     def _jumps(self, loop: RawLoop, scope: Scope) -> Iterator[Jump]:
         """The statements that leave the loop or its turn; of loops inside of it only the `return`s."""

@@ -3,7 +3,7 @@
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
-from ddpdoctor.evidence.source import CodePlace, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Thread
 from tests.checks import Sick
 from tests.flight_records import STEP, Did, flights, waits
@@ -11,6 +11,11 @@ from tests.hangs import STDLIB, TORCH, hang, rank, stack
 
 OWN_LINE = stack(user=(88, "validate"))
 READS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("os.read",)),))
+POLLING = Loop(line=87, head="while not os.path.exists(path)", awaits="os.path.exists(path)")
+POLLS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", loops=(POLLING,)),))
+ASKS_THE_STORE = SourceCode(
+    places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("self.store.get",)),)
+)
 SUBPROCESS = stack(
     (f"{STDLIB}/subprocess.py", 1209, "wait"), (f"{STDLIB}/subprocess.py", 413, "run"), user=(70, "save")
 )
@@ -139,8 +144,23 @@ SICK = (
         measured={"activity": "waits for a subprocess", "waiting": [0], "seconds": None, "moves": False},
     ),
     Sick(
+        evidence=hang(rank(), rank(OWN_LINE, system_call="clock_nanosleep"), facts=(POLLS,)),
+        says="rank 1 in validate (train.py:88) sleeps until `os.path.exists(path)`; rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "sleeps", "waiting": [0], "seconds": 6.1, "moves": False},
+    ),
+    Sick(
+        evidence=hang(rank(), rank(OWN_LINE, system_call="poll"), facts=(ASKS_THE_STORE,)),
+        says="rank 1 in validate (train.py:88) waits for a key of the store; rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a key of the store", "waiting": [0], "seconds": 6.1, "moves": False},
+    ),
+    Sick(
         evidence=hang(rank(EVENT), rank(EVENT), rank()),
-        says="ranks 0-1 in save (train.py:70): waits for another thread or process; rank 2 waits for them in backward for 6.1 s",
+        says="ranks 0-1 in save (train.py:70): each waits for another thread or process; rank 2 waits for them in backward "
+        "for 6.1 s",
         ranks=(0, 1),
         where=("rank 0 /job/train.py:70 save", "rank 1 /job/train.py:70 save", "rank 2 /job/train.py:61 train_step"),
         measured={"activity": "waits for another thread or process", "waiting": [2], "seconds": 6.1, "moves": False},

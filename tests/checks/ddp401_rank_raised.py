@@ -1,16 +1,27 @@
 """An exception of one rank's own, of a DataLoader worker, of nobody knows whom; peers that only lost it."""
 
 from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.evidence.source import CodePlace, SourceCode
 from tests.checks import Sick
 from tests.rank_ends import CLOSED, FINE, LOST_PEER, PLACE, ended, logged, raised
 
 INNER = RankError(type="ValueError", message="bad sample 9", stack=(PLACE,))
 OUTER = RankError(type="ValueError", message="Caught ValueError in DataLoader worker process 0.", cause=INNER)
+LEAVES_AT_ONCE = SourceCode(
+    places=(CodePlace(file=PLACE.file, line=PLACE.line, function=PLACE.function, calls=("os._exit",)),)
+)
 
 SICK = (
     Sick(
         evidence=ended(LOST_PEER, raised("scratch disk is full", "SystemExit"), LOST_PEER),
         says="rank 1 called sys.exit(scratch disk is full)",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:48 train",),
+        measured={"exit_code": 1},
+    ),
+    Sick(
+        evidence=ended(LOST_PEER, raised("3", "SystemExit"), LOST_PEER, job=(LEAVES_AT_ONCE,)),
+        says="rank 1 called os._exit(3)",
         ranks=(1,),
         where=("rank 1 /home/me/job/train.py:48 train",),
         measured={"exit_code": 1},

@@ -34,8 +34,8 @@ class Hang:
         return f"{group_ranks([activity.rank for activity in culprits])}{spot}"
 
     def said_of(self, culprits: Sequence[RankActivity]) -> str:
-        """`rank 2 in prepare (job.py:12) sleeps`, `ranks 1-2 in save (job.py:30): waits for a lock`."""
-        return f"{self.who(culprits)}{':' if len(culprits) > 1 else ''} {culprits[0].description}"
+        """`rank 2 in prepare (job.py:12) sleeps`, `ranks 1-2 in save (job.py:30): each waits for a lock`."""
+        return f"{self.who(culprits)}{': each' if len(culprits) > 1 else ''} {culprits[0].description}"
 
     def wait_for(self, culprits: Sequence[RankActivity]) -> str:
         """`ranks 0-1,3 wait for it in backward for 6.1 s`: the end of a sentence about the culprits."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,6 +40,7 @@ ASKS_A_COLLECTIVE = "is_completed"
 _ASKS_A_CALL = (ASKS_A_COLLECTIVE, "query", "done")
 _POLLING = frozenset({Activity.COMPUTING, Activity.SLEEP})
 _ABOUT_SOMETHING = frozenset({Activity.FILE, Activity.SOCKET, Activity.LOCK, Activity.UNINTERRUPTIBLE})
+_ASKS_THE_STORE = re.compile(r"(?:^|[._])store\.(?:get|wait|multi_get)$", re.IGNORECASE)
 _ASKS = frozenset({"input", "sys.stdin.readline", "sys.stdin.read", "getpass.getpass"})
 WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.DEVICE, Activity.RENDEZVOUS})
 
@@ -180,6 +182,8 @@ def _rank_activity(
         kind, operation = Activity.HUMAN, "input"  # a launcher has put a pipe in the place of the keyboard
     if kind is Activity.COMPUTING and imports(frames):
         kind = Activity.IMPORTING
+    if kind in {Activity.UNKNOWN, Activity.SOCKET} and _asks_the_store(frames, code):
+        kind = Activity.STORE
     stays = _stays(stacks, code)
     if open_call is not None and _may_be_a_wait(kind, operation, stacks, code):
         kind, operation = Activity.COLLECTIVE, BACKWARD if operation == BACKWARD else open_call
@@ -383,6 +387,13 @@ def _asks(frames: Sequence[Frame], code: SourceCode | None) -> bool:
         return False
     known = code.at(place.file, place.line)
     return known is not None and not _ASKS.isdisjoint(known.calls)
+
+
+def _asks_the_store(frames: Sequence[Frame], code: SourceCode | None) -> bool:
+    """Whether the user's innermost line asks a rendezvous store for a key, which waits until some rank sets it."""
+    place = users_frame(frames)
+    known = code.at(place.file, place.line) if code is not None and place is not None and place is frames[0] else None
+    return known is not None and any(_ASKS_THE_STORE.search(call) for call in known.calls)
 
 
 def _function(thread: Thread | None) -> str:

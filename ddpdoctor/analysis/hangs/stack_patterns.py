@@ -25,6 +25,7 @@ class Activity(Enum):
     PIPE = "waits for a pipe"
     SOCKET = "waits for a connection"
     SUBPROCESS = "waits for a subprocess"
+    STORE = "waits for a key of the store"
     DATA_LOADER = "waits for its data loader"
     HUMAN = "waits for a person at the keyboard"
     STOPPED = "is stopped"

@@ -1,0 +1,30 @@
+"""Where the other threads of a rank stand that waits for one of them: one may hold the lock, or should hand something over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from ddpdoctor.analysis.hangs.rank_activity import RankActivity
+from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import users_frame
+from ddpdoctor.evidence.stacks import Stacks
+
+MOST = 3  # of a rank
+
+
+def sentences(culprits: Sequence[RankActivity], stacks: PerRank[Stacks] | None) -> list[str]:
+    """`another thread of rank 1 (Thread-1) is at train.py:40 in heartbeat`: those that run the user's own code."""
+    looked = {entry.rank: entry.value for entry in stacks or ()}
+    waiting = [one for one in culprits if one.kind in {Activity.LOCK, Activity.HANDOVER} and one.rank in looked]
+    return [text for one in waiting for text in _of(one, looked[one.rank])[:MOST]]
+
+
+def _of(waiting: RankActivity, stacks: Stacks) -> list[str]:
+    places = [(thread.name, users_frame(thread.frames)) for thread in stacks.threads]
+    return [
+        f"another thread of rank {waiting.rank} ({name}) is at {PurePath(place.file).name}:{place.line} in {place.function}"
+        for name, place in places
+        if place is not None and place != waiting.place
+    ]
