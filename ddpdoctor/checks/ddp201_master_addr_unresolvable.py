@@ -24,6 +24,7 @@ RULE = Rule(
             regex=r"(?:gaierror|host not found).{0,80}(?:Name or service not known|Temporary failure in name resolution|No "
             r"address associated)[: ]*(?P<host>[\w.-]*)",
             sentence="a host name has no address{on}: {words}",
+            frames=r"torch/distributed/",  # and not that of a server from which weights or data are downloaded
         ),
     ),
 )

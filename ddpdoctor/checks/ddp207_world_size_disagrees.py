@@ -29,12 +29,13 @@ OF_THE_PROGRAM = (
 def check(ranks: RankSet | None, joining: PerRank[Joining] | None, activities: Activities | None) -> Iterator[Finding]:
     """One finding with each world size and the ranks that have it; the culprits are those outside the majority.
 
-    Of a job that waits in `init_process_group`: the ranks that do so with another world size than their launcher's.
+    Of a job that waits in `init_process_group`: the ranks that do so with another world size than their launcher's, or, where no
+    launcher has told one, than their peers'.
     """
     if ranks is None and (joining is None or activities is None):
         raise SkipCheck(f"no {noun_of(RankSet.__name__)} in the evidence")
     if ranks is not None:
-        yield from _by_arrivals(ranks)
+        yield from _by_sizes({arrival.rank: arrival.world_size for arrival in ranks.arrivals})
     if joining is not None and activities is not None and activities.of(Activity.RENDEZVOUS):
         yield from _by_calls({entry.rank: entry.value for entry in joining}, activities)
 
@@ -47,6 +48,9 @@ def _by_calls(joining: Mapping[int, Joining], activities: Activities) -> Iterato
         if known.world_size is not None and known.started is not None and known.world_size != known.started
     }
     if not sizes:
+        told = {rank: known.world_size for rank, known in joining.items() if known.world_size is not None}
+        if not any(known.started is not None for known in joining.values()):
+            yield from _by_sizes(told)
         return
     size, started = next(iter(sizes.values()))
     culprits = [rank for rank, both in sizes.items() if both == (size, started)]
@@ -65,10 +69,10 @@ def _by_calls(joining: Mapping[int, Joining], activities: Activities) -> Iterato
     )
 
 
-def _by_arrivals(ranks: RankSet) -> Iterator[Finding]:
+def _by_sizes(sizes: Mapping[int, int]) -> Iterator[Finding]:
     by_size: dict[int, list[int]] = {}
-    for arrival in ranks.arrivals:
-        by_size.setdefault(arrival.world_size, []).append(arrival.rank)
+    for rank, size in sizes.items():
+        by_size.setdefault(size, []).append(rank)
     if len(by_size) > 1:
         groups = sorted(by_size.items(), key=lambda item: -len(item[1]))
         majority = len(groups[0][1]) > len(groups[1][1])

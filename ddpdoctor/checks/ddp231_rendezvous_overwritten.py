@@ -18,18 +18,19 @@ RULE = Rule(
     '`os.environ.setdefault("MASTER_PORT", "29500")`',
     explains=("DDP203", "DDP204", "DDP205", "DDP307", "DDP401"),
 )
+OF_RANK_0 = "give every rank the same address: neither `init_method` nor MASTER_PORT may depend on the rank"
 
 
 def check(wrong: WrongRendezvous) -> Iterator[Finding]:
     """One finding for all ranks that wait there."""
     if not wrong.ranks:
         return
-    at = f" at {wrong.used}" if wrong.used else " at another address"
-    serves = f"; the launcher serves it at {wrong.given}" if wrong.given else ""
+    server = "rank 0" if wrong.of_rank_0 else "the launcher"
+    serves = f"; {server} serves it at {wrong.given}" if wrong.given else ""
     names = sorted({line.name for line in wrong.overwrites})
     by = f": the program sets {' and '.join(names)}" if names else ""
     yield RULE.finding(
-        f"{group_ranks(wrong.ranks)} {verb(wrong.ranks, 'looks', 'look')} for the rendezvous{at}{serves}{by}",
+        f"{group_ranks(wrong.ranks)} {verb(wrong.ranks, 'looks', 'look')} for the rendezvous at {_addresses(wrong)}{serves}{by}",
         ranks=wrong.ranks,
         where=[
             *(
@@ -39,6 +40,14 @@ def check(wrong: WrongRendezvous) -> Iterator[Finding]:
             ),
             *([Where.at(wrong.place, rank=wrong.ranks[0], note="waiting for the other ranks")] if wrong.place else []),
         ],
-        used=wrong.used,
+        remedy=OF_RANK_0 if wrong.of_rank_0 else None,
+        used=", ".join(wrong.used) or None,
         given=wrong.given,
     )
+
+
+def _addresses(wrong: WrongRendezvous) -> str:
+    """`localhost:4000`, or of several `localhost:4000 (rank 0) and localhost:4001 (rank 1)`."""
+    if len(wrong.used) > 1:
+        return " and ".join(f"{address} ({group_ranks(ranks)})" for address, ranks in wrong.used.items())
+    return next(iter(wrong.used), "another address")

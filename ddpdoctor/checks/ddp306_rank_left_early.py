@@ -184,7 +184,8 @@ def _by_rank(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
     for frame in desync.issued[desync.majority[0]].program:
         place = code.at(frame.file, frame.line)
         for value in place.rank_values if place is not None else ():
-            if (frame.file, value) not in seen:
+            tells = value.compares or (place is not None and value.bounds(place.loops))
+            if tells and (frame.file, value) not in seen:
                 seen.add((frame.file, value))
                 at = Frame(file=frame.file, line=value.line, function=frame.function)
                 yield Where.at(at, rank=desync.minority[0], note=f"`{value.text}` depends on the rank")

@@ -1,13 +1,17 @@
-"""Ranks wrapped models with different parameters: another number of them, or other shapes."""
+"""Ranks wrapped models with different parameters: another number of them, other shapes, or other dtypes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
+from ddpdoctor.evidence import Entry, PerRank
+from ddpdoctor.evidence.ranks import CollectiveCalls, WrappedModel
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.messages.skipped import NO_CALLS_AND_NO_EXIT
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP406",
@@ -17,7 +21,7 @@ RULE = Rule(
     shown_by="the message names parameters whose sizes differ; print the number of parameters on each rank",
     remedy="build the model from the same code and configuration on every rank: no layer that depends on the rank, on local data "
     "(the number of classes found in local files) or on the order of a set",
-    explains=("DDP302", "DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
+    explains=("DDP302", "DDP303", "DDP306", "DDP307", "DDP314", "DDP318", "DDP401", "DDP408", "DDP418"),
     errors=(
         ErrorPattern(
             regex=r"DDP expects same model across all ranks(?!.{0,300}inconsistent (?:0|\d{7,}) params)|appears not to match "
@@ -26,16 +30,26 @@ RULE = Rule(
     ),
 )
 
+OF_DTYPES = (
+    "give the model one dtype on every rank before it is wrapped: no `.half()`, `.double()` or `torch_dtype=` that depends on "
+    "the rank"
+)
 _COUNTS = re.compile(
     r"Rank (?P<one>\d+) has (?P<has>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<differs>\d+)"
 )
 _SHAPE = re.compile(r"params\[(?P<index>\d+)\] in this process with sizes \[(?P<sizes>[^\]]*)\]")
 
 
-def check(failures: Failures) -> Iterator[Finding]:
-    """The ranks against the majority, with the number of parameters of each, or the first parameter that differs."""
-    found = failures.of("DDP406")
-    if not found:
+def check(failures: Failures | None, calls: PerRank[CollectiveCalls] | None) -> Iterator[Finding]:
+    """The ranks against the majority: the number of parameters of each, the first one that differs, or their dtypes.
+
+    DDP itself compares numbers and shapes alone. Of the dtypes of wrapped models the agent's notes tell.
+    """
+    if failures is None and calls is None:
+        raise SkipCheck(NO_CALLS_AND_NO_EXIT)
+    found = failures.of("DDP406") if failures is not None else ()
+    if failures is None or not found:
+        yield from _by_dtype(calls or ())
         return
     counts = {rank: count for failure in found for rank, count in _counts(failure)}
     where = [where for failure in found for where in failure.where("wraps its model here")]
@@ -54,6 +68,41 @@ def check(failures: Failures) -> Iterator[Finding]:
         )
         return
     yield from _by_shape(failures, found)
+
+
+def _by_dtype(calls: Iterable[Entry[CollectiveCalls]]) -> Iterator[Finding]:
+    """The first model that ranks wrapped with other dtypes than their peers."""
+    for models in zip(*(_models(entry) for entry in calls), strict=False):
+        of_rank = dict(models)
+        sides = vote({rank: tuple(sorted(model.dtypes.items())) for rank, model in of_rank.items()})
+        if len(sides.sides) < 2:
+            continue
+        told = [f"those of {group_ranks(ranks)} {_dtypes(of_rank[ranks[0]])}" for ranks in sides.sides[:-1]]
+        few = sides.sides[-1]
+        yield RULE.finding(
+            f"the parameters of {group_ranks(few)} are {_dtypes(of_rank[few[0]])}, {' and '.join(told)}"
+            f"{tie_note(tied=sides.tied)}",
+            ranks=sides.minority,
+            where=[
+                Where.at(model.place, rank=rank, note="wraps its model here")
+                for rank, model in sorted(of_rank.items(), key=lambda one: (one[0] not in sides.minority, one[0]))
+                if model.place is not None
+            ],
+            remedy=OF_DTYPES,
+            dtypes={str(rank): dict(model.dtypes) for rank, model in sorted(of_rank.items())},
+        )
+        return
+
+
+def _models(entry: Entry[CollectiveCalls]) -> list[tuple[int, WrappedModel]]:
+    return [(entry.rank, model) for model in entry.value.wrapped]
+
+
+def _dtypes(model: WrappedModel) -> str:
+    """`float32`, or of several `12 float32 and 2 bfloat16`."""
+    if len(model.dtypes) == 1:
+        return next(iter(model.dtypes))
+    return " and ".join(f"{count} {dtype}" for dtype, count in model.dtypes.items()) or "none"
 
 
 def _counts(failure: Failure) -> Iterator[tuple[int, int]]:

@@ -6,16 +6,20 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SameInputs, SameSamples
 from ddpdoctor.messages.divergence import finding
-from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
     code="DDP511",
     name="same-data-on-every-rank",
-    summary="all ranks train on the same samples",
+    summary="all ranks, or some, train on the same samples",
     severity=Severity.FAIL,
     shown_by="the fingerprints of the batches are equal on all ranks: `ddpdoctor verify-sync`",
     remedy="give each rank its own shard: DataLoader(..., sampler=DistributedSampler(dataset))",
     explains=("DDP513", "DDP516"),
+)
+OF_INPUTS = (
+    "give each rank its own shard (DistributedSampler); where each draws by itself, seed it by its rank: "
+    "`torch.manual_seed(seed + rank)`"
 )
 
 
@@ -40,8 +44,10 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             },
         )
     for inputs in divergences.of(SameInputs):
-        message = (
-            f"the model gets the same input on all {divergences.world_size} ranks, in {inputs.steps} of {inputs.steps} "
-            "compared steps"
+        every = len(inputs.ranks) == divergences.world_size
+        who = f"all {divergences.world_size} ranks" if every else group_ranks(inputs.ranks)
+        message = f"the model gets the same input on {who}, in {inputs.steps} of {inputs.steps} compared steps"
+        numbers = {"steps": inputs.steps}
+        yield finding(
+            RULE, inputs, message, cause="inputs", note="the optimizer step", remedy=OF_INPUTS, numbers=numbers
         )
-        yield finding(RULE, inputs, message, cause="inputs", note="the optimizer step", numbers={"steps": inputs.steps})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ddpdoctor.evidence.bounds import need_ranks
@@ -191,6 +192,16 @@ class Handled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedModel:
+    """A model that the rank gave to DistributedDataParallel, to be averaged over all ranks."""
+
+    dtypes: Mapping[str, int]
+    """The number of its parameters (tensors) by dtype, such as `float32`."""
+    place: Frame | None = None
+    """The user's line that wrapped it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectiveCalls:
     """What the agent recorded on one rank, oldest first."""
 
@@ -206,6 +217,8 @@ class CollectiveCalls:
     """The groups that it used, as far as their members are known."""
     handled: tuple[Handled, ...] = ()
     """The first calls that it made while it handled an error, one for each line that raised one."""
+    wrapped: tuple[WrappedModel, ...] = ()
+    """The first models that it wrapped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

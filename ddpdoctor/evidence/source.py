@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -58,6 +60,14 @@ class RankValue:
     """The line of its statement."""
     text: str
     """As written: `epochs - (rank == 1)`."""
+    targets: tuple[str, ...] = ()
+    """What its statement assigns to, as written."""
+    compares: bool = True
+    """Whether it compares the rank with something; `seed + rank` does not, and most programs have some like it."""
+
+    def bounds(self, loops: Sequence[Loop]) -> bool:
+        """Whether one of these loops has in its head what the value is assigned to."""
+        return any(target in re.findall(r"[\w.]+", loop.head) for target in self.targets for loop in loops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

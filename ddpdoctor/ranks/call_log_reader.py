@@ -12,7 +12,16 @@ from typing_extensions import assert_never
 from ddpdoctor.agent.inside.schema import call_ring
 from ddpdoctor.agent.inside.schema.call_ring import NO_COUNT, NO_RANK, NO_SEQ, Batch, Collective, PointToPoint, Record
 from ddpdoctor.agent.inside.schema.call_texts import Group, Members, ReduceOp
-from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, GroupMembers, Handled, NewGroup, StepMark
+from ddpdoctor.evidence.ranks import (
+    CollectiveCall,
+    CollectiveCalls,
+    Forward,
+    GroupMembers,
+    Handled,
+    NewGroup,
+    StepMark,
+    WrappedModel,
+)
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.step_times import Pace
 from ddpdoctor.ranks.call_texts_reader import Texts
@@ -54,6 +63,9 @@ class CallLog:
             ),
             handled=tuple(
                 Handled(group=one.group, seq=one.seq, error=error_of(one.error)) for one in self.texts.handled
+            ),
+            wrapped=tuple(
+                WrappedModel(dtypes=dict(one.dtypes), place=self.texts.line(one.place)) for one in self.texts.wrapped()
             ),
         )
 

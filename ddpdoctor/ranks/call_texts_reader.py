@@ -20,13 +20,14 @@ from ddpdoctor.agent.inside.schema.call_texts import (
     ReduceOp,
     TensorSpec,
     Text,
+    Wrapped,
 )
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.ranks.written_errors import frames_of
 
 T = TypeVar("T", bound=Text)
 _KINDS: Mapping[str, type[Text]] = {
-    kind.__name__: kind for kind in (Op, Group, ReduceOp, TensorSpec, Members, Place, HandledError, Joining)
+    kind.__name__: kind for kind in (Op, Group, ReduceOp, TensorSpec, Members, Place, Wrapped, HandledError, Joining)
 }
 
 
@@ -54,6 +55,10 @@ class Texts:
     def groups(self) -> tuple[Group, ...]:
         """All process groups."""
         return tuple(text for text in self.numbered.values() if isinstance(text, Group))
+
+    def wrapped(self) -> tuple[Wrapped, ...]:
+        """All wrapped models, in order."""
+        return tuple(text for text in self.numbered.values() if isinstance(text, Wrapped))
 
     def stack(self, number: int) -> tuple[Frame, ...]:
         """The lines of the user's code and of frameworks with this number, innermost first."""

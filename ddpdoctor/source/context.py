@@ -6,9 +6,10 @@ import ast
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ddpdoctor.analysis.collectives.callsites import is_rank_test
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
@@ -156,14 +157,29 @@ class _Index:
         """Those of a function, up to `line`, the nearest first."""
         for found in reversed(scope.statements):
             if found.node.lineno <= line and not hasattr(found.node, "body"):
-                for value in values_by_rank(found.node, self.ranks):
-                    yield RankValue(line=value.lineno, text=_short(value))
+                for value, compares in values_by_rank(found.node, self.ranks):
+                    targets = tuple(_short(target) for target in getattr(found.node, "targets", ()))
+                    yield RankValue(line=value.lineno, text=_short(value), targets=targets, compares=compares)
 
     def _conditions(self, found: RawStatement, scope: Scope) -> tuple[Condition, ...]:
         """Those around a statement, outermost first: decorators, blocks, and a test in the statement itself."""
         blocks = [*found.block.chain(), *_blocks_within(found, scope)]
         around = (condition for block in blocks if (condition := self._condition(block)) is not None)
-        return (*_decorators(scope), *around)
+        return (*_decorators(scope), *self._left_to(found), *around)
+
+    def _left_to(self, found: RawStatement) -> Iterator[Condition]:
+        """Tests of the rank by which other ranks have returned from the function above a statement, as branches not taken.
+
+        A `return` in a loop around the statement is one of the ways out of that loop: see `Loop.jumps`.
+        """
+        chain = found.block.chain()
+        for at in itertools.takewhile(lambda block: block.form not in {"for", "while"}, chain):
+            for _, left in at.ended:
+                ends = (left.node.end_lineno or 0) if isinstance(left.node, ast.If) else 0
+                if left.form == "if" and left.ends == "return" and left not in chain and ends < found.node.lineno:
+                    test = self._condition(left)
+                    if test is not None and is_rank_test(test.test, by_rank=test.by_rank):
+                        yield replace(test, branch=test.branch + 1)
 
     def _condition(self, block: Block) -> Condition | None:
         """What a block says of when it runs; None of loops, of `try`, and of a `with` that lets every rank in."""

@@ -33,16 +33,19 @@ def tells_the_rank(test: ast.expr, names: frozenset[str]) -> bool:
     return any(ast.unparse(part) in names for part in parts)
 
 
-def values_by_rank(statement: ast.stmt, names: frozenset[str]) -> Iterator[ast.expr]:
-    """The outermost arithmetic and conditional expressions in `statement` that compare the rank, as `epochs - (rank == 1)`.
+def values_by_rank(statement: ast.stmt, names: frozenset[str]) -> Iterator[tuple[ast.expr, bool]]:
+    """The outermost arithmetic and conditional expressions in `statement` with the rank in them, and whether they compare it.
 
-    A comparison alone is a switch, such as `disable=rank != 0`, and none of these.
+    `epochs - (rank == 1)` compares it, and `seed + rank` does not. A comparison alone is a switch, such as `disable=rank != 0`,
+    and none of these.
     """
     pending = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.BinOp | ast.IfExp) and _compares_the_rank(node, names):
-            yield node
+            yield node, True
+        elif isinstance(node, ast.BinOp) and tells_the_rank(node, names):
+            yield node, False
         else:
             inner = (child.value if isinstance(child, ast.keyword) else child for child in ast.iter_child_nodes(node))
             pending.extend(child for child in inner if isinstance(child, ast.expr))

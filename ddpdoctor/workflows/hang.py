@@ -14,6 +14,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import is_users
+from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
@@ -179,8 +180,8 @@ def _with_joining(facts: Sequence[RankFacts], job: RunningJob) -> tuple[RankFact
     for found in facts:
         target = targets[found.rank]
         joining = joinings.get(target.pid)
-        if joining is not None and target.agent is not None:
-            joining = target.agent.joining(joining)
+        if target.agent is not None:
+            joining = target.agent.joining(joining or Joining(called=True))
         joined = () if joining is None else (joining,)
         complete.append(replace(found, facts=(*found.facts, *joined)))
     return tuple(complete)

@@ -36,6 +36,12 @@ SICK = (
         where=(f"rank 1 {SCRIPT}:8 ddp_setup",),
         measured={"world_size": 2, "started": 3},
     ),
+    Sick(  # each from a shell of its own
+        evidence=waiting(3, 3, 2, started=None),
+        says="WORLD_SIZE is 3 on ranks 0-1, 2 on rank 2",
+        ranks=(2,),
+        measured={"sizes": {"3": [0, 1], "2": [2]}},
+    ),
     Sick(
         evidence=job(told(4, 4, 4, 5)),
         says="WORLD_SIZE is 4 on ranks 0-2, 5 on rank 3",

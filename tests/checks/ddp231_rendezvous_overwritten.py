@@ -58,6 +58,21 @@ SICK = (
         where=(f"rank 1 {SCRIPT}:8 ddp_setup",),
         measured={"used": ELSEWHERE, "given": GIVEN},
     ),
+    Sick(  # a port for each rank
+        evidence=waiting(told(), told("localhost:12356"), facts=()),
+        says=f"ranks 0-1 look for the rendezvous at {ELSEWHERE} (rank 0) and localhost:12356 (rank 1); the launcher serves "
+        f"it at {GIVEN}",
+        ranks=(0, 1),
+        where=(WAITING_AT,),
+        measured={"used": f"{ELSEWHERE}, localhost:12356", "given": GIVEN},
+    ),
+    Sick(  # no launcher, and `init_method` tells each rank another port
+        evidence=waiting(*(Joining(called=True, used=f"localhost:{port}") for port in (4000, 4001)), facts=()),
+        says="rank 1 looks for the rendezvous at localhost:4001; rank 0 serves it at localhost:4000",
+        ranks=(1,),
+        where=(f"rank 1 {SCRIPT}:8 ddp_setup",),
+        measured={"used": "localhost:4001", "given": "localhost:4000"},
+    ),
     Sick(
         evidence=refused(),
         says=f"ranks 0-1 look for the rendezvous at {ELSEWHERE}: the program sets MASTER_PORT",
@@ -70,5 +85,6 @@ SICK = (
 HEALTHY = (
     waiting(told(GIVEN), told(GIVEN), facts=()),
     waiting(told("127.0.0.1:34491"), told("127.0.0.1:34491"), facts=(EnvOverwrites(each=(HOST,)),)),
+    waiting(Joining(called=True, used="node0:4000"), Joining(called=True, used="10.0.0.1:4000"), facts=()),
     waiting(told(store=False), told(store=False)),  # all alike, and rank 0 serves the store where they say
 )

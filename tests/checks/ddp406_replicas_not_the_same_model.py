@@ -1,7 +1,18 @@
 """Another number of parameters and another shape, on a middle rank and on rank 0."""
 
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.ranks import CollectiveCalls, WrappedModel
 from tests.checks import Sick
 from tests.rank_ends import FINE, LOST_PEER, ended, raised
+
+WRAPS = Frame(file="/home/me/job/train.py", line=40, function="main")
+
+
+def wrapped(*dtypes: dict[str, int]) -> Evidence:
+    """Each rank wraps a model of float32 and another one of these dtypes."""
+    plain = WrappedModel(dtypes={"float32": 2}, place=WRAPS)
+    return ended(*((CollectiveCalls(wrapped=(plain, WrappedModel(dtypes=one, place=WRAPS))),) for one in dtypes))
 
 
 def counts(one: int, has: int, other: int, differs: int) -> str:
@@ -28,6 +39,21 @@ SICK = (
         measured={"parameters": {"0": 10, "1": 12, "2": 10}},
     ),
     Sick(
+        evidence=wrapped({"float32": 4}, {"float64": 4}, {"float32": 4}),
+        says="the parameters of rank 1 are float64, those of ranks 0,2 float32",
+        ranks=(1,),
+        where=tuple(f"rank {rank} /home/me/job/train.py:40 main" for rank in (1, 0, 2)),
+        measured={"dtypes": {"0": {"float32": 4}, "1": {"float64": 4}, "2": {"float32": 4}}},
+    ),
+    Sick(  # of two ranks neither is the majority
+        evidence=wrapped({"float32": 3, "float16": 1}, {"float32": 4}),
+        says="the parameters of rank 1 are float32, those of rank 0 3 float32 and 1 float16; no "
+        "majority: either side may be at fault",
+        ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:40 main", "rank 1 /home/me/job/train.py:40 main"),
+        measured={"dtypes": {"0": {"float32": 3, "float16": 1}, "1": {"float32": 4}}},
+    ),
+    Sick(
         evidence=ended(LOST_PEER, raised(shape(1)), LOST_PEER),
         says="parameter 3 has shape [16, 8] on rank 1, and another one on rank 0",
         ranks=(1,),
@@ -42,4 +68,8 @@ SICK = (
         measured={"index": 3},
     ),
 )
-HEALTHY = (ended(FINE, FINE),)
+HEALTHY = (
+    ended(FINE, FINE),
+    wrapped({"float32": 4}, {"float32": 4}),
+    wrapped({"float32": 4, "bfloat16": 1}, {"bfloat16": 1, "float32": 4}),
+)

@@ -27,7 +27,11 @@ SICK = (
     ),
 )
 STEP = Frame(file="/job/train.py", line=61, function="train")
-RATES = (RankValue(line=40, text="lr * (rank == 2)"), RankValue(line=50, text="epochs - (rank == 1)"))
+RATES = (
+    RankValue(line=40, text="lr * (rank == 2)"),
+    RankValue(line=45, text="seed + rank", targets=("lr_seed",), compares=False),
+    RankValue(line=50, text="epochs - (rank == 1)"),
+)
 CODE = SourceCode(places=(CodePlace(file=STEP.file, line=STEP.line, function="train", rank_values=RATES),))
 ITS_OWN = found(
     SettingsDiffer(

@@ -27,5 +27,11 @@ SICK = (
         ranks=(0, 1, 2, 3),
         measured={"step": 0, "tensors": [], "cause": "inputs", "steps": 40},
     ),
+    Sick(  # rank 0 drew more than the others, in an evaluation of its own
+        evidence=found(SameInputs(step=0, ranks=(1, 2, 3), steps=40)),
+        says="the model gets the same input on ranks 1-3, in 40 of 40 compared steps",
+        ranks=(1, 2, 3),
+        measured={"step": 0, "tensors": [], "cause": "inputs", "steps": 40},
+    ),
 )
 HEALTHY = (found(),)

@@ -34,6 +34,7 @@ from ddpdoctor.agent.inside.schema.call_texts import (
     ReduceOp,
     TensorSpec,
     Text,
+    Wrapped,
 )
 from ddpdoctor.agent.inside.schema.error import Error
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
@@ -191,6 +192,9 @@ TEXTS = st.one_of(
     st.builds(Place, LINES),
     st.builds(HandledError, NAME, st.integers(0, 1 << 40), st.builds(Error, NAME, NAME, LINES, ERROR)),
     st.builds(Joining, NAME, NAME),
+    st.builds(
+        Wrapped, st.lists(st.tuples(NAME, st.integers(0, 1 << 20)), max_size=3).map(tuple), st.integers(0, 1 << 20)
+    ),
 )
 
 

@@ -49,3 +49,45 @@ def test_values_that_depend_on_the_rank_are_no_switches(tmp_path: Path) -> None:
         RankValue(line=5, text="3 if rank == 0 else 4"),
     }
     assert place(tmp_path / "train.py", 4).rank_values == ()
+
+
+RETURNS = """\
+def train(epoch, rank, args):
+    if args.local_rank == -1:
+        return
+    if epoch == 1 and rank == 1:
+        log("skipped")
+        return
+    if rank == 0:
+        save()
+        return
+    share = 100 // world - rank
+    seed = 7 + rank
+    for step in range(share):
+        if rank == 2:
+            return
+        update(step)
+
+rank = get_rank()
+"""
+
+
+def test_a_line_stands_under_the_tests_of_the_rank_that_others_returned_by(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(RETURNS)
+    code = source_of([Frame(file=str(path), line=line, function="train") for line in (5, 8, 15)])
+    assert code is not None
+    within, saves, updates = code.places
+    assert [(one.line, one.branch) for one in within.conditions] == [(4, 0)]
+    assert [(one.line, one.branch) for one in saves.conditions] == [(4, 1), (7, 0)]
+    assert [(one.line, one.branch) for one in updates.conditions] == [(4, 1), (7, 1)]  # the other one leaves a loop
+
+
+def test_arithmetic_with_the_rank_tells_where_a_loop_is_bounded_by_it(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(RETURNS)
+    code = source_of([Frame(file=str(path), line=15, function="train")])
+    assert code is not None
+    (place,) = code.places
+    values = {value.text: (value.compares, value.bounds(place.loops)) for value in place.rank_values}
+    assert values == {"100 // world - rank": (False, True), "7 + rank": (False, False)}

@@ -6,17 +6,20 @@ import json
 import os
 import sys
 import traceback
+from collections import Counter
+from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from .call_ring import CallRing
 from .rank_process import Rank
-from .schema.call_texts import Group, HandledError, Joining, Members, Op, Place, ReduceOp, TensorSpec, Text
+from .schema.call_texts import Group, HandledError, Joining, Members, Op, Place, ReduceOp, TensorSpec, Text, Wrapped
 from .schema.error import Error
 from .schema.source_line import SourceLine
 from .whose_code import is_programs, is_users
 
 MOST_HANDLED = 64  # lines that raised an error that was being handled while a collective was called
+MOST_WRAPPED = 64  # models
 MOST_CODES = 1 << 14  # functions that are remembered
 MOST_CHARACTERS = 2000
 MOST_LINES = (
@@ -52,6 +55,7 @@ class CallLog:
         # by its id, which costs less than its hash: code that has been met, which stays alive, and whether its lines are wanted
         self._codes: dict[int, tuple[CodeType, bool]] = {}
         self._handled: set[tuple[type, CodeType, int]] = set()
+        self._wrapped = 0
 
     def op(self, name: str) -> int:
         """The number of the function `name` of `torch.distributed`."""
@@ -122,6 +126,12 @@ class CallLog:
         users = [one for one in reversed(lines) if is_users(one[0].co_filename)][:MOST_OWN_LINES]
         stack = tuple(_source_line(code, line) for code, line in users)
         self._write(0, HandledError(group, seq, Error(type(error).__name__, str(error)[:MOST_CHARACTERS], stack)))
+
+    def wraps(self, dtypes: Iterable[str], place: int) -> None:
+        """Write down a model that is wrapped at `place`, by the dtype of each of its parameters."""
+        if self._wrapped < MOST_WRAPPED:
+            self._wrapped += 1
+            self._write(self._wrapped, Wrapped(tuple(sorted(Counter(dtypes).items())), place))
 
     def joining(self, joining: Joining) -> None:
         """Write down what the rank joins the others with."""

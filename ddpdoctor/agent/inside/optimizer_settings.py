@@ -125,8 +125,9 @@ def _options(optimizer: Optimizer) -> Iterable[tuple[tuple[int, str], str]]:
                 yield (place, name), _text(value)
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - a number, a flag, a tuple, a tensor of one element
-    return repr(value.item() if isinstance(value, Tensor) and value.numel() == 1 else value)
+def _text(value: Any) -> str:  # noqa: ANN401 - a number, a flag, a tuple, a tensor or an array of one element
+    of_numpy = type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1
+    return repr(value.item() if of_numpy or (isinstance(value, Tensor) and value.numel() == 1) else value)
 
 
 def _name(optimizer: Optimizer, place: int, name: str) -> str:

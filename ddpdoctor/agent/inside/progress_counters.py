@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import time
 import weakref
@@ -27,6 +28,7 @@ def count_steps(log: CallLog, hooks: CollectiveHooks) -> None:
             log.ring.count_step()
 
     register_optimizer_step_post_hook(step)
+    _note_wraps(log)
     _count_forwards(log, hooks)
     _count_batches(log, hooks)
 
@@ -35,6 +37,26 @@ def _collectives_so_far(hooks: CollectiveHooks) -> int:
     """How many collectives the default group has made."""
     group = hooks.default_group()
     return hooks.made(group) if group is not None else NO_SEQ
+
+
+def _note_wraps(log: CallLog) -> None:
+    """Before a model is wrapped: its exchange of weights may end the process where ranks have other dtypes."""
+    from torch.nn.parallel.distributed import DistributedDataParallel
+
+    build = DistributedDataParallel.__init__
+    signature = inspect.signature(build)
+
+    def noted(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - whatever it takes
+        if log.rank.is_here():
+            with log.rank.giving_up("noting a wrapped model"):
+                given = signature.bind(self, *args, **kwargs).arguments
+                if given.get("process_group") is None and given.get("device_mesh") is None:
+                    dtypes = (str(one.dtype).rpartition(".")[2] for one in given["module"].parameters())
+                    log.wraps(dtypes, log.place(1))
+        build(self, *args, **kwargs)
+
+    show_as(noted, build)
+    DistributedDataParallel.__init__ = functools.wraps(build)(noted)  # type: ignore[method-assign]
 
 
 def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:

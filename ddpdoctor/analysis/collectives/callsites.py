@@ -39,7 +39,7 @@ _TELLS_RANKS_APART = re.compile(
 _TELLS_THE_FIRST_RANK = re.compile(
     r"process_zero|main_process|global_zero|rank_zero|should_(?:save|log)\b|\brank(?:\(\))? [!=]= 0$"
 )
-_TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^[^ ]+ (?:!= -1|>= 0|> -1|is not None)$")
+_TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^(?:int\(.+\)|[^ ]+) (?:[!=]= -1|>= 0|> -1|< 0|is (?:not )?None)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,8 @@ def _in_one_function(
         return _by_lines(here, there, inside=inside, other_inside=other_inside)
     found = _by_source(*known, here, inside=inside, other_inside=other_inside)
     if found.relation is not Relation.BRANCHES:
-        found = _by_rank_tests(one[depth:], other[depth:], code) or found
+        tested = _by_rank_tests(one[depth:], other[depth:], code)
+        found = tested or _by_continue(*known, here, there) or found
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
         return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
@@ -189,6 +190,20 @@ def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
         return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
     if theirs is not None and mine is None:
         return Comparison(Relation.UNCONDITIONAL, condition=theirs[0], frame=theirs[1])
+    return None
+
+
+def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame) -> Comparison | None:
+    """Of two lines of one loop: the `continue` between them, under a test of the rank, by which ranks pass over the later one."""
+    if not one.loops or one.loops != other.loops:
+        return None
+    first, last = sorted((one.line, other.line))
+    for jump in one.loops[-1].jumps:
+        if jump.word == "continue" and first < jump.line < last and is_rank_test(jump.test, by_rank=jump.by_rank):
+            passed_over = Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank)
+            if one.line == last:
+                return Comparison(Relation.CONDITIONAL, condition=passed_over, frame=here)
+            return Comparison(Relation.UNCONDITIONAL, condition=passed_over, frame=there)
     return None
 
 

@@ -318,7 +318,11 @@ def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState |
         starved = at_work and process.state == "R"  # ready, on a machine that is too busy
         looked.append(process.cpu_share >= BUSY_SHARE or starved)
     if process is not None:
-        looked += [child.cpu_share >= BUSY_SHARE for child in process.children if child.cpu_share is not None]
+        looked += [
+            child.cpu_share >= BUSY_SHARE or child.state == "R"  # or ready, as above
+            for child in process.children
+            if child.cpu_share is not None
+        ]
     if process is not None and process.io_bytes is not None and process.seconds > 0:
         looked.append(process.io_bytes / process.seconds >= MOVED_BYTES)
     return any(looked) if looked else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities
@@ -24,10 +24,12 @@ class WrongRendezvous:
 
     ranks: tuple[int, ...]
     """Who waits, or gave up waiting, in `init_process_group`."""
-    used: str | None
-    """The address that they use, as `HOST:PORT`; None where only the overwriting line tells."""
+    used: Mapping[str, tuple[int, ...]]
+    """The addresses that they use, as `HOST:PORT`, each with its ranks; empty where only the overwriting line tells."""
     given: str | None
-    """The address that the launcher gave them; None where a log does not tell it."""
+    """The address that the launcher gave them, or that rank 0 serves; None where a log does not tell it."""
+    of_rank_0: bool
+    """Whether `given` is where rank 0 serves it: no launcher does, and no variable tells."""
     overwrites: tuple[EnvOverwrite, ...]
     """The lines that overwrite it."""
     place: Frame | None
@@ -58,15 +60,27 @@ def derive(
             wrong[rank] = (used, known.given)
         elif known.given is None and rank in refused and used is not None and any(_says(line, used) for line in lines):
             wrong[rank] = (used, None)
-    first, (used, given) = next(iter(wrong.items()), (-1, (None, None)))
+    at_rank_0 = told[0].used if 0 in told else None
+    of_rank_0 = not wrong and not any(one.given or one.launchers_store for one in told.values())
+    if of_rank_0 and at_rank_0 is not None:
+        others = {
+            rank: told[rank].used for rank in {*waiting, *refused} if rank in told and told[rank].used is not None
+        }
+        wrong = {rank: (used, at_rank_0) for rank, used in sorted(others.items()) if _port(used) != _port(at_rank_0)}
+    first, (_, given) = next(iter(wrong.items()), (-1, (None, None)))
+    looks_at: dict[str, tuple[int, ...]] = {}
+    for rank, (address, _) in wrong.items():
+        if address is not None:
+            looks_at[address] = (*looks_at.get(address, ()), rank)
     return WrongRendezvous(
         ranks=tuple(wrong),
-        used=used,
+        used=looks_at,
         given=given,
+        of_rank_0=of_rank_0,
         overwrites=tuple(
             line
             for line in lines
-            if (_changes(line, given) if given is not None else used is not None and _says(line, used))
+            if (_changes(line, given) if given is not None else any(_says(line, address) for address in looks_at))
         ),
         place=waiting.get(first) or (refused[first][1] if first in refused else None),
     )
@@ -112,6 +126,10 @@ def _differ(used: str | None, given: str | None) -> bool:
     if one[2] != other[2]:
         return True
     return one[0] != other[0] and not {one[0], other[0]} <= _NAMES_OF_THIS_HOST
+
+
+def _port(address: str | None) -> str:
+    return (address or "").rpartition(":")[2]
 
 
 def _changes(line: EnvOverwrite, given: str) -> bool:

@@ -113,12 +113,27 @@ def _strangers(seen: Mapping[int, EpochSeen], padding: int) -> tuple[int, ...]:
 
 
 def _same_inputs(steps: Sequence[Mapping[int, StepSeen]]) -> SameInputs | None:
-    """Every rank's model was given the same bytes, in every audited step."""
-    inputs = [[one.input for one in seen.values()] for seen in steps]
-    if len(inputs) < ENOUGH_STEPS or any(None in group or len(set(group)) > 1 for group in inputs):
+    """The models of ranks were given the same bytes, in every audited step: of all ranks, or of some.
+
+    Some may have to share their inputs, as ranks that hold parts of one model do. They count where DDP averages the gradients of
+    all ranks, so that all end with the same ones.
+    """
+    if len(steps) < ENOUGH_STEPS or any(one.input is None for seen in steps for one in seen.values()):
         return None
-    first = steps[0]
-    return SameInputs(step=0, ranks=tuple(sorted(first)), steps=len(inputs), lines=lines_at(first, "forward"))
+    by_inputs: dict[tuple[str | None, ...], list[int]] = {}
+    for rank in sorted(steps[0]):
+        by_inputs.setdefault(tuple(seen[rank].input for seen in steps), []).append(rank)
+    alike = max(by_inputs.values(), key=len)
+    if len(alike) < len(steps[0]) and (len(alike) == 1 or not all(map(_averaged_by_all, steps))):
+        return None
+    lines = {rank: line for rank, line in lines_at(steps[0], "forward").items() if rank in alike}
+    return SameInputs(step=0, ranks=tuple(alike), steps=len(steps), lines=lines)
+
+
+def _averaged_by_all(seen: Mapping[int, StepSeen]) -> bool:
+    """Whether the wrappers of all ranks reduced in this step, and left every rank with the same gradients."""
+    gradients = {tuple(sorted((name, one.digest) for name, one in step.gradients.items())) for step in seen.values()}
+    return len(gradients) == 1 and gradients != {()} and all(step.synchronised for step in seen.values())
 
 
 def _same_order(epochs: Sequence[Mapping[int, EpochSeen]]) -> SameOrder | None:

@@ -197,7 +197,7 @@ class SameSamples(Diverged):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameInputs(Diverged):
-    """The model gets the same input on all ranks in every step seen."""
+    """The model gets the same input on all ranks, or on several, in every step seen."""
 
     steps: int
     """The number of steps seen."""

@@ -217,16 +217,16 @@ def _with_joining(
     launched: Mapping[int, LaunchedProcess],
     absent: Sequence[LaunchedProcess],
 ) -> RankFacts:
-    """`found` with what is known of how its process joins the others; nothing where no launcher started it.
+    """`found` with what is known of how its process joins the others; nothing where neither a launcher nor its agent tells.
 
     What the launcher started is not known of a rank that another process of this number has started, as mp.spawn does.
     """
     process = launched.get(found.rank)
-    if process is None:
-        return found
     agent = next((agent for agent in ranks if agent.rank == found.rank), None)
-    joining = replace(process.joining, called=process not in absent)
-    if agent is not None and agent.pid != process.pid:
+    if process is None and agent is None:
+        return found
+    joining = replace(process.joining, called=process not in absent) if process is not None else Joining(called=True)
+    if process is not None and agent is not None and agent.pid != process.pid:
         joining = replace(joining, started=None)
     return replace(found, facts=(*found.facts, agent.joining(joining) if agent is not None else joining))
 

@@ -231,3 +231,20 @@ def test_both_branches_of_an_expression_call(tmp_path: Path) -> None:
     mine, theirs = stack(path, (2, "main")), stack(path, (3, "main"))
 
     assert not compare(mine, theirs, source_of([*mine, *theirs])).decides
+
+
+@pytest.mark.parametrize(("lines", "relation"), [((3, 6), Relation.UNCONDITIONAL), ((6, 3), Relation.CONDITIONAL)])
+def test_a_continue_under_a_test_of_the_rank_tells_who_passes_over_the_line_behind_it(
+    lines: tuple[int, int], relation: Relation, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "def fit(rank):\n    for batch in loader:\n        forward(batch)\n        if rank == 1:\n            continue\n"
+        "        clip(batch)\n"
+    )
+    one, other = (stack(path, (line, "fit")) for line in lines)
+    found = compare(one, other, source_of([*one, *other]))
+    assert (found.relation, condition_note(found).removeprefix("the others are ")) == (
+        relation,
+        "not `if rank == 1` (train.py:5)",
+    )

@@ -62,6 +62,15 @@ class Place(NamedTuple):
     """The innermost first. In a thread other than the main one the line of `threading` that started it comes last."""
 
 
+class Wrapped(NamedTuple):
+    """A model that the rank gave to DistributedDataParallel, to be averaged over all ranks; its number counts these."""
+
+    dtypes: tuple[tuple[str, int], ...]
+    """The dtypes of its parameters, such as `float32`, each with the number of tensors that have it; sorted."""
+    place: int
+    """The number of the `Place` that wrapped it."""
+
+
 class HandledError(NamedTuple):
     """An error that the rank was handling while it made a collective."""
 
@@ -82,4 +91,4 @@ class Joining(NamedTuple):
     """Where it looks for the other ranks, as `HOST:PORT`; empty where that is no address."""
 
 
-Text: TypeAlias = Op | Group | ReduceOp | TensorSpec | Members | Place | HandledError | Joining
+Text: TypeAlias = Op | Group | ReduceOp | TensorSpec | Members | Place | Wrapped | HandledError | Joining
