@@ -153,7 +153,7 @@ def _by_programs(graph: WaitForGraph) -> Finding:
         alike = [one.rank for one in earlier if one.name == earlier[0].name]
         said = (
             f"{group_ranks(alike)} {did} {earlier[0].name}; later calls of the group were mispaired until "
-            f"{group_ranks(others)} waited in {called}"
+            f"{group_ranks(others or ranks)} waited in {called}"
         )
         point = "called it at this point" if graph.reason is Reason.LEFT_OUT else "did not call it at this point"
         point += f", as did {group_ranks(ranks)} before" if all(one.unusual for one in earlier) else ""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ddpdoctor.analysis.collectives.timeline import Timeline
+from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, ROOTED, Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import JobSize, RankExit
-from ddpdoctor.messages.collectives import duration, unplaced, witnesses
+from ddpdoctor.messages.collectives import duration, unplaced, verb, witnesses
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, group_ranks
 
 RULE = Rule(
@@ -26,6 +26,7 @@ OF_A_ROOT = (
     "print `src` or `dst` before this call: it must be the same global rank on every rank (DDP304; recorders do not show it, "
     "`ddpdoctor watch` does). If it is, look below the job: `ddpdoctor net`, `nvidia-smi`, Xid in the kernel log"
 )
+SHOWN_OPERATIONS = 3
 OF_THE_QUEUED = (
     "look at the GPU of this rank: work that it was given before does not end (`nvidia-smi`, Xid in the kernel log, a kernel of "
     "your own that waits)"
@@ -35,7 +36,7 @@ OF_THE_QUEUED = (
 def check(
     timeline: Timeline, graph: WaitForGraph | None, size: JobSize | None, exits: PerRank[RankExit] | None
 ) -> Iterator[Finding]:
-    """The operation that all its members have enqueued and that all others wait for, where it is older than a healthy one gets.
+    """The operations that all members have enqueued and that all others wait for, where they are older than healthy ones get.
 
     gloo's recorders do not tell the members of a group, so ranks that nobody could look at may be the ones it waits for. A
     member that ended well is not in a call: its recorder had not noted the end of the last one yet.
@@ -44,27 +45,52 @@ def check(
         raise SkipCheck(f"only {group_ranks(timeline.ranks)} of {size.ranks} could be looked at")
     if graph is None or graph.reason is not Reason.STANDING:
         return
-    (operation,) = graph.operations
-    if any(entry.value.exit_code == 0 and entry.rank in operation.waiting for entry in exits or ()):
+    finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
+    operations = [one for one in graph.operations if finished.isdisjoint(one.waiting) and not _is_young(one)]
+    if not operations:
         return
-    ages = [call.seconds for call in operation.waiting.values() if call.seconds is not None]
-    if ages and min(ages) < MOVING_SECONDS:
-        return
-    waits = f" for {duration(min(ages))}" if ages else ""
-    queued = _queued(operation)
-    begun = f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not" if queued else ""
+    waiting: dict[int, IssuedCall] = {}
+    for one in reversed(operations):
+        waiting.update(one.waiting)
+    ages = [seconds for one in operations for seconds in _ages(one)]
+    queued = sorted({rank for one in operations for rank in _queued(one)})
+    common = _in_all_transfers(operations) if not queued else []
+    if queued:
+        begun = f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not"
+    else:
+        begun = f"; {group_ranks(common)} {verb(common, 'takes', 'take')} part in each of these" if common else ""
+    first = operations[0]
+    told = [*map(_describe, operations[:SHOWN_OPERATIONS])]
+    if len(operations) > SHOWN_OPERATIONS:
+        told.append(f"it is the same with {len(operations) - SHOWN_OPERATIONS} more")
     yield RULE.finding(
-        f"all {len(operation.members)} ranks ({group_ranks(operation.members)[6:]}) are in {operation.name}{waits}, nobody is "
-        f"missing, and it does not end{begun}",
-        ranks=queued,
-        where=witnesses(operation.waiting, operation.members),
-        details=[*graph.details(), *unplaced(operation.waiting, operation.members)],
-        seq=operation.seq,
+        f"{' and '.join(told)}, nobody is missing, and "
+        f"{'it does' if len(operations) == 1 else 'they do'} not end{begun}",
+        ranks=queued or common,
+        where=witnesses(waiting, sorted(waiting)),
+        details=[*graph.details(), *unplaced(waiting, sorted(waiting))],
+        seq=first.seq,
         seconds=min(ages, default=None),
-        remedy=OF_THE_QUEUED if queued else OF_A_ROOT if _has_root(operation) else None,
-        backend=operation.group.backend if operation.group is not None else None,
-        members=[*operation.members],
+        remedy=OF_THE_QUEUED if queued or common else OF_A_ROOT if _has_root(first) else None,
+        backend=first.group.backend if first.group is not None else None,
+        members=sorted({rank for one in operations for rank in one.members}),
     )
+
+
+def _describe(operation: Operation) -> str:
+    ages = _ages(operation)
+    waits = f" for {duration(min(ages))}" if ages else ""
+    return f"all {len(operation.members)} ranks ({group_ranks(operation.members)[6:]}) are in {operation.name}{waits}"
+
+
+def _ages(operation: Operation) -> list[float]:
+    return [call.seconds for call in operation.waiting.values() if call.seconds is not None]
+
+
+def _is_young(operation: Operation) -> bool:
+    """Whether a rank came to it as recently as in a healthy job."""
+    ages = _ages(operation)
+    return bool(ages) and min(ages) < MOVING_SECONDS
 
 
 def _has_root(operation: Operation) -> bool:
@@ -75,3 +101,18 @@ def _queued(operation: Operation) -> list[int]:
     """The few ranks whose device has not begun the call; nobody where the recorders do not look (TORCH_NCCL_ENABLE_TIMING)."""
     queued = [rank for rank, issued in sorted(operation.waiting.items()) if not issued.started]
     return queued if 2 * len(queued) < len(operation.waiting) else []
+
+
+def _in_all_transfers(operations: Sequence[Operation]) -> list[int]:
+    """Of sends and receives with several partners, the ranks that take part in all of those that share a rank.
+
+    Nobody where one of these is a collective, or a send or receive of other ranks.
+    """
+    found: set[int] = set()
+    for operation in operations:
+        joined = [{*one.members} for one in operations if not {*one.members}.isdisjoint(operation.members)]
+        common = set.intersection(*joined)
+        if operation.group is not None or len(set.union(*joined)) < 3 or len(common) != 1:
+            return []
+        found |= common
+    return sorted(found)

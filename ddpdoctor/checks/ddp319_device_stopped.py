@@ -48,6 +48,8 @@ def check(timeline: Timeline, graph: WaitForGraph | None) -> Iterator[Finding]:
 
 def _describe(one: Behind) -> str:
     peers = [*one.peers_completed]
+    if one.transfer:
+        return f"rank {one.rank} enqueued {one.transfer} and did not complete it, while {group_ranks(peers)} did"
     lost = one.not_completed < one.operation.seq
     ended = f"completed none after #{one.completed}" if lost else "did not complete it"
     return (

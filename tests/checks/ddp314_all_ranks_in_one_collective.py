@@ -3,9 +3,19 @@
 from dataclasses import replace
 
 from ddpdoctor.evidence.ranks import RankExit
-from ddpdoctor.evidence.recorder import State
+from ddpdoctor.evidence.recorder import FlightRecord, State
 from tests.checks import Sick
-from tests.flight_records import STEP, flights, record, waits
+from tests.flight_records import STEP, Did, flights, record, waits
+
+ONE, OTHER = (Did("all_reduce", group=name, members=members) for name, members in (("1", (0, 1)), ("2", (2, 3))))
+
+
+def in_a_ring(rank: int, *peers: tuple[int, int]) -> FlightRecord:
+    """The rank's first batch, of sends and receives between these, is not through."""
+    halves = [waits(Did("send" if source == rank else "recv", peers=(source, target))) for source, target in peers]
+    made = record([STEP, *halves])
+    return replace(made, seq=(1, *(1 for _ in halves)))
+
 
 BEGUN = record([STEP, waits(STEP)])
 
@@ -33,6 +43,37 @@ SICK = (
             "rank 3 /home/me/job/train.py:61 train_step",
         ),
         measured={"seq": 2, "seconds": 6.2, "backend": "nccl", "members": [0, 1, 2, 3]},
+    ),
+    # two groups at once, neither of which waits for the other
+    Sick(
+        evidence=flights(*[[STEP, waits(ONE)]] * 2, *[[STEP, waits(OTHER)]] * 2),
+        says="all 2 ranks (0-1) are in all_reduce #1 of group 1 for 6.2 s and all 2 ranks (2-3) are in all_reduce #1 of group 2 "
+        "for 6.2 s, nobody is missing, and they do not end",
+        where=(
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 3 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 1, "seconds": 6.2, "backend": "nccl", "members": [0, 1, 2, 3]},
+    ),
+    # a ring whose other ranks are through: rank 1 has a part in both transfers that are not
+    Sick(
+        evidence=flights(
+            in_a_ring(0, (0, 1)),
+            in_a_ring(1, (0, 1), (1, 2)),
+            in_a_ring(2, (1, 2)),
+            [STEP, Did("all_reduce", group="3")],
+        ),
+        says="all 2 ranks (0-1) are in the send from rank 0 to rank 1 for 6.2 s and all 2 ranks (1-2) are in the send from "
+        "rank 1 to rank 2 for 6.2 s, nobody is missing, and they do not end; rank 1 takes part in each of these",
+        ranks=(1,),
+        where=(
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 1, "seconds": 6.2, "backend": None, "members": [0, 1, 2]},
     ),
 )
 HEALTHY = (

@@ -7,6 +7,7 @@ from tests.checks import Sick
 from tests.flight_records import STEP, Did, flights, record, waits
 
 PAIR = Did("all_reduce", group="1", members=(0, 1))
+SENT, RECEIVED = Did("send", peers=(0, 1)), Did("recv", peers=(0, 1))
 FROM_ROOT = Did("broadcast", group="1", members=(0, 1))
 
 
@@ -45,6 +46,20 @@ SICK = (
             "waiting": [0],
         },
     ),
+    # what rank 1 has received has left rank 0
+    Sick(
+        evidence=flights([STEP, waits(SENT), waits(STEP)], [STEP, RECEIVED, waits(STEP)]),
+        says="rank 0 enqueued the send from rank 0 to rank 1 and did not complete it, while rank 1 did: its device stopped, or "
+        "its watchdog thread did",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:61 train_step",),
+        measured={
+            "not_completed": {"0": 1},
+            "completed": {"0": 0},
+            "peers_completed": {"0": 1},
+            "waiting": [0],
+        },
+    ),
 )
 HEALTHY = (
     flights(lost(completed=5), lost(completed=5)),
@@ -52,4 +67,5 @@ HEALTHY = (
     flights(
         record([STEP, waits(FROM_ROOT)], world=2, waited=0.3), record([STEP, FROM_ROOT, FROM_ROOT], world=2, waited=0.3)
     ),
+    flights(record([STEP, waits(SENT)], world=2, waited=0.3), record([STEP, RECEIVED], world=2, waited=0.3)),
 )

@@ -109,5 +109,22 @@ def other_shape(rank: int, description: str, number: int) -> Plant:
     return plant
 
 
+def lost_dump(*ranks: int) -> Plant:
+    """The ranks live, and nobody collected what they left."""
+
+    def plant(job: Job, written: Programs, disturbance: Disturbance) -> None:
+        disturbance.without_dump.update(ranks)
+
+    return plant
+
+
+def together(*plants: Plant) -> Plant:
+    def plant(job: Job, written: Programs, disturbance: Disturbance) -> None:
+        for one in plants:
+            one(job, written, disturbance)
+
+    return plant
+
+
 def healthy(job: Job, written: Programs, disturbance: Disturbance) -> None:
     """Nothing is planted."""

@@ -19,8 +19,10 @@ from tests.simulated_jobs.cases import (
     frozen,
     healthy,
     left_out,
+    lost_dump,
     other_shape,
     stuck,
+    together,
     unnoticed,
 )
 from tests.simulated_jobs.dumps import write
@@ -97,6 +99,28 @@ def test_a_stuck_link_names_the_group_and_its_members(tmp_path: Path) -> None:
 def test_a_stuck_send_names_its_two_ranks(tmp_path: Path) -> None:
     (finding,) = findings(Case(job=JOBS["wide"], plant=stuck(PIPELINE, 9), code="DDP314"), tmp_path)
     assert finding.measured["members"] == [1, 9]
+
+
+def test_two_groups_that_are_stuck_at_once_are_one_finding(tmp_path: Path) -> None:
+    plant = together(stuck(TENSOR, 1), stuck(TENSOR, 14))
+    (finding,) = findings(Case(job=JOBS["dense"], plant=plant, code="DDP314"), tmp_path)
+    assert (finding.code, finding.measured["members"]) == ("DDP314", [0, 1, 14, 15])
+    assert "nobody is missing, and they do not end" in finding.message
+
+
+@pytest.mark.parametrize("lost", [0, 3, 12])
+def test_a_lost_dump_does_not_outweigh_what_the_others_show(lost: int, tmp_path: Path) -> None:
+    plant = together(frozen(9), lost_dump(lost))
+    finding, *consequences = findings(Case(job=JOBS["dense"], plant=plant, code="DDP307"), tmp_path)
+    assert (finding.code, finding.ranks) == ("DDP307", (9,))
+    assert f"rank {lost} left no dump: it is open what happened there" in finding.details
+    assert all(one.explained_by is not None for one in consequences)
+
+
+def test_a_lost_dump_beside_a_stuck_link_is_no_culprit(tmp_path: Path) -> None:
+    plant = together(stuck(TENSOR, 9), lost_dump(3))
+    finding, *_ = findings(Case(job=JOBS["dense"], plant=plant, code="DDP314"), tmp_path)
+    assert (finding.code, finding.measured["members"]) == ("DDP314", [8, 9])
 
 
 def test_an_uneven_exchange_is_no_mismatch(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ class Fault:
     trouble: Trouble = field(default_factory=Trouble)
     blind: dict[int, float] = field(default_factory=dict)
     """From when on the watchdog of a rank sees nothing end."""
+    hidden: tuple[int, ...] = ()
+    """Ranks at fault, too, that no collective of their peers shows: a report may name them."""
 
     @property
     def codes(self) -> frozenset[str]:

@@ -68,4 +68,4 @@ def _names(finding: Finding, fault: Fault) -> bool:
         if fault.kind == "stuck link":
             return (*members,) == fault.ranks
         return finding.ranks in {(), fault.ranks} and not {*fault.ranks}.isdisjoint(members)
-    return finding.ranks == fault.ranks
+    return {*fault.ranks} <= {*finding.ranks} <= {*fault.ranks, *fault.hidden}

@@ -61,7 +61,8 @@ def _drawn(seed: int, folder: Path) -> DumpSet:
             continue
         run = Run(planted.programs, planted.trouble)
         setting = recorder(random, placed.ranks, max(host.clock for host in healthy.hosts))
-        planted = replace(planted, ranks=_shown(run, planted))
+        shown = _shown(run, planted)
+        planted = replace(planted, ranks=shown, hidden=tuple(rank for rank in planted.ranks if rank not in shown))
         if run.hung() and _waited_for(run, planted):
             write(folder, run, placed, setting, random, planted.blind)
             return DumpSet(seed=seed, layout=placed, style=chosen, fault=planted, recorder=setting, run=run)

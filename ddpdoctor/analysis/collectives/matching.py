@@ -22,6 +22,8 @@ ALIKE_ON_EVERY_RANK = {
     "allreduce_coalesced",
     "_all_gather_base",
     "_reduce_scatter_base",
+    "all_gather_into_tensor_coalesced",
+    "reduce_scatter_tensor_coalesced",
 }
 WITH_A_LIST_OF_OUTPUTS = {"all_gather", "all_gather_v"}
 WITH_A_LIST_OF_INPUTS = {"reduce_scatter", "reduce_scatter_v"}

@@ -53,6 +53,20 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndedByPartner:
+    """A send or receive that a rank has not completed, of which the partner has completed its half."""
+
+    call: IssuedCall
+    name: str
+    """As users read it: `the send from rank 0 to rank 1`."""
+    partner: int
+    completed: int
+    """How many of the same kind between the two the rank has completed."""
+    partner_completed: int
+    """How many the partner has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outstanding:
     """All operations that some rank waits in."""
 
@@ -63,6 +77,11 @@ class Outstanding:
     """The ranks with a dump in which nothing is outstanding."""
     not_kept: tuple[int, ...] = ()
     """The ranks whose ring buffer has lost calls that were outstanding: what they wait for may be older than all it holds."""
+    ended_by_partners: tuple[EndedByPartner, ...] = ()
+    """The sends and receives that ended for their partners, with all others of their batches, and not for the rank.
+
+    Of a rank one, and only where it has waited for nothing longer.
+    """
 
     def oldest(self, rank: int) -> Operation | None:
         """What this rank has waited for the longest."""
@@ -77,7 +96,8 @@ class Outstanding:
 
 def outstanding_of(timeline: Timeline) -> Outstanding:
     """What was outstanding on every rank, sends and receives included."""
-    operations = [*_collectives(timeline), *_sends_and_receives(timeline)]
+    transfers = _transfers_of(timeline)
+    operations = [*_collectives(timeline), *_sends_and_receives(transfers)]
     of_rank: dict[int, list[tuple[int, int, Operation]]] = defaultdict(list)
     for number, operation_ in enumerate(operations):
         for rank, call in operation_.waiting.items():
@@ -91,6 +111,7 @@ def outstanding_of(timeline: Timeline) -> Outstanding:
         of_rank=busy,
         idle=tuple(sorted(rank for rank in timeline.call_index.records if rank not in busy)),
         not_kept=tuple(sorted(_not_kept(timeline.call_index.records))),
+        ended_by_partners=tuple(_ended_by_partners(timeline, transfers)),
     )
 
 
@@ -213,14 +234,32 @@ class _Half:
     number: int | None
 
 
-def _sends_and_receives(timeline: Timeline) -> Iterator[Operation]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Transfers:
+    """The sends and receives of all ranks: those `posted` and not completed, and how many each pair has `issued`.
+
+    `kept` has for each rank the names of the groups of which its record holds all of them; `issued` counts in these.
+    """
+
+    posted: Mapping[tuple[_Pair, str], list[IssuedCall]]
+    issued: Mapping[tuple[_Pair, str], int]
+    kept: Mapping[int, Collection[str]]
+
+    def completed(self, pair: _Pair, op: str) -> int | None:
+        """How many of these one side has completed, None where the record does not hold all."""
+        if pair.group not in self.kept.get(pair.rank(op), ()):
+            return None
+        return self.issued.get((pair, op), 0) - len(self.posted.get((pair, op), ()))
+
+
+def _transfers_of(timeline: Timeline) -> _Transfers:
     posted: dict[tuple[_Pair, str], list[IssuedCall]] = defaultdict(list)
     for rank, record in timeline.call_index.records.items():
         for pair, op, call in _under_way(rank, record):
             if op in TRANSFERS:
                 posted[pair, op].append(call)
     if not posted:
-        return
+        return _Transfers(posted={}, issued={}, kept={})
     records = timeline.call_index.records
     batched = {
         label_of(record.groups[call.group])
@@ -229,7 +268,45 @@ def _sends_and_receives(timeline: Timeline) -> Iterator[Operation]:
         if call.op == END_OF_COALESCED
     }
     kept = {rank: _with_all_transfers(record, batched) for rank, record in records.items()}
-    issued = _counted(records, kept)
+    return _Transfers(posted=posted, issued=_counted(records, kept), kept=kept)
+
+
+def _ended_by_partners(timeline: Timeline, transfers: _Transfers) -> Iterator[EndedByPartner]:
+    oldest = {
+        rank: min(compress(record.created_ns, map(State.DONE.__ne__, record.state)), default=0)
+        for rank, record in timeline.call_index.records.items()
+    }
+    found: dict[tuple[int, str, int], list[EndedByPartner | None]] = defaultdict(list)
+    for (pair, op), calls in transfers.posted.items():
+        other = "recv" if op == "send" else "send"
+        mine, theirs = transfers.completed(pair, op), transfers.completed(pair, other)
+        for place, call in enumerate(calls):
+            ended = mine is not None and theirs is not None and mine + place < theirs
+            one = EndedByPartner(
+                call=call,
+                name=_name_of(pair),
+                partner=pair.rank(other),
+                completed=mine or 0,
+                partner_completed=theirs or 0,
+            )
+            found[call.rank, pair.group, call.seq].append(one if ended else None)
+    told = set()
+    for batch in found.values():
+        ended_all = [one for one in batch if one is not None]
+        if len(ended_all) < len(batch):
+            continue
+        first = ended_all[0]
+        if first.call.rank not in told and first.call.created_ns <= oldest[first.call.rank]:
+            told.add(first.call.rank)
+            yield first
+
+
+def _name_of(pair: _Pair) -> str:
+    return f"the send from rank {pair.source} to rank {pair.target}{f' with tag {pair.tag}' if pair.tag else ''}"
+
+
+def _sends_and_receives(transfers: _Transfers) -> Iterator[Operation]:
+    posted, issued, kept = transfers.posted, transfers.issued, transfers.kept
     in_batch = Counter((call.rank, call.group, call.seq) for calls in posted.values() for call in calls)
     found: list[tuple[Operation, tuple[int, str, int] | None]] = []
     for pair in dict.fromkeys(pair for pair, _ in posted):
@@ -244,8 +321,8 @@ def _sends_and_receives(timeline: Timeline) -> Iterator[Operation]:
         if batch is None
         for call in operation_.waiting.values()
     }
-    # of a batch that waits for one partner for certain, another one that shows nothing outstanding has done its part
-    yield from (operation_ for operation_, batch in found if batch not in explained)
+    # of a batch that waits for one partner for certain, another one whose dump shows nothing outstanding has done its part
+    yield from (one for one, batch in found if batch not in explained or one.without_dump)
 
 
 def _halves_met(
@@ -279,7 +356,7 @@ def _halves_met(
             return  # the partner has completed its half
     yield Operation(
         group=None,
-        name=f"the send from rank {pair.source} to rank {pair.target}{f' with tag {pair.tag}' if pair.tag else ''}",
+        name=_name_of(pair),
         seq=next(iter(waiting.values())).seq,
         members=members,
         waiting=waiting,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -31,21 +32,48 @@ class StandingOperations:
             and {*operation.waiting} == {*operation.members}
             and all(id(one) in self._posted_on_both_sides for one in self.before(operation))
             and not any(
-                one.absent and in_one_batch(one, operation, rank)
+                not one.complete and in_one_batch(one, operation, rank)
                 for rank in operation.members
                 for one in self.outstanding.of_rank[rank]
             )
         )
 
-    def innermost(self, standing: list[Operation]) -> Operation:
-        """The one of these that the others wait for."""
-        return min(
+    def innermost(self, standing: Sequence[Operation]) -> list[Operation]:
+        """The one of these that the others wait for, in front of those that end with it because they are of its batches."""
+        first = min(
             standing,
             key=lambda one: (
                 sum(before.members != one.members for before in self.before(one, batch=False)),
                 at_different_turns(one),
             ),
         )
+        found, left = [first], [one for one in standing if one is not first]
+        for operation in found:
+            found += [one for one in left if id(one) in {*map(id, self.of_its_batches(operation))}]
+            left = [one for one in left if one not in found]
+        return found
+
+    def of_its_batches(self, operation: Operation) -> Iterator[Operation]:
+        """The sends and receives that one of its ranks issued in one batch with it: such a batch ends as one."""
+        if operation.group is None:
+            for rank, call in operation.waiting.items():
+                yield from (one for one in self._batches[rank, operation.link, call.seq] if one is not operation)
+
+    def with_batches(self, operation: Operation) -> Iterator[int]:
+        """Its ranks for which it ends with others of one batch."""
+        if operation.group is None:
+            for rank, call in operation.waiting.items():
+                if len(self._batches[rank, operation.link, call.seq]) > 1:
+                    yield rank
+
+    @cached_property
+    def _batches(self) -> dict[tuple[int, str, int], list[Operation]]:
+        """The sends and receives of each rank, group and number of a batch."""
+        found: dict[tuple[int, str, int], list[Operation]] = defaultdict(list)
+        for one in self.outstanding.operations:
+            for rank, call in one.waiting.items() if one.group is None else ():
+                found[rank, one.link, call.seq].append(one)
+        return found
 
     def before(self, operation: Operation, *, batch: bool = True) -> Iterator[Operation]:
         """What its members have waited in for longer; without `batch`, not what they issued as one batch with it."""

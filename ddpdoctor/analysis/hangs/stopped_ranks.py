@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
-from ddpdoctor.analysis.hangs.outstanding import ROOTED
+from ddpdoctor.analysis.hangs.outstanding import ROOTED, Outstanding
 
 WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that is through
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """A collective that a rank enqueued and has not completed, while peers of the group have."""
+    """A collective that a rank enqueued and has not completed, while peers of the group have; or a send or receive."""
 
     rank: int
     operation: IssuedCall
@@ -24,14 +24,22 @@ class Behind:
     """The number of the last collective of the group that the rank has completed."""
     peers_completed: Mapping[int, int]
     """The same of those peers that are further."""
+    transfer: str = ""
+    """For a send or receive what it is: `the send from rank 0 to rank 1`. Numbers count those of the two ranks then."""
 
 
 def stopped_ranks(
-    timeline: Timeline, completed: Mapping[int, Mapping[int, int]], stale: Collection[int]
+    timeline: Timeline,
+    outstanding: Outstanding,
+    completed: Mapping[int, Mapping[int, int]],
+    stale: Collection[int],
+    *,
+    without_dump: Collection[int] = (),
 ) -> Iterator[Behind]:
-    """Per rank the oldest collective that it enqueued and has not completed, and that peers have.
+    """Per rank the oldest collective, else send or receive, that it enqueued and has not completed, and that peers have.
 
     `completed` has by `id` of a group what `completed_by` tells of it, `stale` are the ranks whose dumps are older than that.
+    The last collective that one of those `without_dump` took part in may have ended on some peers and not on others.
     """
     oldest: dict[int, Behind] = {}
     for group in timeline.groups:
@@ -44,8 +52,12 @@ def stopped_ranks(
                 continue
             lost = call.seq > furthest > ended.get(rank, furthest) and not _has_root(timeline, group)
             found = call if lost else _not_completed(timeline, group, rank, call.seq, furthest)
-            if found is not None and (rank not in oldest or found.created_ns < oldest[rank].operation.created_ns):
-                first = ended[rank] + 1 if lost else found.seq
+            if found is None:
+                continue
+            first = ended[rank] + 1 if lost else found.seq
+            if first == furthest and not {*without_dump}.isdisjoint(group.members):
+                continue
+            if rank not in oldest or found.created_ns < oldest[rank].operation.created_ns:
                 oldest[rank] = Behind(
                     rank=rank,
                     operation=found,
@@ -53,7 +65,24 @@ def stopped_ranks(
                     completed=ended.get(rank, 0),
                     peers_completed={peer: seq for peer, seq in ended.items() if seq >= first and peer != rank},
                 )
+    for one in outstanding.ended_by_partners:
+        if one.call.rank not in stale and _backend(timeline, one.call) not in WITHOUT_DEVICE:
+            oldest.setdefault(
+                one.call.rank,
+                Behind(
+                    rank=one.call.rank,
+                    operation=one.call,
+                    not_completed=one.completed + 1,
+                    completed=one.completed,
+                    peers_completed={one.partner: one.partner_completed},
+                    transfer=one.name,
+                ),
+            )
     yield from oldest.values()
+
+
+def _backend(timeline: Timeline, issued: IssuedCall) -> str:
+    return timeline.call_index.records[issued.rank].groups[issued.calls[0].group].backend
 
 
 def differs(group: GroupTimeline, seq: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -14,12 +14,9 @@ from ddpdoctor.analysis.hangs.older_dumps import older_dumps
 from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Operation, Outstanding, completed_by, outstanding_of
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, differs, stopped_ranks
-from ddpdoctor.model import SkipCheck
+from ddpdoctor.model import SkipCheck, group_ranks
 
 MOST_COMPARED = 64  # ranks whose programs are compared, call by call, with those of their like
-MOST_MISSING = (
-    4  # of as many ranks one may leave no dump because it died; where more are missing, nobody collected them
-)
 
 
 class Reason(Enum):
@@ -43,10 +40,10 @@ class WaitForGraph:
 
     reason: Reason
     ranks: tuple[int, ...]
-    """The ranks that the others wait for; those of a cycle, the members of an operation that does not end, or those of which
-    the ring buffers do not tell."""
+    """The ranks that the others wait for; those of a cycle, the members of operations that do not end, or those of which the
+    ring buffers do not tell."""
     operations: tuple[Operation, ...]
-    """What the others wait in for these ranks, the oldest first."""
+    """What the others wait in for these ranks, the oldest first; of those that stand, one for each place that is stuck."""
     waiting: tuple[int, ...]
     """The ranks that wait for them, directly or through others."""
     groups: int
@@ -67,13 +64,21 @@ class WaitForGraph:
     """Members of process groups that left no dump."""
 
     def details(self) -> tuple[str, ...]:
-        """`13 other ranks wait for it, directly or through others, in 21 process groups`; nothing where one group says it all."""
+        """`13 other ranks wait for it, directly or through others, in 21 process groups`, and which ranks left no dump.
+
+        Nothing where one group says it all, and where all left one or those that did not are at fault.
+        """
         others = len({*self.waiting} - {*self.ranks})
-        if not others or self.groups < 2:
-            return ()
-        them = "them" if len(self.ranks) > 1 else "it"
-        verb = "rank waits" if others == 1 else "ranks wait"
-        return (f"{others} other {verb} for {them}, directly or through others, in {self.groups} process groups",)
+        told = []
+        if others and self.groups > 1:
+            them = "them" if len(self.ranks) > 1 else "it"
+            verb = "rank waits" if others == 1 else "ranks wait"
+            told.append(
+                f"{others} other {verb} for {them}, directly or through others, in {self.groups} process groups"
+            )
+        if self.without_dump and self.reason is not Reason.MISSING:
+            told.append(f"{group_ranks(self.without_dump)} left no dump: it is open what happened there")
+        return tuple(told)
 
     def awaiting(self, ranks: Collection[int]) -> Iterator[tuple[Operation, tuple[int, ...]]]:
         """For each of these ranks the oldest operation that lacks it, collectives first, with all of the ranks that it lacks."""
@@ -130,6 +135,14 @@ class _Final:
     operations: tuple[Operation, ...]
 
 
+def _together(finals: Iterable[_Final]) -> _Final:
+    """Several operations that stand, where none waits for another one, as one."""
+    found = (one for final in finals for one in final.operations)
+    operations = sorted(found, key=lambda one: (one.created_ns, one.members))
+    members = {rank for one in operations for rank in one.members}
+    return _Final(Reason.STANDING, tuple(sorted(members)), tuple(operations))
+
+
 class _Graph:
     """Ranks and operations: a rank waits for its operations, an operation for the ranks that keep it from ending.
 
@@ -147,8 +160,14 @@ class _Graph:
         }
         self._stale = {*older_dumps(timeline, outstanding, self._completed)}
         self._standing = StandingOperations(outstanding)
-        self._edges = {-1 - number: [*self._waits_of(one)] for number, one in enumerate(outstanding.operations)}
         nodes = {id(one): -1 - number for number, one in enumerate(outstanding.operations)}
+        self._edges = {
+            nodes[id(one)]: [
+                *self._waits_of(one),
+                *(nodes[id(other)] for other in self._standing.of_its_batches(one)),
+            ]
+            for one in outstanding.operations
+        }
         for rank, operations in outstanding.of_rank.items():
             self._edges[rank] = [nodes[id(one)] for one in operations]
 
@@ -162,20 +181,28 @@ class _Graph:
         return replace(found, first_deviations=tuple(one for one in deviations if one is not None))
 
     def _verdict(self) -> WaitForGraph:
-        """The first that holds: a rank is gone, or stopped, or idle; else what all waits end in."""
-        missing = self._missing()
-        if missing and MOST_MISSING * len(missing) <= len(self._timeline.ranks):
-            return self._towards(Reason.MISSING, missing)
-        found = stopped_ranks(self._timeline, self._completed, self._stale)
+        """The first that holds: a rank has stopped, or is idle, or what waits end in tells; else a rank is gone.
+
+        A dump may be missing because it was lost: what other dumps show decides before that. Of a rank that died, though, peers
+        may have completed a last collective that others have not.
+        """
+        gone = {*self._timeline.ranks} - self._timeline.call_index.records.keys()
+        found = stopped_ranks(self._timeline, self._outstanding, self._completed, self._stale, without_dump=gone)
         behind = sorted(found, key=lambda one: one.operation.created_ns)
         if behind:
             return self._towards(Reason.STOPPED, {one.rank for one in behind}, behind=tuple(behind))
         idle = self._idle()
         if idle:
             return self._deviating(self._towards(Reason.IDLE, idle))
+        final = self._final()
+        if final is not None:
+            return final
+        missing = self._missing()
         if missing:
             return self._towards(Reason.MISSING, missing)
-        return self._final()
+        if self._outstanding.not_kept:
+            return self._towards(Reason.NOT_KEPT, self._outstanding.not_kept)
+        return self._towards_older_dumps()
 
     def _waits_of(self, operation: Operation) -> Iterator[int]:
         """The ranks that keep this operation from ending, as far as dumps tell, and those of which there is none."""
@@ -207,15 +234,15 @@ class _Graph:
         awaited = {rank for one in self._outstanding.operations for rank in one.absent}
         return awaited.intersection(self._outstanding.idle) - self._stale - {*self._outstanding.not_kept}
 
-    def _final(self) -> WaitForGraph:
-        """What all waits end in: an operation that all its members stand in, or ranks that wait for each other."""
+    def _final(self) -> WaitForGraph | None:
+        """What waits end in: operations that all their members stand in, or ranks that wait for each other."""
         finals = [self._final_of(component) for component in final_components(self._edges)]
         known = [one for one in finals if one is not None]
-        if not known and self._outstanding.not_kept:
-            return self._towards(Reason.NOT_KEPT, self._outstanding.not_kept)
         if not known:
-            return self._towards_older_dumps()
+            return None
         first = min(known, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
+        if first.reason is Reason.STANDING:
+            first = _together(one for one in known if one.reason is Reason.STANDING)
         found = self._towards(first.reason, first.ranks, operations=first.operations)
         judged = self._deviating(found) if found.reason is Reason.CYCLE else found
         mismatch = next((one for one in found.operations if _is_mismatch(one)), None)
@@ -251,7 +278,8 @@ class _Graph:
                 if without:
                     return self._towards(Reason.LEFT_OUT, without, operations=(operation,))
                 besides = {rank for rank in operation.waiting if self._surplus(rank, operation) > 0}
-                if besides and (found.reason is Reason.CYCLE or len(operation.absent) > len(operation.waiting)):
+                told = len(operation.absent) > len(operation.waiting) or besides == {*operation.waiting}
+                if besides and (found.reason is Reason.CYCLE or told):
                     return self._towards(Reason.EXTRA, besides, operations=(operation,))
         for operation in found.operations if found.reason is Reason.CYCLE else ():
             surplus = {rank: self._surplus(rank, operation) for rank in operation.waiting}
@@ -327,9 +355,11 @@ class _Graph:
         standing = [one for one in operations if self._standing.stands(one)]
         if standing:
             innermost = self._standing.innermost(standing)
-            reason = Reason.MISMATCH if _is_mismatch(innermost) else Reason.STANDING
-            return _Final(reason, innermost.members, (innermost,))
-        ranks = [node for node in component if node >= 0]
+            reason = Reason.MISMATCH if _is_mismatch(innermost[0]) else Reason.STANDING
+            members = {rank for one in innermost for rank in one.members}
+            return _Final(reason, tuple(sorted(members)), tuple(innermost))
+        batching = {rank for one in operations for rank in self._standing.with_batches(one)}
+        ranks = sorted(batching | {node for node in component if node >= 0})
         known = not {*self._outstanding.not_kept}.issuperset(ranks)  # else what they waited in first is lost
         return _Final(Reason.CYCLE, tuple(ranks), tuple(operations)) if known and operations else None
 
