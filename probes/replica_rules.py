@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ddpdoctor.workflows.watch.judging_process import FOUND
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
-
-FOUND = 10
 
 
 def main() -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ddpdoctor.evidence.step_times import ProcessorTime
@@ -39,6 +40,20 @@ class ProcessorTimes:
         """The sums of this rank's counters; None where they were not read twice."""
         known = self._ranks.get(rank)
         return known.time() if known is not None else None
+
+    def by_rank(self) -> dict[int, ProcessorTime]:
+        """What the counters came to, of the ranks whose counters were read twice."""
+        return {rank: time for rank in self._ranks if (time := self.of_rank(rank)) is not None}
+
+
+def as_text(times: Mapping[int, ProcessorTime]) -> str:
+    """Times by rank as one word of a command line."""
+    return json.dumps({rank: asdict(time) for rank, time in times.items()})
+
+
+def from_text(text: str) -> dict[int, ProcessorTime]:
+    """The times that `as_text` wrote."""
+    return {int(rank): ProcessorTime(**time) for rank, time in json.loads(text).items()}
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ddpdoctor.agent.inside.recorder_socket import CALLS
 from ddpdoctor.analysis.hangs.rank_activity import WAITS_FOR_PEERS
@@ -15,12 +15,11 @@ from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.recorder import FlightRecord
-from ddpdoctor.evidence.step_times import Looks
+from ddpdoctor.evidence.step_times import Looks, ProcessorTime
 from ddpdoctor.ranks.agent_client import NoAnswer, ask_agent
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
-from ddpdoctor.ranks.processor_time import ProcessorTimes
 from ddpdoctor.ranks.stacks import NoStacks, py_spy
 
 CODES = ("DDP601", "DDP602")
@@ -29,27 +28,38 @@ LOOKS = 12  # at a rank that was found to be slow; each pauses it for some milli
 LOOK_SECONDS = 0.15  # between two of them, and out of step with any loop by what py-spy takes
 
 
-def slow_job(ranks: Sequence[RankProcess], host: str, processors: ProcessorTimes) -> Evidence | None:
+def slow_job(ranks: Sequence[RankProcess], host: str, times: Mapping[int, ProcessorTime]) -> Evidence | None:
     """What is known of the pace of these ranks if that is slow, with looks at the slowest; None where nothing is wrong."""
-    facts = tuple(
-        RankFacts(rank=agent.rank, host=host, facts=tuple(fact for fact in found if fact is not None))
-        for agent in ranks
-        for found in [(_record(agent), agent.call_log().pace(), processors.of_rank(agent.rank))]
-    )
-    found = diagnose(Evidence(ranks=facts, about_job=True), select=CODES).findings
-    if not found:
+    evidence = pace_of(ranks, host, times)
+    slow = slow_ranks(evidence)
+    if not slow:
         return None
-    slow = {rank for finding in found for rank in finding.ranks[:1]}
     looks = {agent.rank: _looks(agent.pid) for agent in ranks if agent.rank in slow}
     return Evidence(
         ranks=tuple(
             RankFacts(
                 rank=each.rank, host=host, facts=(*each.facts, *([looks[each.rank]] if each.rank in looks else []))
             )
-            for each in facts
+            for each in evidence.ranks
         ),
         about_job=True,
     )
+
+
+def pace_of(ranks: Sequence[RankProcess], host: str, times: Mapping[int, ProcessorTime]) -> Evidence:
+    """What is known of the pace of these ranks: their recorders, their call logs, and their processor times by rank."""
+    facts = tuple(
+        RankFacts(rank=agent.rank, host=host, facts=tuple(fact for fact in found if fact is not None))
+        for agent in ranks
+        for found in [(_record(agent), agent.call_log().pace(), times.get(agent.rank))]
+    )
+    return Evidence(ranks=facts, about_job=True)
+
+
+def slow_ranks(evidence: Evidence) -> set[int]:
+    """The rank that each finding names first; empty where nothing is wrong."""
+    findings = diagnose(evidence, select=CODES).findings
+    return {rank for finding in findings for rank in finding.ranks[:1]}
 
 
 def _record(agent: RankProcess) -> FlightRecord | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import socket
@@ -20,14 +21,16 @@ from ddpdoctor.evidence.step_times import Looks
 from ddpdoctor.host.processes import is_alive
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
+from ddpdoctor.ranks.processor_time import as_text
 from ddpdoctor.workflows.slow_job_check import CODES, slow_job
 from ddpdoctor.workflows.watch.evidence import JobEvidence
+from ddpdoctor.workflows.watch.judging_process import JudgingProcess
 from ddpdoctor.workflows.watch.multi_node import OtherNodes
 from ddpdoctor.workflows.watch.progress_probe import QuietMoves
 from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, WHILE_MOVING, StallDetector
 
 POLL_SECONDS = 0.2
-# of steps before a running job is asked whether it crawls, which takes 50 ms; then after twice as many each time
+# of steps before a running job is asked whether it crawls, which pauses it for 50 ms; then after twice as many each time
 PACE_SECONDS = 15.0
 SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
 CROWDED = 8.0  # processes that want each processor: a rank then has an eighth of one
@@ -125,9 +128,14 @@ class Watch:
     _next_look: float = 0.0
     _looks: int = 0
     _stepping_since: float | None = None
+    _slow_job_rules: JudgingProcess = field(default_factory=lambda: JudgingProcess("slow_job_rules.py"))
 
     def events(self) -> Iterator[Event]:
         """What happens to the job, until it has ended."""
+        with contextlib.closing(self._slow_job_rules):
+            yield from self._events()
+
+    def _events(self) -> Iterator[Event]:
         known, moves = self.known, QuietMoves()
         while (code := known.job.wait(POLL_SECONDS)) is None:
             ranks = find_ranks(known.directory)
@@ -182,14 +190,16 @@ class Watch:
         return Recovered(quiet)
 
     def _pace(self, ranks: tuple[RankProcess, ...], now: float, *, stepped: bool) -> Iterator[Event]:
-        """Now and then, whether a job that gets on crawls."""
+        """Now and then, whether a job that gets on crawls: first another process is asked, which forgets what it reads."""
         if not stepped:
             return
         if self._stepping_since is None:
             self._stepping_since = now
-        if now - self._stepping_since >= self.pace_after:
+        if now - self._stepping_since >= self.pace_after and not self._slow_job_rules.is_running:
             self.pace_after *= 2
-            found = slow_job(ranks, socket.gethostname(), self.known.processors)
+            self._slow_job_rules.start(str(self.known.directory), as_text(self.known.processors.by_rank()))
+        elif self._slow_job_rules.found_something():
+            found = slow_job(ranks, socket.gethostname(), self.known.processors.by_rank())
             return_freed_memory()  # the ranks' recorders
             if found is not None:
                 self.known.looks = {

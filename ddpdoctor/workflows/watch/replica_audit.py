@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +16,10 @@ from ddpdoctor.agent.inside.verify_sync_feature import SEGMENT_BYTES as SEGMENT
 from ddpdoctor.agent.inside.verify_sync_feature import SHARE as BUDGET_SHARE
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
-from ddpdoctor.launch.guarded_process import end, start_guarded
-from ddpdoctor.launch.ranks import our_file
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.training_trace_reader import read_tracks, segments_of
+from ddpdoctor.workflows.watch.judging_process import JudgingProcess
 
 FAMILY = "DDP5"
 SEGMENT_BYTES = 4 << 20  # of a rank's trace; the last two segments are kept
@@ -74,7 +70,7 @@ class ReplicaAudit:
     _next_poll: float = 0.0
     _next_judgement: float = FIRST_JUDGEMENT_SECONDS
     _next_judgement_of_difference: float = 0.0
-    _judging: subprocess.Popen[str] | None = None
+    _judging: JudgingProcess = field(default_factory=lambda: JudgingProcess("replica_rules.py"))
 
     def look(self, ranks: Sequence[RankProcess]) -> Evidence | None:
         """What the ranks wrote down, once a rule finds that their replicas differ, and once only; else None."""
@@ -98,27 +94,12 @@ class ReplicaAudit:
             return self.judge()
         if elapsed >= self._next_judgement:
             self._next_judgement = LATER * elapsed
-            self.close()
-            program = str(our_file("probes", "replica_rules.py"))
-            with contextlib.suppress(OSError):  # no process or memory is left for it: the next one may have some
-                self._judging = start_guarded(
-                    [sys.executable, program, str(self.directory)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
-        return self.judge() if self._other_process_found_something() else None
+            self._judging.start(str(self.directory))
+        return self.judge() if self._judging.found_something() else None
 
     def close(self) -> None:
         """End the process that asks the rules, where there is one."""
-        if self._judging is not None:
-            end(self._judging)
-            self._judging = None
-
-    def _other_process_found_something(self) -> bool:
-        """Whether it has ended by now, and not with a report that nothing was found."""
-        if self._judging is None or self._judging.poll() is None:
-            return False
-        code = self._judging.returncode
-        self.close()
-        return code != 0
+        self._judging.close()
 
     def facts(self) -> tuple[RankFacts, ...]:
         """What the ranks have kept of their traces."""

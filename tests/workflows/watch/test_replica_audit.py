@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.workflows.watch import replica_audit
+from ddpdoctor.workflows.watch import judging_process, replica_audit
 from ddpdoctor.workflows.watch.replica_audit import ReplicaAudit
 from tests.training_traces import TracedRank, traced_ranks
 
@@ -84,10 +84,10 @@ def test_now_and_then_another_process_asks_the_rules_although_the_weights_are_eq
             ranks[1].step(number, rate=rate)
         found = audit.look([rank.process for rank in ranks])
         until = time.monotonic() + DEADLINE_SECONDS
-        while audit._judging is not None and time.monotonic() < until:
+        while audit._judging.is_running and time.monotonic() < until:
             time.sleep(0.05)
             found = audit.look([rank.process for rank in ranks])
-        assert audit._judging is None
+        assert not audit._judging.is_running
     codes = [finding.code for finding in diagnose(found).findings] if found is not None else []
     assert codes == ([] if rate == "0.1" else ["DDP506"])
 
@@ -98,7 +98,7 @@ def test_the_other_process_ends_with_the_audit(ranks: list[TracedRank], tmp_path
     for rank in ranks:
         rank.step(0)
     audit.look([rank.process for rank in ranks])
-    process = audit._judging
+    process = audit._judging._process
     assert process is not None
     audit.close()
     assert process.poll() is not None
@@ -113,7 +113,7 @@ def test_without_room_for_another_process_that_judgement_is_left_out(
         tried.append(command)
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(replica_audit, "start_guarded", no_room)
+    monkeypatch.setattr(judging_process, "start_guarded", no_room)
     for rank in ranks:
         rank.step(0)
     with closing(ReplicaAudit(tmp_path, _next_judgement=0.0)) as audit:
