@@ -26,6 +26,11 @@ RULE = Rule(
 )
 
 EQUAL = "weights, gradients, state and settings before it were equal on all ranks"
+EQUAL_AT_FORWARD = "weights at its forward, and gradients, state and settings before it, were equal on all ranks"
+UNCOUNTED = (
+    "first look for code that writes these tensors on these ranks only and is not counted by PyTorch (`.data`, NumPy, a C++ "
+    "extension), also between two backwards; "
+)
 NONDETERMINISTIC = (
     "make the step deterministic: no random numbers in it that depend on the rank, torch.use_deterministic_algorithms(True), one "
     "implementation (foreach, fused) on all ranks; then run `ddpdoctor verify-sync --every 1` again"
@@ -45,9 +50,16 @@ def check(divergences: Divergences, tracks: PerRank[Track] | None) -> Iterator[F
             note="the first forward after it"
             if found.at in {Corrupted.MEMORY, Corrupted.UNSEEN}
             else "the optimizer step",
-            remedy=NONDETERMINISTIC if found.at is Corrupted.NONDETERMINISTIC else None,
+            remedy=_remedy(found),
             numbers={"bits": list(found.bits), **_repetition(found)},
         )
+
+
+def _remedy(found: StepNotReproducible) -> str | None:
+    """None for that of the rule: the step was made again, from weights that were equal right before it."""
+    if found.at is Corrupted.NONDETERMINISTIC:
+        return NONDETERMINISTIC
+    return UNCOUNTED + "if there is none, " + RULE.remedy if found.repeated is None else None
 
 
 def _repetition(found: StepNotReproducible) -> dict[str, str]:
@@ -63,7 +75,8 @@ def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRa
     at = when(found, divergences)
     match found.at:
         case Corrupted.STEP:
-            return f"{at}, {found.optimizer}.step gave other weights on {who}: {what}{bits}; {EQUAL}{_again(found)}"
+            equal = EQUAL_AT_FORWARD if found.repeated is None else EQUAL
+            return f"{at}, {found.optimizer}.step gave other weights on {who}: {what}{bits}; {equal}{_again(found)}"
         case Corrupted.NONDETERMINISTIC:
             return f"{at}, {found.optimizer}.step gave other weights on every rank: {what}; {EQUAL}{_again(found)}"
         case Corrupted.STATE:

@@ -217,6 +217,14 @@ SAME_PLACE: dict[str, tuple[Tensor, Tensor]] = {
 }
 
 
+@pytest.fixture(params=["with PyTorch's guards", "without"])
+def guards(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PyTorch with the guards of compiled code, by which tensors are known again, and one without."""
+    if request.param == "without":
+        monkeypatch.setitem(sys.modules, "torch._C._dynamo.guards", None)
+
+
+@pytest.mark.usefixtures("guards")
 @pytest.mark.parametrize("what", SAME_PLACE)
 def test_another_tensor_at_the_same_address_is_read_anew(what: str) -> None:
     packed, fresh = Packed("xxh3"), Packed("xxh3")
@@ -228,11 +236,25 @@ def test_another_tensor_at_the_same_address_is_read_anew(what: str) -> None:
     assert torch.equal(packed.projections([after]), fresh.projections([after]))
 
 
-def test_a_storage_that_is_freed_and_comes_back_is_read_each_time() -> None:
-    buffer, packed = torch.ones(65_536), Packed("xxh3")
+@pytest.mark.usefixtures("guards")
+@pytest.mark.parametrize("rows_first", [True, False])
+def test_a_storage_that_is_freed_and_comes_back_is_read_each_time(rows_first: bool) -> None:
+    whole, packed = torch.ones(256, 512), Packed("xxh3")
+    buffer = whole if rows_first else whole.t()
     full = packed.fingerprints([buffer]).clone()
     buffer.untyped_storage().resize_(0)
     assert torch.equal(packed.fingerprints([buffer]), Packed("xxh3").fingerprints([torch.empty(0)]))
-    buffer.untyped_storage().resize_(4 * 65_536)
+    buffer.untyped_storage().resize_(4 * whole.numel())
     buffer.fill_(1)
     assert torch.equal(packed.fingerprints([buffer]), full)
+
+
+@pytest.mark.usefixtures("guards")
+def test_tensors_that_have_moved_are_read_where_they_are_now() -> None:
+    """Gradients that each backward allocates anew, beside weights that stay."""
+    packed, weight = Packed("xxh3"), torch.ones(24, 24)
+    for number in range(5):
+        tensors = [weight, torch.full((24,), float(number)), torch.full((300, 300), float(number)).t()]
+        fresh = Packed("xxh3")
+        assert torch.equal(packed.fingerprints(tensors), fresh.fingerprints(tensors))
+        assert packed.samples(tensors) == fresh.samples(tensors)

@@ -10,6 +10,8 @@ else it does meets all of them; the processor time of the ranks is compared, and
 `watch` are medians over the turns. What audits now and then is the sum of all its turns over the sum of those alone, because a
 median would not see its audits. The weights must be the same bit by bit in the end.
 
+One more copy has no agent: where its figure is, the machine and the places of the copies in memory make the difference.
+
 The rank alone is measured: the watcher is a process of its own.
 """
 
@@ -42,6 +44,7 @@ LEAST_TURNS = 4  # of each way, however few seconds there are
 TURN_SECONDS = 0.25
 WARM_UP = 12  # steps of each way
 RESULTS = "DDPDOCTOR_RESULTS"
+CONTROL = "alone again"
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,7 @@ def rank_main() -> None:
     asked = os.environ.get("WAYS", "")
     ways = {name: way for name, way in WAYS.items() if not asked or name in asked.split(",")}
     job, seconds = sys.argv[1], float(sys.argv[2])
-    agents: dict[str, Agent] = {"alone": Agent("alone")}
+    agents: dict[str, Agent] = {"alone": Agent("alone"), CONTROL: Agent(CONTROL)}
     for number, (name, way) in enumerate(ways.items()):
         agents[name] = installed(f"{number}", way.features, folder / f"agent{number}-{rank}", way.environ)
     steps: dict[str, Callable[[], None]] = {}
@@ -262,6 +265,8 @@ def main() -> int:
         print(
             f"{job}: {len(row['clock']['alone'])} turns of {row['steps']} steps, {step_ms:.2f} ms of processor a step"
         )
+        again = [ratio(row["processor"], CONTROL, summed=summed) for summed in (False, True)]
+        print(f"{job:<12} {CONTROL:<22} {again[0]:.4f} as a median over the turns, {again[1]:.4f} as a sum")
         for name, way in WAYS.items():
             if name not in row["clock"]:
                 continue

@@ -23,14 +23,14 @@ SICK = (
     Sick(  # on several hosts
         evidence=replace(found(STEPPED), ranks=TRACKS),
         says="at step 5 of 40, AdamW.step gave other weights on rank 2 (NVIDIA H100 80GB HBM3, GPU-4f1c on node1): a (bit 20 of "
-        "one element); weights, gradients, state and settings before it were equal on all ranks",
+        "one element); weights at its forward, and gradients, state and settings before it, were equal on all ranks",
         ranks=(2,),
         measured={"step": 5, "tensors": ["a"], "cause": "step", "bits": [20]},
     ),
     Sick(
         evidence=found(STEPPED),
         says="at step 5 of 40, AdamW.step gave other weights on rank 2 (NVIDIA H100 80GB HBM3, GPU-4f1c): a (bit 20 of one "
-        "element); weights, gradients, state and settings before it were equal on all ranks",
+        "element); weights at its forward, and gradients, state and settings before it, were equal on all ranks",
         ranks=(2,),
         measured={"step": 5, "tensors": ["a"], "cause": "step", "bits": [20]},
     ),

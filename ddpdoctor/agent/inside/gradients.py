@@ -163,6 +163,7 @@ class _Hooks:
         assert self._gradients is not None
         target, take, trace, counts = self._gradients.target(place), self._take, self._trace, self._counts
         kind = target.dtype if target is not None else None
+        is_timed = not self._budget.every  # else nothing depends on it
 
         def accumulated(parameter: Tensor) -> None:
             """A local gradient is complete; DDP has not reduced it yet."""
@@ -172,14 +173,15 @@ class _Hooks:
             if target is None or gradient is None or gradient.dtype is not kind or torch.is_grad_enabled():
                 take(place, gradient)
                 return
-            began = time.perf_counter()
+            began = time.perf_counter() if is_timed else 0.0
             try:
                 target.copy_(gradient)
             except RuntimeError:  # a sparse one
                 take(place, gradient)
                 return
             counts[place] += 1
-            trace.spent += time.perf_counter() - began
+            if is_timed:
+                trace.spent += time.perf_counter() - began
 
         accumulated.__dict__["_torchdynamo_disable"] = True  # what compiled autograd asks
         return accumulated

@@ -10,9 +10,9 @@ one. They are copied only where more than fingerprints is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -22,8 +22,9 @@ from . import fingerprint
 from .bit_parity import as_digits, parities, parities_of_parts, parity
 from .fingerprint import Method
 from .gradient_projection import projection, signs_of
-from .readable_tensors import PLAIN_TYPES, memory, stand_ins
+from .readable_tensors import memory, stand_ins
 from .schema.training_trace import SAMPLED
+from .whereabouts import Whereabouts
 
 ROW_BYTES = 256  # a tensor's copy begins at a multiple: it is some rows of 32 words
 # of a tensor: below, copying costs less than the operations that it needs for itself
@@ -88,18 +89,17 @@ class Packed:
 
     def _laid_out(self, tensors: Sequence[Tensor]) -> _Layout:
         """A layout that is ready to give the fingerprints of `tensors`."""
-        where = _whereabouts(tensors) if self._method == "xxh3" else None
-        layout = next((one for one in self._layouts if one.is_at(where)), None)
+        layout = next((one for one in self._layouts if one.knows(tensors)), None)
         self._stand_ins = {} if layout is not None else stand_ins(tensors)
         if layout is None:
             tensors = self._readable(tensors)
-            where = where if not self._stand_ins else None
+            in_place = self._method == "xxh3" and not self._stand_ins
             layout = next((one for one in self._layouts if one.fits(tensors)), None)
             if layout is not None:
-                layout.read(tensors, where)
+                layout.read(tensors, in_place=in_place)
         if layout is None:
             layout = _Layout(tensors, SMALL_BYTES[self._method])
-            layout.read(tensors, where)
+            layout.read(tensors, in_place=in_place)
             self._layouts = [layout, *self._layouts[: KEPT_LAYOUTS - 1]]
         elif self._layouts[0] is not layout:
             self._layouts.remove(layout)
@@ -155,42 +155,35 @@ class _Layout:
         self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(tensors)))
         self._large = [place for place in range(len(tensors)) if place not in packed]
         self._sampled: dict[int, Tensor] = {}  # which elements of a large one, by its place
-        self._where: list[Any] = []  # what `_whereabouts` said of the tensors that are read where they are
-        self._buffers: list[Any] = []  # the memory of each of these; None for a large one that is not contiguous
+        self._where: Whereabouts | None = None  # of the tensors, where they are read in place
         self._is_filled = False
 
     def fits(self, tensors: Sequence[Tensor]) -> bool:
         return len(tensors) == len(self.shapes) and self._kinds == _kinds(tensors)
 
-    def is_at(self, where: list[Any] | None) -> bool:
-        """Whether the tensors that are there now lie where the last ones did: then these are ready to be read."""
+    def knows(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether `tensors` are read in place and known to be readable, as the last ones were: then they are ready."""
         self._is_filled = False
-        return bool(where) and where == self._where
+        return self._where is not None and self._where.holds(tensors)
 
-    def read(self, tensors: Sequence[Tensor], where: list[Any] | None) -> None:
-        """Make `tensors` ready, which fit and lie at `where`; None: they are copied."""
+    def read(self, tensors: Sequence[Tensor], *, in_place: bool) -> None:
+        """Make `tensors` ready, which fit: to be read `in_place` if that can be, else by a copy of the small ones."""
         self._is_filled = False
-        if where is None or not self._on_cpu or not self._locate(tensors, where):
-            self._where, self._buffers = [], []
-            self.fill(tensors)
-
-    def _locate(self, tensors: Sequence[Tensor], where: list[Any]) -> bool:
-        """Find the memory of those that have moved; False where a small one is not contiguous."""
-        count, before = len(tensors), self._where or [-1] * len(where)
-        buffers = self._buffers or [None] * count
-        for place, tensor in enumerate(tensors):
-            if where[place::count] != before[place::count]:
-                buffers[place] = memory(tensor) if _is_read_in_place(tensor) else None
-        self._where, self._buffers = where, buffers
-        return all(buffers[place] is not None for block in self._blocks for place in block.order)
+        self._where = Whereabouts.of(tensors) if in_place and self._on_cpu else None
+        if self._where is not None:
+            buffers = self._where.buffers
+            if all(buffers[place] is not None for block in self._blocks for place in block.order):
+                return
+            self._where = None
+        self.fill(tensors)
 
     def fill(self, tensors: Sequence[Tensor]) -> None:
         """Copy the small ones, unless that has been done."""
         if self._is_filled:
             return
         for block in self._blocks:
-            if self._buffers:
-                block.gather(self._buffers)
+            if self._where is not None:
+                block.gather(self._where.buffers)
             else:
                 block.fill(tensors)
         self._is_filled = True
@@ -213,8 +206,8 @@ class _Layout:
 
     def _hashed(self, tensors: Sequence[Tensor]) -> Tensor:
         """Fingerprints by `xxh3` of tensors in CPU memory."""
-        if self._buffers:
-            return fingerprint.table(fingerprint.xxh3(self._contents(tensors)))
+        if self._where is not None:
+            return fingerprint.table(fingerprint.xxh3(_contents(self._where.buffers, tensors)))
         found = [b""] * len(tensors)
         for block in self._blocks:
             for place, digest in zip(block.order, fingerprint.xxh3(block.slices), strict=True):
@@ -223,15 +216,6 @@ class _Layout:
         for place, digest in zip(self._large, fingerprint.xxh3(map(memory, large)), strict=True):
             found[place] = digest
         return fingerprint.table(found) if found else torch.zeros(0, 2, dtype=torch.int64)
-
-    def _contents(self, tensors: Sequence[Tensor]) -> Iterator[Any]:
-        """The bytes of each tensor as a buffer, which holds until the next is asked for."""
-        for buffer, tensor in zip(self._buffers, tensors, strict=True):
-            if buffer is None:
-                data = fingerprint.as_bytes(tensor)
-                yield memory(data)
-            else:
-                yield buffer
 
     def projections(self, tensors: Sequence[Tensor], large: dict[int, Tensor] | None = None) -> Tensor:
         result = torch.zeros(len(self.shapes), dtype=torch.float64)
@@ -270,7 +254,7 @@ class _Layout:
                 found[place] = parity(tensors[place])
         for place, tensor in enumerate(tensors):
             # the copy of a tensor that is not contiguous has its words in another order
-            in_place = self._buffers and self._buffers[place] is not None
+            in_place = self._where is not None and self._where.buffers[place] is not None
             if not in_place and tensor.layout is torch.strided and not tensor.is_contiguous():
                 found[place] = int(parities([tensor]), 16)
         return as_digits(found[: len(tensors)])
@@ -409,35 +393,14 @@ def _kinds(tensors: Sequence[Tensor]) -> tuple[list[torch.Size], list[torch.dtyp
     return [one.shape for one in tensors], [one.dtype for one in tensors], [one.device for one in tensors]
 
 
-_DTYPE: Callable[[Tensor], torch.dtype] = attrgetter("dtype")
-_SHAPE: Callable[[Tensor], torch.Size] = attrgetter("shape")
-
-
-def _whereabouts(tensors: Sequence[Tensor]) -> list[Any] | None:
-    """All that tells where the bytes of each lie: the address of each, then the dtype of each, and so on.
-
-    None where one is no plain tensor.
-    """
-    if not PLAIN_TYPES.issuperset(map(type, tensors)):
-        return None
-    try:
-        return [
-            *map(Tensor.data_ptr, tensors),
-            *map(_DTYPE, tensors),
-            *map(_SHAPE, tensors),
-            *map(Tensor.stride, tensors),
-            *map(Tensor.is_conj, tensors),
-            *map(Tensor.is_neg, tensors),
-            *[one.untyped_storage().nbytes() for one in tensors],
-        ]
-    except (RuntimeError, NotImplementedError):  # a sparse one, or one of no device
-        return None
-
-
-def _is_read_in_place(tensor: Tensor) -> bool:
-    """Whether its memory holds its elements in row-major order and nothing else."""
-    plain = tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_quantized)
-    return plain and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
+def _contents(buffers: Sequence[Any], tensors: Sequence[Tensor]) -> Iterator[Any]:
+    """The bytes of each tensor as a buffer, which holds until the next is asked for."""
+    for buffer, tensor in zip(buffers, tensors, strict=True):
+        if buffer is None:
+            data = fingerprint.as_bytes(tensor)
+            yield memory(data)
+        else:
+            yield buffer
 
 
 def _packable(tensor: Tensor) -> int:
