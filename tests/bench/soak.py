@@ -97,9 +97,12 @@ def main() -> int:
 
 
 def _growth(samples: list[Sample], field: str) -> float:
-    """The last tenth of the samples over the first ones after the job has settled, by their medians."""
-    settled = [getattr(one, field) for one in samples if one.step >= SETTLED]
-    tenth = max(5, len(settled) // 10)  # a rank that ends writes down its flight recorder: not the last sample alone
+    """The last tenth of the samples over the first ones after the job has settled, by their medians.
+
+    What follows the last step that was told is left out: a rank that ends writes down its flight recorder.
+    """
+    settled = [getattr(one, field) for one in samples if SETTLED <= one.step < samples[-1].step]
+    tenth = max(5, len(settled) // 10)
     return statistics.median(settled[-tenth:]) / statistics.median(settled[: min(tenth, 5)])
 
 

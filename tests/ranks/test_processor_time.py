@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpdoctor.ranks.processor_time import ProcessorTimes
+from ddpdoctor.ranks.processor_time import ProcessorTimes, as_text, from_text
 
 
 def counters(proc: Path, pid: int, ran: float, ready: float, children: str = "") -> None:
@@ -28,6 +28,7 @@ def test_what_happened_between_the_first_and_the_last_reading_counts(tmp_path: P
     found = times.of_rank(0)
     assert found is not None
     assert (found.seconds, found.ran, found.ready, found.workers_ready) == pytest.approx((4.0, 1.0, 2.5, 0.0))
+    assert from_text(as_text(times.by_rank())) == {0: found}
 
 
 def test_of_workers_the_one_that_waits_longest_counts_and_each_epoch_has_its_own(tmp_path: Path) -> None:

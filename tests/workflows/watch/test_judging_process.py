@@ -1,0 +1,40 @@
+"""Rules that `watch` asks in another process: it answers once, and what does not answer counts as something found."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ddpdoctor.ranks.processor_time import as_text
+from ddpdoctor.workflows.watch.judging_process import JudgingProcess
+
+DEADLINE_SECONDS = 90.0
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def answer(process: JudgingProcess, *arguments: str) -> bool:
+    """What it answers to `arguments`, once it has."""
+    process.start(*arguments)
+    until = time.monotonic() + DEADLINE_SECONDS
+    while process.is_running and time.monotonic() < until:
+        if process.found_something():
+            return True
+        time.sleep(0.05)
+    assert not process.is_running
+    return False
+
+
+def test_a_job_in_which_nothing_is_slow_gives_no_reason_to_look(tmp_path: Path) -> None:
+    with closing(JudgingProcess("slow_job_rules.py")) as process:
+        assert not process.found_something()
+        assert not answer(process, str(tmp_path), as_text({}))
+
+
+def test_a_process_that_fails_gives_a_reason_to_look_once(tmp_path: Path) -> None:
+    with closing(JudgingProcess("slow_job_rules.py")) as process:
+        assert answer(process, str(tmp_path), "no times")
+        assert not process.found_something()
