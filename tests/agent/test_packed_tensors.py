@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from ddpdoctor.agent.inside import whereabouts
 from ddpdoctor.agent.inside.ddp_models import Models
 from ddpdoctor.agent.inside.gradient_projection import projection
 from ddpdoctor.agent.inside.module_listing import ParameterListing
@@ -221,7 +222,9 @@ SAME_PLACE: dict[str, tuple[Tensor, Tensor]] = {
 def guards(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A PyTorch with the guards of compiled code, by which tensors are known again, and one without."""
     if request.param == "without":
-        monkeypatch.setitem(sys.modules, "torch._C._dynamo.guards", None)
+        monkeypatch.setattr(whereabouts, "_torch_has_guards", lambda: False)
+    else:
+        assert whereabouts._torch_has_guards()
 
 
 @pytest.mark.usefixtures("guards")

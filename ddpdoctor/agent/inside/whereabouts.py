@@ -1,13 +1,14 @@
 """Where the elements of a list of tensors lie in CPU memory, and whether they still lie there at the next read.
 
 What makes a tensor readable is looked at once (`readable_tensors`). At each later read, PyTorch's own guards of compiled code
-tell in one call whether type, dtype, device, sizes, strides and dispatch keys of all tensors are the same: 600 instructions per
-tensor, ten times fewer than asking each in Python. Addresses and sizes of the storages are compared besides, because a storage
+tell in one call whether type, dtype, device, sizes, strides and dispatch keys of all tensors are the same, in a fifth of the
+instructions that asking each in Python takes. Addresses and sizes of the storages are compared besides, because a storage
 may be freed or replaced.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -71,10 +72,25 @@ def _sizes(tensors: Sequence[Tensor]) -> list[int]:
 
 def _likeness(tensors: Sequence[Tensor]) -> Callable[..., bool]:
     """What tells of as many tensors whether each is like that of `tensors` at its place in all but its bytes and address."""
+    return (_likeness_in_torch if _torch_has_guards() else _likeness_in_python)(tensors)
+
+
+@functools.cache
+def _torch_has_guards() -> bool:
+    """Whether this version has guards that see every difference which matters here: they are no public interface."""
+    known = torch.zeros(2, 2)
+    negative = known._neg_view()  # noqa: SLF001 - no public name
+    others = (known.t(), known.view(4), known.view(torch.int32), negative, known.to_sparse())
     try:
-        from torch._C._dynamo.guards import TensorGuards
-    except ImportError:
-        return _likeness_in_python(tensors)
+        is_alike = _likeness_in_torch([known])
+        return is_alike(torch.ones(2, 2)) and not any(map(is_alike, others))
+    except Exception:  # it has none, or others
+        return False
+
+
+def _likeness_in_torch(tensors: Sequence[Tensor]) -> Callable[..., bool]:
+    from torch._C._dynamo.guards import TensorGuards
+
     sizes: list[Any] = [[*tensor.shape] for tensor in tensors]
     strides: list[Any] = [[*tensor.stride()] for tensor in tensors]
     guard: Callable[..., bool] = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides).check
@@ -82,8 +98,6 @@ def _likeness(tensors: Sequence[Tensor]) -> Callable[..., bool]:
 
 
 def _likeness_in_python(tensors: Sequence[Tensor]) -> Callable[..., bool]:
-    """The same where PyTorch has no such guards."""
-
     def description(those: Sequence[Tensor]) -> list[Any]:
         return [(type(one), *_DESCRIBED(one), one.stride(), one.is_conj(), one.is_neg()) for one in those]
 
