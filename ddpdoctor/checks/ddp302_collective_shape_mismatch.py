@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.call_order import reordered
@@ -15,14 +15,15 @@ from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Mismatch, Tim
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.debug_detail_errors import signatures_of
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
-from ddpdoctor.analysis.crashes.failures import Failures, who
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, who
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
 from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
-from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
+from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP302",
@@ -124,16 +125,53 @@ def _by_words(
         ):
             yield _finding(programs, group, Mismatch(kind=MismatchKind.SHAPE, seq=group.top, issued=last))
             return
+    stood = _stood(found, programs)
+    lines = vote({rank: one for rank, (one, _) in stood.items()})
+    elsewhere = lines.minority if len(lines.sides) > 1 else ()
     yield RULE.finding(
         f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
         "the collectives themselves differ between ranks",
-        ranks=[rank for rank, _ in errors],
-        where=[*exception_context.where(errors), *(where for failure in found for where in failure.where())],
+        ranks=[rank for rank, _ in errors] or elsewhere,
+        where=[
+            *exception_context.where(errors),
+            *(where for failure in found for where in failure.where()),
+            *(
+                Where.at(place, rank=rank, note=note)
+                for rank, (place, note) in sorted(stood.items(), key=lambda one: (one[0] not in elsewhere, one[0]))
+            ),
+        ],
         details=exception_context.sentences(errors),
-        remedy=exception_context.REMEDY if errors else COMPARE_THE_LINES if watched else RUN_IT_AGAIN,
+        remedy=exception_context.REMEDY
+        if errors
+        else OF_TWO_LINES
+        if elsewhere
+        else COMPARE_THE_LINES
+        if watched
+        else RUN_IT_AGAIN,
         received_bytes=int(told["got"]),
         expected_bytes=int(told["wanted"]),
     )
+
+
+def _stood(found: Sequence[Failure], programs: ProgramComparison | None) -> dict[int, tuple[Frame, str]]:
+    """The line of each rank that gloo aborted from a thread of its own, and of the call that the others were in.
+
+    Such a rank takes its recorder with it, and faulthandler has its stack. Nothing where it has none.
+    """
+    aborted = {
+        failure.rank: (place, "was here")
+        for failure in found
+        if failure.rank is not None and (place := users_frame(failure.exit.native_stack)) is not None
+    }
+    groups = programs.timeline.groups if programs is not None else ()
+    waiting = {
+        rank: (issued.place, issued.name)
+        for group in groups
+        if not group.name
+        for rank, issued in group.last.items()
+        if issued.seq == group.top and issued.place is not None
+    }
+    return {**waiting, **aborted} if aborted else {}
 
 
 def _by_recorder(programs: ProgramComparison, told: set[tuple[str, int]]) -> Iterator[Finding]:

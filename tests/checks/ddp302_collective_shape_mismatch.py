@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.checks import Sick
@@ -39,6 +40,13 @@ def refused(own: int, other: int, prints: tuple[str, ...]) -> RankExit:
 
 
 PRINTS = tuple(f"SequenceNumber=4, OpType=ALLREDUCE, TensorShape=[{size}]" for size in ("2", "2", "2, 3"))
+
+ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
+ABORTED = RankExit(
+    exit_code=-6,
+    tail=(WRONG_SIZE,),
+    native_stack=(Frame(file="/home/me/job/train.py", line=90, function="save"),),
+)
 
 SICK = (
     Sick(
@@ -88,6 +96,19 @@ SICK = (
         evidence=ended(RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER),
         says="rank 0 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
         "differ between ranks",
+        measured={"received_bytes": 180, "expected_bytes": 68},
+    ),
+    Sick(  # gloo aborted a rank that had left its loop, and with it went its recorder
+        evidence=ended(*((record([STEP, waits(STEP)], world=3), ENDED) for _ in range(2)), (ABORTED,)),
+        says="rank 2 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
+        "differ between ranks",
+        ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:90 save",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        also=("DDP408",),
         measured={"received_bytes": 180, "expected_bytes": 68},
     ),
     Sick(
