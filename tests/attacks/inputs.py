@@ -86,6 +86,11 @@ def link(name: str, target: str) -> Callable[[Path], None]:
     return lambda folder: (folder / name).symlink_to(target)
 
 
+def hard_link(name: str, target: str) -> Callable[[Path], None]:
+    """A second name of the same file."""
+    return lambda folder: (folder / name).hardlink_to(folder / target)
+
+
 def dumps(folder: Path) -> None:
     """The dumps of a healthy-looking pair of ranks, one of which has fallen behind."""
     for dump in sorted(GLOO.iterdir()):

@@ -19,6 +19,7 @@ from tests.attacks.inputs import (
     both,
     data,
     fifo,
+    hard_link,
     link,
     text,
 )
@@ -126,5 +127,35 @@ ATTACKS: dict[str, Attack] = {
         make=both(link("job.log", "job.log"), link("x", "."), data(a__log=RAISED)),
         codes=(1,),
         shows=RANK_1_RAISED,
+    ),
+    **{
+        f"{what}, by a hard link": Attack(
+            kind=FILES,
+            law="the input stays",
+            arguments=(*LOG, *option),
+            make=both(data(job__log=RAISED), hard_link(option[1], "job.log")),
+            codes=(1, 2),
+            untouched=("job.log",),
+        )
+        for what, option in (
+            ("a report over its own input", ("--output", "report.txt")),
+            ("a case over its own input", ("--case", "case.json")),
+        )
+    },
+    "a log under two names, by a hard link": Attack(
+        kind=FILES,
+        law="the rest is judged",
+        arguments=DUMPS,
+        make=both(data(job__log=RAISED), hard_link("again.log", "job.log")),
+        codes=(1,),
+        shows=RANK_1_RAISED,
+    ),
+    "a case over another file's second name": Attack(
+        kind=FILES,
+        law="the other file stays",
+        arguments=(*LOG, "--case", "case.json"),
+        make=both(data(job__log=RAISED, theirs=b"x"), hard_link("case.json", "theirs")),
+        codes=(1,),
+        untouched=("theirs",),
     ),
 }

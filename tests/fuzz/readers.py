@@ -21,6 +21,7 @@ from ddpdoctor.errors import DdpdoctorError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from tests.fuzz.message_inputs import environ_of
 
+MOST_WORD = 100_000  # bytes of one argument: the kernel takes 128 KiB with its end
 ANSWER_SECONDS = 1.0  # that a listener is waited for: what it says is there at once
 
 
@@ -169,7 +170,7 @@ def process() -> None:
     from ddpdoctor.host import processes, running_jobs
     from ddpdoctor.ranks import own_dumps
 
-    said = ["python3", *map(os.fsdecode, Path("argv").read_bytes().split(b"\n"))]
+    said = ["python3", *(os.fsdecode(word[:MOST_WORD]) for word in Path("argv").read_bytes().split(b"\n"))]
     environ = environ_of(Path(".environ").read_bytes())
     script = "read line; exit; " + "#" * 10  # the shell waits for the end of its input
     with subprocess.Popen(
