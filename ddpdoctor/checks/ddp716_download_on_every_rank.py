@@ -81,9 +81,8 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 2) ->
         return True
     file = function.id.partition("::")[0]
     if graph.on_all_ranks(function) is True and any(
-        other.does == "init" or other.does.startswith("wrap-")
+        graph.starts_the_job(each, 1) or any(other.does.startswith("wrap-") for other in each.calls)
         for each in graph.modules[file].functions
-        for other in each.calls
     ):
         return True
     callers = graph.callers.get(function.id, ()) if depth else ()

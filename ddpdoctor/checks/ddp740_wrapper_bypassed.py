@@ -21,29 +21,38 @@ RULE = Rule(
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each backward whose loss came through no wrapper, though there is one."""
+    """One finding for each wrapper that the loss of a backward went past."""
     for function, backward in graph.calls("backward"):
         if backward.receiver is None or not _steps(function):
             continue
         forwards = graph.forwards(backward.receiver)
         if not forwards or any(_wrapped(call) for _, call in forwards) or reduces_by_hand(graph, function, backward):
             continue
-        for owner, forward in forwards:
-            if forward.under("no_grad", "inference_mode"):
-                continue
-            found = _bypassed(graph, owner, forward)
-            if found is not None:
-                inner, wrap = found
-                yield code_finding(
-                    RULE,
-                    f"{inner} is called past its wrapper, and its loss goes into the backward in line {backward.place.line}: "
-                    "gradients are never reduced, each rank trains alone",
-                    forward.place,
-                    backward.place,
-                    notes=[f"the wrapper is made in {wrap.place.file}:{wrap.place.line}"],
-                    remedy=f"call the wrapped model in place of `{inner}`",
-                )
-                break
+        yield from _by_wrapper(graph, function, backward, forwards)
+
+
+def _by_wrapper(
+    graph: CallGraph, function: Function, backward: Call, forwards: list[tuple[Function, Call]]
+) -> Iterator[Finding]:
+    """One finding for each wrapper; of other functions' forwards only where the backward's own has none."""
+    told: set[str] = set()
+    for owner, forward in sorted(forwards, key=lambda one: one[0].id != function.id):
+        if graph.without_gradients(owner, forward) or (told and owner.id != function.id):
+            continue
+        found = _bypassed(graph, owner, forward)
+        if found is None or found[1].id in told:
+            continue
+        inner, wrap = found
+        told.add(wrap.id)
+        yield code_finding(
+            RULE,
+            f"{inner} is called past its wrapper, and its loss goes into the backward in line {backward.place.line}: "
+            "gradients are never reduced, each rank trains alone",
+            forward.place,
+            backward.place,
+            notes=[f"the wrapper is made in {wrap.place.file}:{wrap.place.line}"],
+            remedy=f"call the wrapped model in place of `{inner}`",
+        )
 
 
 def _steps(function: Function) -> bool:

@@ -22,6 +22,9 @@ RULE = Rule(
 _FUNCTION = re.compile(r"(?:listdir|scandir|glob|iglob)\((?P<argument>[^()]*(?:\([^()]*\))?)")
 _METHOD = re.compile(r"\.(?:iterdir|r?glob)\(")
 _TEXT = re.compile(r"""[\"'](?P<text>[^\"']*)""")
+_NAMES_THE_FOLDER = {"hydra", *DOES_THE_DEVICE} - {"tensorflow", "jax"}
+"""Frameworks that may name the folder on one rank; the others are there for export and logs."""
+_ASKED = re.compile(r"(?:exists|is_?dir)\(")
 _CLOCKS = ("time", "now", "getpid", "uuid", "token")
 
 
@@ -38,10 +41,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         origin = path.may(Kind.LOCAL)
         counted = next((one for one in path.origins if one.note == "number"), None)
-        if graph.any_program(function, {"hydra", *DOES_THE_DEVICE}):
+        if graph.any_program(function, _NAMES_THE_FOLDER):
             continue
         if counted is not None and not call.loops:
-            if _is_there(counted, path) and not _kept_together(function, call, counted):
+            if (_is_free(graph, function, counted) or _is_there(counted, path)) and not _kept_together(
+                function, call, counted
+            ):
                 yield _numbered(call, path, counted)
             continue
         if origin is None or origin.made or not any(word in origin.text for word in _CLOCKS):
@@ -54,6 +59,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             *chain_places(origin, call.place),
             because=origin,
         )
+
+
+def _is_free(graph: CallGraph, function: Function, counted: Origin) -> bool:
+    """Whether it has the first name that was free, in a file that starts the ranks: another one may run alone, too."""
+    beside = graph.modules[function.id.partition("::")[0]].functions
+    return _ASKED.search(counted.text) is not None and any(graph.starts_the_job(each, 0) for each in beside)
 
 
 def _is_there(counted: Origin, path: Value) -> bool:

@@ -33,15 +33,17 @@ class Meaning:
 
 def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     """What a call is for."""
-    found = values.meanings.get(id(node))
-    if found is None:
-        found = _meaning(values, node, at)
-        if not found.does and {one.arg for one in node.keywords} >= SHARD:
-            found = replace(found, does="shard")
-        if found.name == ".Process" and any(one.arg == "target" for one in node.keywords):  # of `get_context("spawn")`
-            found = replace(found, does="process")
+    known = values.meanings.get(id(node))
+    if known is not None:
+        assert isinstance(known, Meaning)
+        return known
+    found, whole = values.answers.watch(lambda: _meaning(values, node, at))
+    if not found.does and {one.arg for one in node.keywords} >= SHARD:
+        found = replace(found, does="shard")
+    if found.name == ".Process" and any(one.arg == "target" for one in node.keywords):  # of `get_context("spawn")`
+        found = replace(found, does="process")
+    if whole:
         values.meanings[id(node)] = found
-    assert isinstance(found, Meaning)
     return found
 
 

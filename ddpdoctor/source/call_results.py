@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,9 @@ _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle"
 """What goes over the same batches as its argument."""
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})
 """Methods of tensors whose answers ranks have alike."""
+
+_NO_MODELS = ("Config", "Tokenizer", "Processor", "FeatureExtractor")
+"""Parts of the names of what transformers makes beside models."""
 
 
 def result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
@@ -199,6 +202,16 @@ def _same(values: Values, node: ast.Call, at: At) -> Origins:
     )
 
 
+def _copied(values: Values, node: ast.Call, at: At) -> Iterator[Origin]:
+    """A deep copy: of a model, wrapped or not, another model, which no wrapper holds."""
+    for origin in values.of(node.args[0], at):
+        if origin.kind in {Kind.MODEL, Kind.WRAPPED, Kind.BARE}:
+            note = origin.note if origin.kind is Kind.MODEL else ""
+            yield replace(origin, kind=Kind.MODEL, made=values.where(node, at.scope), note=note)
+        else:
+            yield origin
+
+
 def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at: At) -> Iterable[Origin]:
     if last in names.RANK_CALLS and not node.args:
         return (Origin(kind=names.RANK_CALLS[last], text=f"{dotted(node.func) or last}()", note=note_of(last)),)
@@ -247,10 +260,12 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         return _of_method(values, node, last, at)
     if last in _BUILT_OF_PARTS:
         return _through(values, node, at)
-    if last in {"compile", "DataParallel", "deepcopy"} and node.args and what.name.startswith(("torch", "copy")):
+    if last in {"compile", "DataParallel"} and node.args and what.name.startswith("torch"):
         return values.of(node.args[0], at)
-    if what.name.startswith(("torchvision.models.", "timm.create_model", "transformers.")) and not what.name.endswith(
-        "Config"
+    if what.name in {"copy.deepcopy", "deepcopy"} and node.args:
+        return _copied(values, node, at)
+    if what.name.startswith(("torchvision.models.", "timm.create_model", "transformers.")) and not any(
+        word in what.name for word in _NO_MODELS
     ):
         return (Origin(kind=Kind.MODEL, text=what.name, made=values.where(node, at.scope)),)
     if what.name.startswith("torch.nn.") and last[:1].isupper() and not last.endswith("Loss"):

@@ -14,7 +14,7 @@ from ddpdoctor.source.call_results import result
 from ddpdoctor.source.conditions import chosen, compared, either_or_both, turned
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, note_of
-from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.scopes import Block, Scope
 from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.written_dicts import items_of
 
@@ -192,6 +192,8 @@ def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) ->
     if not any(isinstance(part, ast.FormattedValue) for part in parts):
         yield Origin(kind=Kind.CONSTANT, text=values.text(node, at.scope))
         return
+    if (test := _asked_in_turn(parts, at)) is not None:
+        yield Origin(kind=Kind.LOCAL, text=values.text(test, at.scope), note="number")
     text = _with_constants(values, node, parts, at)
     tainted = any(origin.kind in TAINTS for origin in found)
     for origin in found:
@@ -201,6 +203,26 @@ def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) ->
             yield Origin(kind=Kind.UNKNOWN, text=text)
     if not found:
         yield Origin(kind=Kind.UNKNOWN, text=text)
+
+
+def _asked_in_turn(parts: list[ast.expr], at: At) -> ast.expr | None:
+    """The test by which a loop over numbers ends at the first name that is free: `if not os.path.exists(name): break`."""
+    block: Block | None = at.block
+    while block is not None and block.form != "for":
+        block = block.parent
+    loop = block.node if block is not None else None
+    if block is None or not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+        return None
+    counts = dotted(loop.iter.func).rpartition(".")[2] in {"range", "count"}
+    numbers = {dotted(part.value) for part in parts if isinstance(part, ast.FormattedValue)}
+    if not counts or dotted(loop.target) not in numbers:
+        return None
+    for _, ended in block.ended:
+        match ended.test:
+            case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=asked) as test) if ended.ends == "break":
+                if dotted(asked).rpartition(".")[2] in {"exists", "is_dir", "isdir"}:
+                    return test
+    return None
 
 
 def _with_constants(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) -> str:

@@ -10,8 +10,9 @@ from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.scopes import Block, Scope
 
 Origins = tuple[Origin, ...]
-MOST_ORIGINS = 10
-MOST_SEEN = 40  # alternatives among which those ten are chosen
+MOST_ORIGINS = 12
+MOST_SEEN = 40  # alternatives among which those twelve are chosen
+MOST_ALIKE = 6  # of one sort: the batches of ten callers must not leave out the forward that a loss comes from
 MOST_STEPS = 5
 QUIET = frozenset({Kind.CONSTANT, Kind.UNKNOWN, Kind.FUNCTION})
 TAINTS = RANK_KINDS | {Kind.LOCAL, Kind.WORLD_SIZE, Kind.DEVICE_COUNT, Kind.SHARED, Kind.UNORDERED, Kind.CPU_TENSOR}
@@ -44,9 +45,13 @@ def joined(origins: Iterable[Origin]) -> Origins:
             break
     if len(found) <= MOST_ORIGINS:
         return tuple(found.values())
-    strong = [key for key, origin in found.items() if origin.note not in _WEAK]
-    weak = [key for key, origin in found.items() if origin.note in _WEAK]
-    kept = {*strong[:MOST_ORIGINS], *weak[: max(0, MOST_ORIGINS - len(strong))]}
+    alike: dict[tuple[Kind, str], int] = {}
+    last: dict[tuple[Kind, str, str, str], tuple[bool, bool]] = {}
+    for key, origin in found.items():
+        sort = (origin.kind, origin.note)
+        alike[sort] = alike.get(sort, 0) + 1
+        last[key] = (origin.note in _WEAK, alike[sort] > MOST_ALIKE)
+    kept = {*sorted(found, key=last.__getitem__)[:MOST_ORIGINS]}
     return tuple(origin for key, origin in found.items() if key in kept)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ...], at: At) -> Origins:
     """What the target at `index` gets when a value is unpacked."""
-    each = _one_of_many(values, node, index[0]) if len(index) == 1 else None
+    each = one_of_many(values, node, index[0]) if len(index) == 1 else None
     if each is not None:
         return values.of(each, at)
     if isinstance(node, ast.Call):
@@ -26,7 +26,7 @@ def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ..
     return tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED})
 
 
-def _one_of_many(values: Values, node: ast.expr, index: int) -> ast.expr | None:
+def one_of_many(values: Values, node: ast.expr, index: int) -> ast.expr | None:
     """What `a, b = (int(os.environ[key]) for key in ("RANK", "LOCAL_RANK"))` gives to one target; also of `map(int, (x, y))`."""
     key = (id(node), index)
     if key not in values.written_out:
@@ -36,7 +36,11 @@ def _one_of_many(values: Values, node: ast.expr, index: int) -> ast.expr | None:
 
 def _written_out(node: ast.expr, index: int) -> ast.expr | None:
     match node:
-        case ast.ListComp(elt=part, generators=[each]) | ast.GeneratorExp(elt=part, generators=[each]) if not each.ifs:
+        case (
+            ast.ListComp(elt=part, generators=[each])
+            | ast.GeneratorExp(elt=part, generators=[each])
+            | ast.DictComp(value=part, generators=[each])
+        ) if not each.ifs:
             if not isinstance(each.target, ast.Name) or (item := _element_at(each.iter, index)) is None:
                 return None
             return _Replaced(each.target.id, item).visit(copy.deepcopy(part))  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.call_meanings import meaning
 from ddpdoctor.source.chosen_values import Alternative, by_branches
 from ddpdoctor.source.code_text import segment
@@ -34,6 +35,8 @@ class Values:
     made: dict[str, tuple[RawCall, Scope]] = field(default_factory=dict)
     near: dict[str, frozenset[str]] = field(default_factory=dict)
     """The files of all programs that a file belongs to: attributes of other programs' objects have the same names."""
+    answers: Answers[Origins] = field(default_factory=Answers)
+    """What expressions, parameters, attributes and functions can be."""
     meanings: dict[int, object] = field(default_factory=dict)
     """What calls are for, once that is known."""
     wrapped: frozenset[int] = frozenset()
@@ -42,10 +45,8 @@ class Values:
     """By comprehension and position, the expression of one element; kept, as known values go by the node's identity."""
     methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     """By the files of some programs and a name: whether one class there has this method, and the first calls of it."""
-    _known: dict[tuple[int, int | str], Origins] = field(default_factory=dict)
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
     _having: dict[str, dict[int, Scope]] = field(default_factory=dict)
-    _open: set[tuple[int, int | str]] = field(default_factory=set)
     _depth: int = 0
 
     def of(self, node: ast.expr | None, at: At) -> Origins:
@@ -53,32 +54,17 @@ class Values:
         if node is None or self._depth > DEEPEST:
             return ()
         key = (id(node), id(at.scope) if at.order == END else at.order)
-        if key in self._known:
-            return self._known[key]
-        if key in self._open:
-            return ()
-        self._open.add(key)
+        if (found := self.answers.known(key)) is not None:
+            return found
         self._depth += 1
         try:
-            found = joined(evaluate(self, node, at))
+            return self.answers.ask(key, lambda: joined(evaluate(self, node, at))) or ()
         finally:
             self._depth -= 1
-            self._open.discard(key)
-        self._known[key] = found
-        return found
 
     def once(self, key: tuple[int, str], find: Callable[[], Iterable[Origin]]) -> Origins:
         """What `find` gives, sought once; nothing where it is asked for while it is sought."""
-        if key in self._known:
-            return self._known[key]
-        if key in self._open:
-            return ()
-        self._open.add(key)
-        try:
-            self._known[key] = found = joined(find())
-        finally:
-            self._open.discard(key)
-        return found
+        return self.answers.ask(key, lambda: joined(find())) or ()
 
     # names
 

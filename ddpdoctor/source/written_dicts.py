@@ -10,6 +10,7 @@ from ddpdoctor.source.origins import At
 from ddpdoctor.source.parameters import given_at, sites_of
 from ddpdoctor.source.reaching import reaching
 from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.unpacking import one_of_many
 from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) ->
                 str(key.value): value
                 for key, value in zip(node.keys, node.values, strict=True)
                 if isinstance(key, ast.Constant)
+            }, at
+        case ast.DictComp(key=ast.Name(id=key), generators=[ast.comprehension(target=ast.Name(id=each), iter=listed)]):
+            names = listed.elts if key == each and isinstance(listed, ast.Tuple | ast.List) else []
+            written_out = [one_of_many(values, node, number) for number in range(len(names))]
+            found = zip(names, written_out, strict=True)
+            return {
+                str(one.value): value for one, value in found if isinstance(one, ast.Constant) and value is not None
             }, at
         case ast.Call() if steps and (returned := _only_return(values, node, at)) is not None:
             return items_of(values, *returned, steps - 1)
@@ -75,7 +83,7 @@ def _only_value(values: Values, node: ast.Name | ast.Attribute, at: At) -> tuple
     if len(given) != 1 or given[0][1].form != "assign" or given[0][1].index:
         return None
     scope, one = given[0]
-    plain = isinstance(one.value, ast.Dict | ast.Call | ast.Name | ast.Attribute)
+    plain = isinstance(one.value, ast.Dict | ast.DictComp | ast.Call | ast.Name | ast.Attribute)
     return (one.value, At(scope, one.order, one.block)) if plain and one.value is not None else None
 
 

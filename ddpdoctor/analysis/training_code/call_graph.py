@@ -35,6 +35,7 @@ DOES_THE_DEVICE = DOES_THE_DATA - {"webdataset", "torchdata"} | {
     "tensorflow",
 }
 """Frameworks that give each rank its device, or make the process group, by themselves."""
+NO_GRADIENTS = ("no_grad", "inference_mode")
 DEEPEST = 6
 
 
@@ -273,6 +274,20 @@ class CallGraph:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
         return not any(guard.by_rank for guard in call.guards) and self.on_all_ranks(function) is True
 
+    def without_gradients(self, function: Function, call: Call) -> bool:
+        """Whether a call is made under `no_grad`: by itself, in its function, or wherever the function is called."""
+        if call.under(*NO_GRADIENTS) or any(name.endswith(NO_GRADIENTS) for name in function.decorators):
+            return True
+        ways = [way for _, way in self.callers.get(function.id, ())]
+        return bool(ways) and all(way.under(*NO_GRADIENTS) for way in ways)
+
+    def starts_the_job(self, function: Function, depth: int = 2) -> bool:
+        """Whether a function makes the process group, by itself or in one that it calls."""
+        called = [self.functions[call.target] for call in function.calls if call.target in self.functions]
+        return any(call.does == "init" for call in function.calls) or (
+            depth > 0 and any(self.starts_the_job(each, depth - 1) for each in called)
+        )
+
     # collectives
 
     def collective_in(self, function_id: str, depth: int = DEEPEST) -> Reached | None:
@@ -304,6 +319,8 @@ class CallGraph:
     def _certain(self, function: Function, depth: int) -> Iterator[Reached]:
         for call in function.calls:
             if not unconditional(call.guards, function):
+                if is_collective(call) and _in_both_branches(call, function):
+                    yield Reached(call)
                 continue
             if is_collective(call):
                 yield Reached(call)
@@ -463,6 +480,21 @@ def unconditional(guards: Iterable[Guard], function: Function) -> bool:
         guard.form == "main"
         or (guard.state and not {name.partition(".")[0] for name in guard.names} & {*function.parameters} - {"self"})
         for guard in guards
+    )
+
+
+def _in_both_branches(call: Call, function: Function) -> bool:
+    """Whether a collective under a test of the rank, as of a sender, has its like in the other branch of that test."""
+    decides = [guard for guard in call.guards if not guard.state and guard.form != "main"]
+    if len(decides) != 1 or decides[0].form != "if" or not decides[0].by_rank:
+        return False
+    return any(
+        is_collective(other)
+        and other.name == call.name
+        and not other.loops
+        and [guard.form for guard in other.guards if not guard.state and guard.form != "main"] == ["else"]
+        and any(guard.form == "else" and guard.test == decides[0].test for guard in other.guards)
+        for other in function.calls
     )
 
 

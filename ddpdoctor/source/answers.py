@@ -1,0 +1,80 @@
+"""Answers to questions that may need each other: what was found while an outer question was open is asked anew after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+_NOTHING = 1 << 30
+MOST_ANEW = 500_000  # answers of one run that are dropped: generated code may hold rings of thousands of names
+
+
+@dataclass(eq=False)
+class Answers(Generic[T]):
+    """Answers by question, each found once.
+
+    A question that is met again while it is open has no answer yet. What is found with that gap is kept until the question
+    is answered, and no longer: which question was asked first must not decide what is known.
+    """
+
+    _known: dict[Hashable, T] = field(default_factory=dict)
+    _open: dict[Hashable, int] = field(default_factory=dict)
+    """Which questions are open, by how many were open before."""
+    _partial: dict[Hashable, int] = field(default_factory=dict)
+    """The answers with a gap, by the outermost open question that they lack."""
+    _stack: list[Hashable] = field(default_factory=list)
+    """The same, in the order in which they were found."""
+    _lacks: int = _NOTHING
+    """The outermost open question that was met since the innermost was asked."""
+    _dropped: int = 0
+
+    def known(self, key: Hashable) -> T | None:
+        """The answer as far as it is known, or None."""
+        found = self._known.get(key)
+        if found is not None and self._partial and key in self._partial:
+            self._lacks = min(self._lacks, self._partial[key])
+        return found
+
+    def ask(self, key: Hashable, find: Callable[[], T]) -> T | None:
+        """The answer, by `find` where it is not known; None while the question is open."""
+        if (found := self.known(key)) is not None:
+            return found
+        if (level := self._open.get(key)) is not None:
+            self._lacks = min(self._lacks, level)
+            return None
+        level = self._open[key] = len(self._open)
+        outer, self._lacks, mark = self._lacks, _NOTHING, len(self._stack)
+        try:
+            found = find()
+        finally:
+            del self._open[key]
+            lacks, self._lacks = self._lacks, min(outer, self._lacks if self._lacks < level else _NOTHING)
+        self._known[key] = found
+        if lacks < level:
+            self._partial[key] = lacks
+            self._stack.append(key)
+        elif lacks == level:
+            self._drop(mark)
+        return found
+
+    def watch(self, find: Callable[[], S]) -> tuple[S, bool]:
+        """What `find` gives, and whether it met no open question."""
+        outer, self._lacks = self._lacks, _NOTHING
+        try:
+            found = find()
+            return found, self._lacks == _NOTHING
+        finally:
+            self._lacks = min(outer, self._lacks)
+
+    def _drop(self, mark: int) -> None:
+        """Forget the answers that lack the question that was just answered."""
+        partial, self._stack[mark:] = self._stack[mark:], []
+        self._dropped += len(partial)
+        for key in partial:
+            del self._partial[key]
+            if self._dropped < MOST_ANEW:
+                del self._known[key]
