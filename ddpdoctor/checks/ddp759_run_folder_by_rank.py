@@ -22,8 +22,9 @@ RULE = Rule(
 _FUNCTION = re.compile(r"(?:listdir|scandir|glob|iglob)\((?P<argument>[^()]*(?:\([^()]*\))?)")
 _METHOD = re.compile(r"\.(?:iterdir|r?glob)\(")
 _TEXT = re.compile(r"""[\"'](?P<text>[^\"']*)""")
-_NAMES_THE_FOLDER = {"hydra", *DOES_THE_DEVICE} - {"tensorflow", "jax"}
-"""Frameworks that may name the folder on one rank; the others are there for export and logs."""
+_NAMES_THE_FOLDER = frozenset({"hydra", *DOES_THE_DEVICE})
+_EXPORTS = frozenset({"tensorflow", "jax"})
+"""What programs of torch import for export and logs, too: it does not keep a rank from looking for a free name."""
 _ASKED = re.compile(r"(?:exists|is_?dir)\(")
 _CLOCKS = ("time", "now", "getpid", "uuid", "token")
 
@@ -41,12 +42,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         origin = path.may(Kind.LOCAL)
         counted = next((one for one in path.origins if one.note == "number"), None)
-        if graph.any_program(function, _NAMES_THE_FOLDER):
+        free = counted is not None and _is_free(graph, function, counted)
+        if graph.any_program(function, _NAMES_THE_FOLDER - _EXPORTS if free else _NAMES_THE_FOLDER):
             continue
         if counted is not None and not call.loops:
-            if (_is_free(graph, function, counted) or _is_there(counted, path)) and not _kept_together(
-                function, call, counted
-            ):
+            if (free or _is_there(counted, path)) and not _kept_together(function, call, counted):
                 yield _numbered(call, path, counted)
             continue
         if origin is None or origin.made or not any(word in origin.text for word in _CLOCKS):

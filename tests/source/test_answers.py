@@ -8,7 +8,7 @@ import pytest
 
 from ddpdoctor.evidence.training_code import Kind, Origin
 from ddpdoctor.source.answers import Answers
-from ddpdoctor.source.origins import MOST_ALIKE, joined
+from ddpdoctor.source.origins import MOST_ORIGINS, joined
 
 RING = {"a": ("b", "c"), "b": ("a", "d"), "c": ("b",), "d": ("d", "c")}
 """By question, the others that its answer is made of; each answer also holds its own name."""
@@ -40,6 +40,6 @@ def test_an_answer_with_a_gap_says_so() -> None:
 
 
 def test_many_alternatives_of_one_sort_leave_room_for_others() -> None:
-    items = [Origin(kind=Kind.LOCAL, text=f"item {number}", note="item") for number in range(50)]
+    batches = [Origin(kind=Kind.LOCAL, text=f"loader {number}", note="batch") for number in range(30)]
     forward = Origin(kind=Kind.LOCAL, text="model(x)", note="forward")
-    assert joined([*items, forward]) == (*items[:MOST_ALIKE], forward)
+    assert joined([*batches, forward]) == (*batches[: MOST_ORIGINS - 1], forward)
