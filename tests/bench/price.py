@@ -185,8 +185,9 @@ def rank_main() -> None:
                 steps[name]()
     began = time.perf_counter()
     count = _agreed(max(1, round(TURN_SECONDS / _one_turn(agents["alone"], steps["alone"], 10)[0] * 10)))
+    others = [name for name in agents if name != "alone"]  # which has made ten steps more
     for _ in range(10):
-        for name in ways:
+        for name in others:
             with agents[name].at_work():
                 steps[name]()
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in agents}
