@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.callsites import Relation, spoken
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, turns_without_a_call
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
@@ -15,7 +15,7 @@ from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import first_deviations, framework_requests
+from ddpdoctor.messages import first_deviations, framework_requests, loop_departures
 from ddpdoctor.messages.calls_between_iterations import called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
@@ -35,6 +35,9 @@ RULE = Rule(
 OF_COUNTS = (
     "let every rank make this call in each turn of the loop, or none (all_reduce what decides it); what was trained since is "
     "not to be trusted"
+)
+OF_A_CONTINUE = (
+    "let all ranks decide together whether to pass over a turn of the loop (all_reduce the decision), or none"
 )
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
@@ -75,12 +78,14 @@ def check(
             *desync.minority
         }  # who handled an error is the odd one
         earlier = _first_of_them(parted, desync)
+        over = passed_over(desync, code)
         yield RULE.finding(
             _describe(desync, earlier, tied=desync.tied and not decided),
             ranks=desync.minority if decided else desync.culprits,
             where=[
                 *framework_requests.where(desync.request, desync.minority),
                 *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
+                *loop_departures.ways_past(over, desync.minority),
                 *(_witnesses(desync, everyone) if not earlier else ()),
                 *exception_context.where(errors),
             ],
@@ -89,7 +94,13 @@ def check(
                 *exception_context.sentences(errors),
                 *unplaced(desync.issued, everyone),
             ],
-            remedy=exception_context.REMEDY if errors else OF_COUNTS if desync.counts else None,
+            remedy=exception_context.REMEDY
+            if errors
+            else OF_COUNTS
+            if desync.counts
+            else OF_A_CONTINUE
+            if over
+            else None,
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.counts.get(rank, desync.group.reached(rank)) for rank in everyone},

@@ -13,7 +13,7 @@ from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, L
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
-from ddpdoctor.analysis.crashes.failures import Failures, unique_ranks, who
+from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, POINT_TO_POINT, Activity
 from ddpdoctor.evidence import PerRank
@@ -88,7 +88,7 @@ def check(
             if errors or gone is not None
             else _or_skipped(desync.minority, () if desync.ended else skips(desync, code))
         )
-        longer = gone.longer if gone is not None else ()
+        longer = gone.longer if gone is not None else desync.more_turns
         yield RULE.finding(
             _more_batches(longer) + _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
             ranks=longer or desync.culprits,
@@ -111,7 +111,11 @@ def check(
                 *skipped,
                 *_or_called_alone(desync, code),
             ],
-            remedy=exception_context.REMEDY if errors else ALL_COME if _as_many(desync, made_steps) else None,
+            remedy=exception_context.REMEDY
+            if errors
+            else ALL_COME
+            if _as_many(desync, made_steps) and not longer
+            else None,
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
@@ -231,9 +235,33 @@ def _by_exits(
                 *_asked(code, failures.finished, unique_ranks(lost)),
                 *(where for failure in lost for where in failure.where("lost its peer here")),
             ],
-            remedy=ALL_COME if still == after else None,
+            remedy=ALL_COME if still == after and not _in_training(lost, failures.finished, calls, code) else None,
             steps={str(rank): count for rank, count in sorted(steps.items())},
         )
+
+
+def _in_training(
+    lost: Sequence[Failure], finished: Sequence[int], calls: PerRank[CollectiveCalls] | None, code: SourceCode | None
+) -> bool:
+    """Whether a rank lost its peers in the loop in which these had called their last forward, under no condition."""
+    if code is None:
+        return False
+    trained = {
+        (place.file, loop)
+        for entry in calls or ()
+        if entry.rank in finished and entry.value.forwards
+        for forward in entry.value.forwards[-1:]
+        if (place := code.at(forward.place.file, forward.place.line)) is not None
+        for loop in place.loops
+    }
+    frames = (users_frame(failure.error.stack) for failure in lost if failure.error is not None)
+    places = (code.at(frame.file, frame.line) for frame in frames if frame is not None)
+    return any(
+        (place.file, loop) in trained
+        for place in places
+        if place is not None and not place.conditions
+        for loop in place.loops
+    )
 
 
 def _by_stacks(finished: Sequence[int], activities: Activities) -> Iterator[Finding]:

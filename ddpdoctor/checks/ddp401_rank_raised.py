@@ -50,6 +50,10 @@ _REMEDIES = {
     r"(?:CUDA|HIP) error: .*(?:ECC|[Nn]vlink|unspecified launch failure|hardware)": (
         "look at the GPU of this rank (`dmesg | grep Xid`, `ddpdoctor env` on its host), and leave it out until it is reset"
     ),
+    r"[Cc]an(?:'t|not) allocate memory|std::bad_alloc|^MemoryError": (
+        "keep less in memory at this line, or ask for more: the rank has reached its limit (`ulimit -v`, the cgroup's memory.max), "
+        "or the host has no memory left"
+    ),
     r"[Aa]ddress already in use|EADDRINUSE": (
         "another program holds the port, often an earlier run of this job: `ddpdoctor port NUMBER` says which, and what is free"
     ),

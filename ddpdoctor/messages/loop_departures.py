@@ -82,6 +82,15 @@ def ways_out(
         yield from (Where.at(place, rank=rank, note=_note(jump)) for rank in ranks)
 
 
+def ways_past(over: Iterable[tuple[Frame, Jump]], ranks: Sequence[int]) -> Iterator[Where]:
+    """The `continue`s by which these ranks may have passed over the rest of a turn; those under a rank test, if any."""
+    found = [*over]
+    by_rank = [(frame, jump) for frame, jump in found if is_rank_test(jump.test, by_rank=jump.by_rank)]
+    for frame, jump in (by_rank or found)[:MOST_JUMPS]:
+        place = Frame(file=frame.file, line=jump.line, function=frame.function)
+        yield from (Where.at(place, rank=rank, note=f"{_note(jump)} passes over the call") for rank in ranks)
+
+
 def ways_out_of_training(
     calls: PerRank[CollectiveCalls] | None, ranks: Sequence[int], code: SourceCode | None
 ) -> Iterator[Where]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, JobSize, RankExit, StepMark
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, Request, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from tests.checks import Sick
 from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
@@ -26,6 +26,13 @@ ALL_BUT_1 = (
     *CODE,
     CodePlace(file=TRAIN, line=97, function="train_step", conditions=(Condition(line=96, test="rank != 1", branch=0),)),
 )
+SKIPS = Loop(
+    line=55,
+    head="for images, labels in loader",
+    jumps=(Jump(line=60, word="continue", test="not torch.isfinite(loss)"),),
+)
+IN_A_TURN = tuple(CodePlace(file=TRAIN, line=line, function="train_step") for line in (58, 61))
+FORWARD = Did("broadcast", line=58)
 EXTRA = waits(Did("broadcast", line=88))
 EVALUATED = Did("all_gather", line=95)
 END = waits(Did("barrier", line=95))
@@ -49,6 +56,22 @@ def called_from(*lines: int) -> tuple[Forward, ...]:
 
 
 SICK = (
+    Sick(  # the loop that all are in has a `continue` between the two calls
+        evidence=flights(
+            [FORWARD, STEP, FORWARD, waits(FORWARD)],
+            *[[FORWARD, STEP, FORWARD, LAST]] * 2,
+            code=[replace(place, loops=(SKIPS,)) for place in IN_A_TURN],
+        ),
+        says="rank 0 never called all_reduce #4 that ranks 1-2 call: the next that it called was broadcast #4",
+        ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:60 train_step",
+            "rank 0 /home/me/job/train.py:58 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 4, "group": "default", "calls": {"0": 4, "1": 4, "2": 4}},
+    ),
     Sick(  # at the end of the program, of two ranks: the test above the call tells whose it is
         evidence=flights(
             [STEP, waits(Did("barrier", line=97))], [STEP], code=AT_THE_END, facts={1: (RankExit(exit_code=0),)}

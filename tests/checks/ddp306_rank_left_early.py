@@ -159,6 +159,19 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:61 train_step", "rank 2 /home/me/job/train.py:61 train_step"),
         measured={"seq": 2, "group": "default", "calls": {"1": 0, "0": 2, "2": 2}, "steps": {}},
     ),
+    Sick(  # the one that waits makes the call of every turn once more
+        evidence=flights(
+            [STEP, STEP, NEXT],
+            [STEP, STEP],
+            [STEP, STEP],
+            code=CODE,
+            facts={1: (RankExit(exit_code=0),), 2: (RankExit(exit_code=0),)},
+        ),
+        says="rank 0 has more batches than its peers: ranks 1-2 ended with exit code 0 while rank 0 waits in all_reduce #3",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:61 train_step",),
+        measured={"seq": 3, "group": "default", "calls": {"0": 3, "1": 2, "2": 2}, "steps": {}},
+    ),
     Sick(  # two ranks died of it, and their recorders with them: that only one is left to wait makes it no culprit
         evidence=flights(
             [STEP, NEXT], None, [STEP], None, facts={1: (LOST_PEER,), 2: (RankExit(exit_code=0),), 3: (LOST_PEER,)}

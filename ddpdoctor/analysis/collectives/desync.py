@@ -12,7 +12,7 @@ from ddpdoctor.analysis.collectives.framework_requests import RankRequest
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.source import Loop, SourceCode
+from ddpdoctor.evidence.source import Jump, Loop, SourceCode
 
 LEAVING = {"barrier"}  # what loops are usually followed by, where the source is not at hand
 
@@ -36,7 +36,8 @@ class Desync:
     of the first odd rank seen from the others. `offset` is set where wrong pairs went unnoticed for a while, and `met`
     is what they ended in. `ended` are the ranks that exited with code 0. `counts` is how many collectives each rank had
     called when all had ended so, where these differ and nothing else is known. `request` is the statement by which the
-    odd ranks alone had a framework make the call.
+    odd ranks alone had a framework make the call. `more_turns` are the few ranks that make a call of every turn of their loop
+    once more, when the others have ended.
     """
 
     cause: Cause
@@ -52,6 +53,7 @@ class Desync:
     ended: tuple[int, ...] = ()
     counts: Mapping[int, int] = field(default_factory=dict)
     request: RankRequest | None = None
+    more_turns: tuple[int, ...] = ()
 
     @property
     def culprits(self) -> tuple[int, ...]:
@@ -81,6 +83,23 @@ def turns_without_a_call(desync: Desync, code: SourceCode | None) -> list[str]:
     """The `continue`s, as `train.py:58`, of the loops that the ranks made their last calls in."""
     loops = _loops(desync, sorted(desync.issued), code)
     return sorted({f"{PurePath(frame.file).name}:{line}" for frame, loop in loops for line in loop.skips})
+
+
+def passed_over(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Jump]]:
+    """The `continue`s between the head of a loop that all ranks are in and the line at which only the usual ranks call.
+
+    Each comes with a frame of its function.
+    """
+    if desync.cause is not Cause.MISSING or desync.ended:
+        return []
+    common = {(frame.file, loop) for frame, loop in _loops(desync, desync.minority, code)}
+    return [
+        (frame, jump)
+        for frame, loop in _loops(desync, desync.majority, code)
+        if (frame.file, loop) in common
+        for jump in loop.jumps
+        if jump.word == "continue" and loop.line < jump.line < frame.line
+    ]
 
 
 def loops_left(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Loop]]:

@@ -14,7 +14,14 @@ from ddpdoctor.analysis.collectives.call_order import (
     reordered,
     skipped,
 )
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, compare, rank_test, seen_from_minority
+from ddpdoctor.analysis.collectives.callsites import (
+    Comparison,
+    Relation,
+    compare,
+    condition_over,
+    rank_test,
+    seen_from_minority,
+)
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, cause_of
 from ddpdoctor.analysis.collectives.desync_by_requests import by_calls_requested
 from ddpdoctor.analysis.collectives.final_counts import final_counts
@@ -28,6 +35,8 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import only_users
 from ddpdoctor.evidence.recorder import Call
 from ddpdoctor.evidence.source import SourceCode
+
+LOOKED_BACK = 64  # calls before the end of a rank: more than a turn of a training loop makes
 
 
 def desyncs_of(
@@ -51,7 +60,7 @@ def desyncs_of(
         waiting = last if tested or 2 * len(gone) >= len(group.members) else {}
     short = {rank for rank in gone if group.reached(rank) < max((issued.seq for issued in waiting.values()), default=0)}
     if short and waiting:
-        yield _ended(group, short, waiting, code)
+        yield _ended(group, short, waiting, programs.timeline, code)
     counts = final_counts(group, programs.timeline, finished)
     if not waiting and len({*counts.values()}) > 1:
         yield _uneven(group, counts)
@@ -85,9 +94,16 @@ def _from_race(group: GroupTimeline, mismatch: Mismatch) -> Desync:
     )
 
 
-def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCall], code: SourceCode | None) -> Desync:
+def _ended(
+    group: GroupTimeline,
+    short: set[int],
+    waiting: Mapping[int, IssuedCall],
+    timeline: Timeline,
+    code: SourceCode | None,
+) -> Desync:
     """Some ranks ended with exit code 0 while others wait: whoever is the minority of these is at fault.
 
+    Where these make a call of every turn once more, it is the turns that differ, and not the calls.
     A rank test above the call that all wait in tells more: then it is that call that not all ranks make.
     What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side, unless the test
     says which ranks make the call.
@@ -98,14 +114,15 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCa
     agrees = set(waiting) <= set(through) and short.isdisjoint(through)
     call, do_not = (len(through), len(group.members) - len(through)) if agrees else (len(waiting), len(short))
     few_wait = call < do_not or (tested is not None and call == do_not)
+    turns = few_wait and tested is None and _makes_more_turns(group, short, waiting, timeline, code)
     seq = min(issued.seq for issued in waiting.values())
     relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL
     return Desync(
-        cause=Cause.EXTRA if few_wait else Cause.LEFT if tested is None else Cause.MISSING,
+        cause=Cause.LEFT if turns else Cause.EXTRA if few_wait else Cause.LEFT if tested is None else Cause.MISSING,
         group=group,
         seq=seq,
-        minority=tuple(sorted(waiting if few_wait else short)),
-        majority=tuple(sorted(short if few_wait else waiting)),
+        minority=tuple(sorted(waiting if few_wait and not turns else short)),
+        majority=tuple(sorted(short if few_wait and not turns else waiting)),
         tied=False,
         issued=waiting,
         comparison=(
@@ -114,7 +131,30 @@ def _ended(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCa
             else Comparison(Relation.UNKNOWN)
         ),
         ended=tuple(sorted(short)),
+        more_turns=tuple(sorted(waiting)) if turns else (),
     )
+
+
+def _makes_more_turns(
+    group: GroupTimeline,
+    short: set[int],
+    waiting: Mapping[int, IssuedCall],
+    timeline: Timeline,
+    code: SourceCode | None,
+) -> bool:
+    """Whether the ranks that ended have made the call that the others wait in before, by the same lines, under no condition."""
+    places = {issued.program for issued in waiting.values()}
+    if len(places) != 1 or code is None:
+        return False
+    (program,) = places
+    if not program or condition_over(program, code) is not None:
+        return False
+    last = {rank: group.reached(rank) for rank in short}
+    made = (
+        timeline.issued(group, rank, seq) for rank in short for seq in range(last[rank], last[rank] - LOOKED_BACK, -1)
+    )
+    same = {issued.rank for issued in made if issued is not None and issued.program == program}
+    return same == short
 
 
 def _uneven(group: GroupTimeline, counts: Mapping[int, int]) -> Desync:
