@@ -51,7 +51,7 @@ _REMEDIES = {
         "look at the GPU of this rank (`dmesg | grep Xid`, `ddpdoctor env` on its host), and leave it out until it is reset"
     ),
     r"[Cc]an(?:'t|not) allocate memory|std::bad_alloc|^MemoryError": (
-        "keep less in memory at this line, or ask for more: the rank has reached its limit (`ulimit -v`, the cgroup's memory.max), "
+        "keep less in memory at this line, or ask for more: the rank reached its limit (`ulimit -v`, the cgroup's memory.max), "
         "or the host has no memory left"
     ),
     r"[Aa]ddress already in use|EADDRINUSE": (
