@@ -226,12 +226,25 @@ def _spawned_jobs(
             continue
         if _has_torch(pid):
             started.setdefault(parents[pid], []).append(pid)
+    for parent in _with_loader_workers(spawned):
+        del spawned[parent]
     for parent, pids in spawned.items():
         oldest_first = sorted(pids, key=lambda pid: (processes.started_at(pid) or 0, pid))
         yield from _job_of_siblings(parent, oldest_first, environs, "spawned")
     for parent, pids in forked.items():
         if len(pids) > 1:
             yield from _job_of_siblings(parent, talking(pids, parent), environs, "forked")
+
+
+def _with_loader_workers(spawned: Mapping[int, Sequence[int]]) -> set[int]:
+    """Those of these parents that are ranks: they have joined with the siblings that one Python spawned as it did them.
+
+    In a spawned process multiprocessing spawns too, so that the workers of its data loaders look like ranks.
+    """
+    started_by = {pid: parent for parent, pids in spawned.items() for pid in pids}
+    grandparents = {started_by[parent] for parent in spawned if parent in started_by}
+    ranks = {pid for parent in grandparents for pid in talking(spawned[parent], parent)}
+    return ranks.intersection(spawned)
 
 
 def _job_of_siblings(

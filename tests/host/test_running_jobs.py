@@ -8,8 +8,8 @@ import pytest
 
 from ddpdoctor.agent.inside.call_ring import CallRing
 from ddpdoctor.agent.inside.schema import call_ring as layout
-from ddpdoctor.host import processes
-from ddpdoctor.host.running_jobs import _agents, joinings_of
+from ddpdoctor.host import processes, running_jobs
+from ddpdoctor.host.running_jobs import _agents, find_jobs, joinings_of
 
 
 @pytest.mark.parametrize("version", [layout.VERSION, layout.VERSION + 1], ids=["this version", "another version"])
@@ -55,3 +55,26 @@ def test_a_launcher_says_how_many_ranks_it_started_to_those_that_it_started_itse
     monkeypatch.setattr(processes, "environ", {12: environ, 11: {}}.get)
     monkeypatch.setattr(processes, "command", {12: command, 11: "python launch.py", 1: "init"}.get)
     assert joinings_of([12])[12].started == started
+
+
+@pytest.mark.parametrize(
+    ("joined", "jobs"),
+    [
+        pytest.param((11, 12), [(11, 12)], id="its children are loader workers"),
+        pytest.param((), [(11, 12), (13, 14)], id="it starts ranks itself"),
+    ],
+)
+def test_what_a_spawned_process_spawns_are_ranks_unless_it_is_one(
+    joined: tuple[int, ...], jobs: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process 10 spawned 11 and 12, and 11 spawned 13 and 14."""
+    started_by = {10: 1, 11: 10, 12: 10, 13: 11, 14: 11}
+    spawned = "python -c from multiprocessing.spawn import spawn_main; spawn_main()"
+    monkeypatch.setattr(processes, "parents", lambda: started_by)
+    monkeypatch.setattr(processes, "environ", lambda pid: {} if pid in started_by else None)
+    monkeypatch.setattr(processes, "command", lambda pid: TRAIN if pid == 10 else spawned)
+    monkeypatch.setattr(processes, "started_at", float)
+    monkeypatch.setattr(running_jobs, "_has_torch", lambda pid: pid > 10)
+    monkeypatch.setattr(running_jobs, "talking", lambda pids, _: tuple(pid for pid in pids if pid in joined))
+    monkeypatch.setattr(running_jobs, "user_of", lambda _: 0)
+    assert [job.pids for job in find_jobs().jobs] == jobs
