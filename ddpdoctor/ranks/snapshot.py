@@ -186,6 +186,7 @@ def _together(target: Target, looks: Sequence[_Threads | str], dump: _Dump | str
     if len(each) == 1:
         return replace(first, seen=tuple(seen))
     moved = None if None in mains else len({main.frames for main in mains if main is not None}) > 1
+    last = replace(last, threads=_idle_once(each, last.threads))
     holder, still = first.gil_holder, last.gil_holder
     silent = target.agent is not None and not (isinstance(dump, _Dump) and dump.interpreter_answered)
     never_free = (
@@ -195,9 +196,7 @@ def _together(target: Target, looks: Sequence[_Threads | str], dump: _Dump | str
         and (holder.os_id, holder.frames) == (still.os_id, still.frames)
         and (silent or (target.agent is None and not still.active))
     )
-    return replace(
-        last, threads=_idle_once(each, last.threads), moved=moved, gil_never_free=never_free, seen=tuple(seen)
-    )
+    return replace(last, moved=moved, gil_never_free=never_free, seen=tuple(seen))
 
 
 def _idle_once(each: Sequence[Stacks], threads: Sequence[Thread]) -> tuple[Thread, ...]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.stacks import Stacks, Thread
-from ddpdoctor.ranks.snapshot import _idle_once
+from ddpdoctor.ranks.snapshot import Target, _idle_once, _together
 
 FETCH = (Frame(file="/home/me/job.py", line=8, function="fetch"),)
 NEXT = (Frame(file="/home/me/job.py", line=9, function="fetch"),)
 
 
+def threads(*, active: bool, frames: tuple[Frame, ...] = FETCH, holds_gil: bool = False) -> tuple[Thread, ...]:
+    return (Thread(name="main", frames=frames, os_id=7, main=True, active=active, holds_gil=holds_gil),)
+
+
 def look(*, active: bool, frames: tuple[Frame, ...] = FETCH) -> Stacks:
-    return Stacks(source="py-spy", threads=(Thread(name="main", frames=frames, os_id=7, main=True, active=active),))
+    return Stacks(source="py-spy", threads=threads(active=active, frames=frames))
 
 
 def active_in_the_end(*looks: Stacks) -> bool:
@@ -26,3 +32,20 @@ def test_a_thread_that_sleeps_is_not_active_because_it_was_looked_at_again() -> 
 def test_a_thread_that_was_active_at_every_look_or_idle_at_another_line_is() -> None:
     assert active_in_the_end(look(active=True), look(active=True))
     assert active_in_the_end(look(active=False, frames=NEXT), look(active=True))
+
+
+@pytest.mark.parametrize(
+    ("active", "never_free"),
+    [
+        pytest.param((False, False), True, id="it sleeps with the GIL"),
+        pytest.param((False, True), True, id="it is about to sleep again after a look"),
+        pytest.param((True, True), False, id="it computes"),
+    ],
+)
+def test_a_thread_keeps_the_gil_that_sleeps_with_it_at_one_of_the_looks(
+    active: tuple[bool, bool], never_free: bool
+) -> None:
+    looks = [("py-spy", threads(active=each, holds_gil=True)) for each in active]
+    found = _together(Target(rank=0, pid=1), looks, "no agent")
+    assert isinstance(found, Stacks)
+    assert found.gil_never_free == never_free
