@@ -13,6 +13,7 @@ from ddpdoctor.workflows.lint_config import config_for
 
 _OF_A_RUN = ("DDP2", "DDP3", "DDP4", "DDP5")
 _OF_A_HANG = "DDP3"
+_OF_ANY_ERROR = "DDP401"  # what a rank raised may be anything: only the line tells that it is what lint means
 MOST_FILES = 16
 MOST_BYTES = (
     256 << 10
@@ -77,7 +78,11 @@ def _with(finding: Finding, said: list[Finding]) -> Finding:
         if files
         and (
             any((where.file, where.line) in lines for where in each.where)
-            or (finding.code in each.rule.leads_to and each.where[0].file in files)
+            or (_leads_to(each, finding.code) and each.where[0].file in files)
         )
     ]
     return replace(finding, details=(*finding.details, *dict.fromkeys(hints)))
+
+
+def _leads_to(said: Finding, code: str) -> bool:
+    return code in said.rule.leads_to and code != _OF_ANY_ERROR

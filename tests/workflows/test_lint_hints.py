@@ -45,6 +45,16 @@ def test_the_same_line_or_the_cause_in_the_same_file_is_shown(
     assert found.details == ((hint,) if expected else ())
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_error_that_a_rank_raised_at_another_line_may_have_any_cause(elsewhere: bool, tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(GOOD.replace("sampler=sampler", "sampler=sampler, shuffle=True"))
+    line = 1 + next(n for n, text in enumerate(file.read_text().splitlines()) if "shuffle=True)" in text)
+    (found,) = with_lint(report(RULES["DDP401"], file, 1 if elsewhere else line)).findings
+    hint = f"lint would have said this: DDP713 {RULES['DDP713'].name}, {file}:{line}"
+    assert found.details == (() if elsewhere else (hint,))
+
+
 @pytest.mark.parametrize(
     "text", [GOOD, None, "print 'x'\n", EXTRA.replace("dist.barrier()\n", "dist.barrier()  # ddpdoctor: ignore\n")]
 )
