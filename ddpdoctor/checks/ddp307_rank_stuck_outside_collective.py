@@ -34,6 +34,10 @@ OF_A_LOOP = (
     "see why this condition does not become true on this rank: what it asks for (a file, a flag) has another name, or no rank "
     "makes it; give the loop a deadline"
 )
+OF_WORK = (
+    "nothing, where this rank alone evaluates or saves a checkpoint: it is at work. Where it goes on too long, look again: "
+    "`ddpdoctor hang` in a minute, or `ddpdoctor watch` from the start"
+)
 OUTSIDE = (*REMEDIES, Activity.IMPORTING, Activity.UNKNOWN)
 
 RULE = Rule(
@@ -107,12 +111,15 @@ def _by_stacks(
             died = dead_threads.of_ranks(errors, [activity.rank for activity in culprits])
             loop = _polls(culprits, code)
             until = f" until `{loop.awaits}`" if loop is not None else ""
+            at_work = hang.may_go_on(culprits) and not died and loop is None
+            remedy = OF_A_LOOP if loop is not None else OF_WORK if at_work else REMEDIES.get(activity)
             yield RULE.finding(
                 f"{hang.said_of(culprits)}{until}; {hang.wait_for(culprits)}",
+                severity=Severity.INFO if at_work else None,
                 ranks=[activity.rank for activity in culprits],
                 where=[*dead_threads.where(died), *hang.where(culprits)],
                 details=[*dead_threads.sentences(died), *other_threads.sentences(culprits, stacks)],
-                remedy=dead_threads.REMEDY if died else OF_A_LOOP if loop is not None else REMEDIES.get(activity),
+                remedy=dead_threads.REMEDY if died else remedy,
                 activity=activity.value,
                 waiting=[activity.rank for activity in hang.waiting],
                 seconds=hang.seconds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,11 @@ _LABEL = re.compile(
     r"^(?:\[[\w./-]{1,80}\]|[\w./-]{1,80}(?:: ?| *\|)|[\w.-]{1,60}/\d+ )\s*"
     r"(?=\[rank\d+\]:|\[default\d+\]:|Traceback \(most|  File \"|torch\.distributed\.\w+Error|\[[EWF] ?\d* |[EWI]\d{4} \d\d:)"
 )
+# `[pod/train-0/pytorch] ` of `kubectl logs --prefix`, `worker-1  | ` of docker compose; the time stands behind it
+_LABEL_OF_TIME = re.compile(r"^(?:\[\w+/[\w./-]{1,80}\]|[\w./-]{1,80} *\|) *(?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
+# of an answer in a forum or a mail; `> /job/train.py(47)train()` is what pdb prints
+_QUOTE = re.compile(r"^(?:> ?){1,4}(?![^\s(]{1,300}\(\d+\))")
+_JSON_KEYS = ("log", "message", "textPayload")  # of Docker and Fluent Bit, of CloudWatch and Elastic, of Google Cloud
 _RANK = re.compile(r"^\[(?:rank|RANK |Rank )(\d+)\]:? ?(?!NCCL|Watchdog|Some|To avoid)")
 # what C++ writes may stand behind a progress bar's unfinished line
 _RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
@@ -94,6 +100,7 @@ def _lines(raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[Log
     text = raw.data.decode("utf-8", "replace")
     if len(text) > PLAIN_CHARACTERS:
         text = _LONG_NUMBER.sub(LARGEST, text)
+    text = _QUOTE.sub("", _unpacked(text))
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.count("[rank") > 1:
@@ -103,11 +110,24 @@ def _lines(raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[Log
         yield _line(text, raw, by_name, labelled=labelled)
 
 
+def _unpacked(text: str) -> str:
+    """The line that a collector of logs has put into a JSON object, else the text as it is."""
+    if not (text.startswith("{") and any(f'"{key}"' in text for key in _JSON_KEYS)):
+        return text
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    told = (entry.get(key) for key in _JSON_KEYS)
+    return next((line.rstrip("\n") for line in told if isinstance(line, str)), text)
+
+
 def _line(text: str, raw: RawLine, by_name: int | None, *, labelled: bool) -> LogLine:
     number, suspect = raw.number, raw.suspect
     rank, stamp, collected = by_name, "", False
     if labelled and (found := _SLURM.match(text)):
         rank, text = int(found[1]), text[found.end() :]
+    text = _LABEL_OF_TIME.sub("", text, count=1)
     if found := _TIME.match(text):
         stamp, text = found[0], text[found.end() :]
     elif found := _LOGGER.match(text):

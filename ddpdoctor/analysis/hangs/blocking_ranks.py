@@ -9,6 +9,7 @@ from pathlib import PurePath
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, outstanding_of
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
+from ddpdoctor.analysis.hangs.ranks_at_work import is_at_work
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.model import SkipCheck, Where, group_ranks
@@ -25,6 +26,10 @@ class Hang:
     def culprits(self, *activities: Activity) -> tuple[RankActivity, ...]:
         """The ranks that keep the others waiting by one of these activities."""
         return tuple(activity for activity in self.elsewhere if activity.kind in activities)
+
+    def may_go_on(self, culprits: Sequence[RankActivity]) -> bool:
+        """Whether these ranks are at work, and nobody knows for how long the others have waited: a healthy job may look so."""
+        return self.seconds is None and all(map(is_at_work, culprits))
 
     def who(self, culprits: Sequence[RankActivity]) -> str:
         """`rank 2 in prepare (job.py:12)`: the subject of a sentence about the culprits."""

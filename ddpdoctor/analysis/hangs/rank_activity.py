@@ -324,8 +324,13 @@ def _moves(stacks: Stacks | None, thread: Thread | None, process: ProcessState |
             if child.cpu_share is not None
         ]
     if process is not None and process.io_bytes is not None and process.seconds > 0:
-        looked.append(process.io_bytes / process.seconds >= MOVED_BYTES)
+        looked.append(moves_data(process))
     return any(looked) if looked else None
+
+
+def moves_data(process: ProcessState) -> bool:
+    """Whether a rank read or wrote between two looks more than one that waits does."""
+    return process.seconds > 0 and (process.io_bytes or 0) / process.seconds >= MOVED_BYTES
 
 
 def _is_at_its_own_end(stacks: Stacks | None) -> bool:
