@@ -5,6 +5,7 @@ from ddpdoctor.evidence.job_log import JobLog
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Thread
+from ddpdoctor.model import Severity
 from tests.checks import Sick
 from tests.flight_records import STEP, Did, flights, waits
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
@@ -164,6 +165,34 @@ SICK = (
         ranks=(0, 1),
         where=("rank 0 /job/train.py:70 save", "rank 1 /job/train.py:70 save", "rank 2 /job/train.py:61 train_step"),
         measured={"activity": "waits for another thread or process", "waiting": [2], "seconds": 6.1, "moves": False},
+    ),
+    Sick(  # `hang` does not know for how long the others have waited
+        evidence=hang(rank(), rank(OWN_LINE, active=True, moved=True, cpu_share=0.97), seconds=None),
+        says="rank 1 in validate (train.py:88) computes; rank 0 waits for it in backward",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "computes", "moves": True, "seconds": None, "waiting": [0]},
+        severity=Severity.INFO,
+    ),
+    Sick(  # a loop without an end looks so too
+        evidence=hang(rank(), rank(OWN_LINE, active=True, cpu_share=0.97), seconds=None),
+        says="rank 1 in validate (train.py:88) computes; rank 0 waits for it in backward",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "computes", "moves": True, "seconds": None, "waiting": [0]},
+    ),
+    Sick(  # it saves a checkpoint, and its data are on their way to the disk
+        evidence=hang(rank(), rank(OWN_LINE, state="D", moved=True, io_bytes=288_000_000), seconds=None),
+        says="rank 1 in validate (train.py:88) waits for something that its stack does not tell; rank 0 waits for it in backward",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={
+            "activity": "waits for something that its stack does not tell",
+            "moves": True,
+            "seconds": None,
+            "waiting": [0],
+        },
+        severity=Severity.INFO,
     ),
     Sick(
         evidence=hang(rank(), rank(), rank(OWN_LINE, active=True, moved=True, cpu_share=0.97)),

@@ -342,7 +342,7 @@ def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessStat
         return Activity.STOPPED, "stopped"
     if _is_at_its_own_end(stacks):
         return Activity.EXITING, OWN_END  # no Python is left to run: it collects garbage, with the GIL
-    in_the_kernel = process is not None and process.state == "D"
+    in_the_kernel = process is not None and process.state == "D" and not _went_on(stacks, process)
     told = told_by_stack(thread.frames if thread else ())
     main = told_by_stack(stacks.main.frames) if stacks is not None and stacks.main is not None else None
     if main is not None and main[0] is Activity.EXITING:
@@ -356,6 +356,11 @@ def _activity(stacks: Stacks | None, thread: Thread | None, process: ProcessStat
     if told is not None:
         return told
     return _by_system_call(thread, process, idle=idle)
+
+
+def _went_on(stacks: Stacks | None, process: ProcessState) -> bool:
+    """Whether a rank that is in the kernel now has been elsewhere, or has read or written: a full disk cache does that."""
+    return moves_data(process) or (stacks is not None and stacks.moved is True)
 
 
 def _by_system_call(thread: Thread | None, process: ProcessState | None, *, idle: bool) -> tuple[Activity, str]:
