@@ -60,10 +60,13 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _fix(call: Call, value: Value, origin: Origin) -> Fix | None:
     """LOCAL_RANK in place of RANK, which come from one launcher; of any other rank its remainder by the GPUs of the node."""
-    if not value.text.replace(".", "").isidentifier() or any(one.kind is not Kind.GLOBAL_RANK for one in value.origins):
+    listed = value.text.startswith("[") and value.text.endswith("]")  # `device_ids=[rank]`
+    name = value.text[1:-1] if listed else value.text
+    if not name.replace(".", "").isidentifier() or any(one.kind is not Kind.GLOBAL_RANK for one in value.origins):
         return None  # `"cuda"` where no launcher has started it
     from_launcher = origin.text == "RANK"
-    new = 'int(os.environ["LOCAL_RANK"])' if from_launcher else f"{value.text} % torch.cuda.device_count()"
+    new = 'int(os.environ["LOCAL_RANK"])' if from_launcher else f"{name} % torch.cuda.device_count()"
+    new = f"[{new}]" if listed else new
     return fix(Edit.REPLACE_ARGUMENT, call.place, old=value.text, new=new, safe=from_launcher)
 
 

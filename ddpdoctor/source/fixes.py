@@ -249,7 +249,7 @@ class _Program:
         spans = {
             self._span(place)
             for node, place in self.nodes
-            if isinstance(node, libcst.Name | libcst.Attribute | libcst.Call | libcst.BaseString)
+            if isinstance(node, libcst.Name | libcst.Attribute | libcst.Call | libcst.BaseString | libcst.List)
         }
         names = {
             self._span(place)[0]

@@ -221,6 +221,21 @@ def test_a_device_that_has_another_value_without_a_launcher_is_left_to_people(tm
     assert file.read_text() == before
 
 
+def test_a_device_is_corrected_wherever_the_rank_is_taken_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    before = GOOD.replace("set_device(local_rank)", "set_device(rank)").replace(
+        "device_ids=[local_rank]", "device_ids=[rank]"
+    )
+    file.write_text(before)
+
+    cli.run(["lint", str(file), "--fix", "--select", "DDP720"])
+
+    local = 'int(os.environ["LOCAL_RANK"])'
+    assert file.read_text() == before.replace("set_device(rank)", f"set_device({local})").replace(
+        "[rank]", f"[{local}]"
+    )
+
+
 def test_groups_of_processes_that_are_spawned_are_not_ended_where_the_program_ends(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     text = sick("DDP724").replace("def main():\n", "def main(index):\n")
