@@ -20,6 +20,7 @@ RECEIVES = CollectiveCall(
 SENDS = CollectiveCall(op="send", group="0", seq=None, peer=1)
 
 BACK = Did("recv", line=84, peers=(1, 0))
+BACK_SENT = Did("send", line=86, peers=(1, 0))
 # rank 1 left out a send: what rank 0 waits in as one batch lacks it, and all sends and receives are there although calls are lost
 END = Did("coalesced", peers=(0, 1))
 IN_A_BATCH = replace(record([BACK, waits(SEND), waits(BACK), waits(END)], world=2, lost=5), seq=(1, 2, 2, 2))
@@ -28,6 +29,14 @@ LEFT_OUT = replace(
 )
 
 SICK = (
+    # rank 1 left out a receive: its send is in front of what it receives next, behind which rank 0 receives
+    Sick(
+        evidence=flights([waits(SEND), waits(BACK), waits(SEND)], [waits(BACK_SENT), waits(RECV)]),
+        says="rank 0 waits in send to rank 1, which does not receive",
+        ranks=(1,),
+        where=("rank 0 /home/me/job/train.py:80 train_step",),
+        measured={"waiting": [0], "kind": "send"},
+    ),
     Sick(
         evidence=flights(IN_A_BATCH, LEFT_OUT),
         says="rank 0 waits in recv from rank 1, which did not send",

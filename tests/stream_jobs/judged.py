@@ -54,9 +54,9 @@ def _is_one_of_two(finding: Finding, fault: Fault) -> bool:
 
 
 def _suspects(finding: Finding, job: DumpSet) -> bool:
-    """Whether it says that a rank left no dump whose dump was lost: nobody can tell that from a rank that died."""
-    gone = {*job.recorder.missing, *job.fault.trouble.dead}
-    return finding.code == "DDP408" and bool(job.recorder.missing) and {*finding.ranks} == gone
+    """Whether it says that a rank left no dump, or an early one, where these were lost: nobody can tell that from a death."""
+    lost = {*job.recorder.missing, *job.recorder.early}
+    return finding.code == "DDP408" and bool(lost) and {*finding.ranks} == lost | {*job.fault.trouble.dead}
 
 
 def _names(finding: Finding, fault: Fault) -> bool:

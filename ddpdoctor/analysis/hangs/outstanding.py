@@ -78,10 +78,13 @@ class Outstanding:
     not_kept: tuple[int, ...] = ()
     """The ranks whose ring buffer has lost calls that were outstanding: what they wait for may be older than all it holds."""
     ended_by_partners: tuple[EndedByPartner, ...] = ()
-    """The sends and receives that ended for their partners, with all others of their batches, and not for the rank.
+    """The sends that partners have received, with all others of their batches, and that did not end for the rank.
 
-    Of a rank one, and only where it has waited for nothing longer.
+    Of a rank one, and only where it has waited for nothing longer. A receive tells nothing: a send can end before it begins.
     """
+
+    uneven: frozenset[tuple[str, tuple[int, ...]]] = frozenset()
+    """The groups, by name, and pairs of ranks between which one side has issued more sends or receives than the other."""
 
     def oldest(self, rank: int) -> Operation | None:
         """What this rank has waited for the longest."""
@@ -112,6 +115,7 @@ def outstanding_of(timeline: Timeline) -> Outstanding:
         idle=tuple(sorted(rank for rank in timeline.call_index.records if rank not in busy)),
         not_kept=tuple(sorted(_not_kept(timeline.call_index.records))),
         ended_by_partners=tuple(_ended_by_partners(timeline, transfers)),
+        uneven=frozenset(_uneven(transfers)),
     )
 
 
@@ -289,16 +293,24 @@ def _ended_by_partners(timeline: Timeline, transfers: _Transfers) -> Iterator[En
                 completed=mine or 0,
                 partner_completed=theirs or 0,
             )
-            found[call.rank, pair.group, call.seq].append(one if ended else None)
+            batch = found[call.rank, pair.group, call.seq]
+            if op == "send" or not ended:
+                batch.append(one if ended else None)
     told = set()
     for batch in found.values():
         ended_all = [one for one in batch if one is not None]
-        if len(ended_all) < len(batch):
+        if not ended_all or len(ended_all) < len(batch):
             continue
         first = ended_all[0]
         if first.call.rank not in told and first.call.created_ns <= oldest[first.call.rank]:
             told.add(first.call.rank)
             yield first
+
+
+def _uneven(transfers: _Transfers) -> Iterator[tuple[str, tuple[int, ...]]]:
+    for pair in {pair for pair, _ in transfers.posted}:
+        if len({transfers.issued.get((pair, op)) for op in TRANSFERS}) > 1:
+            yield pair.group, tuple(sorted((pair.source, pair.target)))
 
 
 def _name_of(pair: _Pair) -> str:

@@ -36,6 +36,31 @@ class StandingOperations:
                 for rank in operation.members
                 for one in self.outstanding.of_rank[rank]
             )
+            and not self._is_crossed(operation)
+        )
+
+    def _is_crossed(self, operation: Operation) -> bool:
+        """Whether its two ranks issued it and another one of theirs in two orders, and one of them has left a call out.
+
+        Devices take the sends and receives of a pair one by one: what both have issued are not halves of one transfer then.
+        """
+        if operation.group is not None or (operation.link, operation.members) not in self.outstanding.uneven:
+            return False
+        one, other = operation.members
+        before_one, before_other = (
+            {id(each): each for each in takewhile(lambda each: each is not operation, self.outstanding.of_rank[rank])}
+            for rank in (one, other)
+        )
+        mine = [*self.outstanding.of_rank[one], *self.outstanding.of_rank[other]]
+        return any(
+            each.group is None
+            and each.link == operation.link
+            and each.members == operation.members
+            and {*each.waiting} == {*each.members}
+            and (id(each) in before_one) is not (id(each) in before_other)
+            and not any(in_one_batch(each, operation, rank) for rank in operation.members)
+            for each in mine
+            if each is not operation
         )
 
     def innermost(self, standing: Sequence[Operation]) -> list[Operation]:
@@ -88,7 +113,7 @@ class StandingOperations:
         found = {
             id(one): one
             for one in self.outstanding.operations
-            if one.group is None and one.complete and {*one.waiting} == {*one.members}
+            if one.group is None and one.complete and {*one.waiting} == {*one.members} and not self._is_crossed(one)
         }
         while True:
             blocked = [key for key, one in found.items() if any(id(before) not in found for before in self.before(one))]
