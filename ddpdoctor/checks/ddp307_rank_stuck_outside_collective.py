@@ -38,6 +38,7 @@ OF_WORK = (
     "nothing, where this rank alone evaluates or saves a checkpoint: it is at work. Where it goes on too long, look again: "
     "`ddpdoctor hang` in a minute, or `ddpdoctor watch` from the start"
 )
+OF_FEW = "look at both sides: `ddpdoctor hang` shows them while they hang; most ranks may be right not to call it"
 OUTSIDE = (*REMEDIES, Activity.IMPORTING, Activity.UNKNOWN)
 
 RULE = Rule(
@@ -83,13 +84,19 @@ def _by_recorders(graph: WaitForGraph) -> Finding:
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
     last = graph.last_calls()
     told = f"; the last that {verb(graph.ranks, 'it', 'they')} called was {names(last, last)}" if last else ""
+    few_wait = len(graph.ranks) > len({*graph.waiting} - {*graph.ranks})
+    either = (
+        f"; the dumps do not tell whether {group_ranks([*waiting])} alone should have called it" if few_wait else ""
+    )
     return RULE.finding(
         f"{group_ranks(graph.ranks)} did not come to {' and '.join(operation.name for operation, _ in awaited)}, in which "
-        f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')}{told}",
-        ranks=graph.ranks,
+        f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')}{told}{either}",
+        ranks=sorted({*graph.ranks, *waiting}) if few_wait else graph.ranks,
         where=[*witnesses(last, graph.ranks), *witnesses(waiting, sorted(waiting))],
         details=graph.details(),
-        remedy="look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs",
+        remedy=OF_FEW
+        if few_wait
+        else "look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs",
         waiting=[*graph.waiting],
     )
 

@@ -55,6 +55,18 @@ SICK = (
         ),
         measured={"waiting": [0, 1]},
     ),
+    Sick(  # most ranks do not come: they, or the one that waits, may be wrong
+        evidence=flights([STEP], [STEP, waits(STEP)], [STEP]),
+        says="ranks 0,2 did not come to all_reduce #2, in which rank 1 waits; the last that they called was all_reduce #1; the "
+        "dumps do not tell whether rank 1 alone should have called it",
+        ranks=(0, 1, 2),
+        where=(
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"waiting": [1]},
+    ),
     Sick(
         evidence=hang(rank(IMPORTS, active=True, state="R", cpu_share=0.5), rank()),
         says="rank 0 in train_step (train.py:61) imports modules; rank 1 waits for it in backward for 6.1 s",
