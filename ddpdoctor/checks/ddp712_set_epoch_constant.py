@@ -70,6 +70,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 f"{reasons[0]}: `{loop.epochs.head}` sees the same order again",
                 mine[0].place,
                 loop.epochs.place,
+                *(each.place for each in mine[1:]),
                 remedy=f"call it as `set_epoch({loop.counter})`, as the first line of `{loop.epochs.head}`",
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Value
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -36,8 +36,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         given = _SPLITS.get(short(call), ("generator", "random_state") if _divides(graph, call) else None)
         if (
             given is None
-            or any(call.argument(name) is not None for name in given)
-            or (len(call.arguments) > 2 and short(call) == "random_split")
+            or any((value := call.argument(name)) is not None and not _holds_rank(value) for name in given)
+            or (len(call.arguments) > 2 and call.argument("generator") is None and short(call) == "random_split")
         ):
             continue
         hook = graph.is_hook_of_lightning(function)
@@ -45,7 +45,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         if _is_told(graph, function, call):
             continue
-        why = drawn_apart(graph, function, _seeded_by(call))
+        own = any(call.argument(name) is not None for name in given)
+        why = "its own seed holds the rank" if own else drawn_apart(graph, function, _seeded_by(call))
         if why:
             yield code_finding(
                 RULE,
@@ -54,6 +55,12 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 *(cut.place for cut in graph.cuts_of(call.id)),
                 remedy=_REMEDIES.get(short(call)),
             )
+
+
+def _holds_rank(value: Value) -> bool:
+    """Whether the seed of a call's own generator is another one on each rank."""
+    origin = value.only(*RANK_KINDS)
+    return origin is not None and origin.note != "uncertain"
 
 
 def _is_told(graph: CallGraph, function: Function, call: Call) -> bool:

@@ -22,6 +22,9 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each spawn that importing the file runs, and for each one of a function of a notebook."""
     for function, call in graph.calls("spawn"):
+        how = call.argument("start_method")
+        if how is not None and how.constant == "'fork'":
+            continue
         if ".ipynb" in call.place.file:
             target = call.argument("fn", 0)
             if target is not None and target.may(Kind.FUNCTION):

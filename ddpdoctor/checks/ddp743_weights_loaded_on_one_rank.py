@@ -19,6 +19,9 @@ RULE = Rule(
     leads_to=("DDP509",),
 )
 
+_COUNTS = ("epoch", "step", "start", "iter", "best")
+"""How the names begin of what programs broadcast beside the weights."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such load that nothing broadcasts afterwards."""
@@ -47,4 +50,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _shares(graph: CallGraph, call: Call) -> bool:
     reached = graph.leads_to_collective(call)
-    return reached is not None and short(reached.call).startswith(("broadcast", "_broadcast", "_sync"))
+    if reached is None or not short(reached.call).startswith(("broadcast", "_broadcast", "_sync")):
+        return False
+    given = reached.call.argument("tensor", 0)
+    return given is None or not given.text.rpartition(".")[2].lower().startswith(_COUNTS)

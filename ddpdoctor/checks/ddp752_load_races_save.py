@@ -120,7 +120,7 @@ def _path(call: Call, position: int) -> str:
 
 def _waits(graph: CallGraph, function: Function, save: Call, load: Call) -> bool:
     return any(
-        save.order < call.order < load.order and not rank_guard(call.guards)
+        save.order < call.order < load.order and (call.guards == save.guards or not rank_guard(call.guards))
         and (graph.leads_to_collective(call) is not None or call.does in {"collective", "forward", "backward"} or call.target)
         for call in function.calls
     )  # fmt: skip

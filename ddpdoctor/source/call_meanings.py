@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.attribute_access import class_named
+from ddpdoctor.source.attribute_access import class_meant, class_named
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
+from ddpdoctor.source.written_calls import called_for
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -63,6 +64,8 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             found = values.project.resolve(at.scope, name)
             if isinstance(found, Scope):
                 return Meaning(found.name, found, _of_class(values, found))
+            if isinstance(node.func, ast.Attribute) and (method := _of_member(values, node.func, at)) is not None:
+                return Meaning(name, method)
             full = found if isinstance(found, str) else name
             does = _known(full)
             called = canonical(full)
@@ -75,6 +78,14 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     if isinstance(node.func, ast.Attribute):
         return _method(values, node, at)
     return _called_object(values, node, at, Meaning(name))
+
+
+def _of_member(values: Values, func: ast.Attribute, at: At) -> Scope | None:
+    """The method that is called of a member of a class of the program: `Variable.RANK.read()`."""
+    if not isinstance(func.value, ast.Attribute):
+        return None
+    cls = class_meant(values, func.value.value, at)
+    return values.project.method(cls, func.attr) if cls is not None and func.value.attr in cls.definitions else None
 
 
 def _is_lightning(values: Values, scope: Scope) -> bool:
@@ -187,6 +198,8 @@ def _called_object(values: Values, node: ast.Call, at: At, otherwise: Meaning) -
     """A call of an object: the forward of a model, where it is one."""
     if otherwise.does or otherwise.name.startswith(("torch.", "numpy.")):
         return otherwise
+    if (inside := called_for(values, node, at)) is not None:
+        return meaning(values, *inside)
     found = values.of(node.func, at)
     kinds = {origin.kind: origin for origin in found}
     if Kind.WRAPPED in kinds or Kind.BARE in kinds:

@@ -15,6 +15,7 @@ from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, n
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.washing import makes_collective
+from ddpdoctor.source.written_calls import called, of_lambda, with_literals
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -54,6 +55,8 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
         made = _made(values, node, what, at)
         if made is not None:
             return made
+    if (of_this := of_lambda(values, node, at)) is not None:
+        return of_this
     full = canonical(what.name)
     if full in names.CALLED:
         note = (
@@ -101,6 +104,8 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
         elif "__iter__" in target.functions and cuts_by_rank(values, target):
             kind = Kind.LOADER
         return (Origin(kind=kind, text=target.name, made=values_made, note=name),)
+    if by_call := joined(origin for found in with_literals(values, node, target) for origin in found):
+        return by_call
     found = values.returned(target)
     if found:
         return found
@@ -285,7 +290,10 @@ def _washes(full: str, last: str) -> bool:
 def _of_field(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
     """What a field of a dataclass holds where its object is made without it."""
     for one in node.keywords:
-        made = one.value.body if isinstance(one.value, ast.Lambda) and one.arg == "default_factory" else None
+        factory = one.value if one.arg == "default_factory" else None
+        made = factory.body if isinstance(factory, ast.Lambda) else None
+        if isinstance(factory, ast.Name | ast.Attribute):
+            made = called(values, factory)
         default = made if made is not None else one.value if one.arg == "default" else None
         if default is not None:
             yield from values.of(default, at)
@@ -324,8 +332,14 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
         return receiver
     if last in {"parameters", "named_parameters"}:
         return parameters_of(values, node.func.value, at)
+    if last == "manual_seed":  # a generator of its own, which draws as its seed says
+        return tuple(
+            replace(one, kind=Kind.RANK, note="") for one in _through(values, node, at) if _is_certain_rank(one)
+        )
     if last == "format":
-        return joined([*receiver, *_through(values, node, at)])
+        return _formatted(receiver, [values.of(one, at) for one in node.args]) or joined(
+            [*receiver, *_through(values, node, at)]
+        )
     if last in {"get", "pop"} and any(origin.kind is Kind.OBJECT for origin in receiver):
         return receiver
     if last in {"tolist", "numpy", "reset_index"} and any(origin.note == "drawn" for origin in receiver):
@@ -336,6 +350,23 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
     if not found:
         found += _tainted(values, node, at, keep=frozenset({Kind.LOCAL}) | RANK_KINDS)
     return joined(found)
+
+
+def _is_certain_rank(origin: Origin) -> bool:
+    return origin.kind in RANK_KINDS and origin.note != "uncertain"
+
+
+def _formatted(pattern: Origins, parts: list[Origins]) -> Origins:
+    """The text that `"...{}".format(...)` gives of constants; empty where one is not known."""
+    known = [one[0].text.strip("\"'") for one in parts if len(one) == 1 and one[0].kind is Kind.CONSTANT]
+    if len(pattern) != 1 or pattern[0].kind is not Kind.CONSTANT or len(known) != len(parts):
+        return ()
+    text = pattern[0].text
+    if text.count("{}") != len(known):
+        return ()
+    for each in known:
+        text = text.replace("{}", each, 1)
+    return (replace(pattern[0], text=text),)
 
 
 def parameters_of(values: Values, node: ast.expr, at: At) -> Origins:

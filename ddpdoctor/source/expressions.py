@@ -100,8 +100,8 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         if key and item in at.scope.definitions and (found := values.name(item, at)):
             return found
         written = items_of(values, node.value, at) if isinstance(node.value, ast.Name | ast.Attribute) else None
-        if written is not None and node.slice.value in written[0]:
-            return values.of(written[0][node.slice.value], written[1])
+        if written is not None and node.slice.value in written:
+            return values.of(*written[node.slice.value])
         if key.rpartition(".")[2] in ARGUMENT_OBJECTS and node.slice.value in names.RANK_NAMES:
             return (Origin(kind=names.RANK_NAMES[node.slice.value], text=item, note=note_of(node.slice.value)),)
     found = tuple(

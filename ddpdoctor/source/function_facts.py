@@ -25,14 +25,16 @@ from ddpdoctor.evidence.training_code import (
     Value,
 )
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
 from ddpdoctor.source.expressions import leaves_no_remainder
 from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.object_attributes import attribute_of
-from ddpdoctor.source.origins import At
+from ddpdoctor.source.origins import At, joined
 from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import Values
 from ddpdoctor.source.walk import dotted, parts
+from ddpdoctor.source.written_calls import partial_of
 from ddpdoctor.source.written_dicts import items_of
 
 MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
@@ -205,18 +207,23 @@ class FunctionFacts:
         return True
 
     def _arguments(self, raw: RawCall, at: At) -> tuple[Argument, ...]:
-        given = [
-            Argument(name=str(number), value=self.value(node, at)) for number, node in enumerate(raw.node.args[:8])
-        ]
-        for keyword in raw.node.keywords[:40]:
+        partial = partial_of(self.values, raw.node, at)
+        before = [(node, partial[1]) for node in partial[0].args[1:]] if partial is not None else []
+        positional = [*before, *((node, at) for node in raw.node.args)]
+        given = [Argument(name=str(number), value=self.value(*one)) for number, one in enumerate(positional[:8])]
+        given += self._keywords(raw.node, at)
+        if partial is not None:
+            known = {one.name for one in given}
+            given += [one for one in self._keywords(*partial) if one.name not in known]
+        return tuple(given)
+
+    def _keywords(self, node: ast.Call, at: At) -> Iterator[Argument]:
+        for keyword in node.keywords[:40]:
             written = items_of(self.values, keyword.value, at) if keyword.arg is None else None
             if written is not None:
-                given += [
-                    Argument(name=name, value=self.value(value, written[1])) for name, value in written[0].items()
-                ]
+                yield from (Argument(name=name, value=self.value(*one)) for name, one in written.items())
             else:
-                given.append(Argument(name=keyword.arg or "**", value=self.value(keyword.value, at)))
-        return tuple(given)
+                yield Argument(name=keyword.arg or "**", value=self.value(keyword.value, at))
 
     # what stands around
 
@@ -263,7 +270,7 @@ class FunctionFacts:
                 form="main", file=scope.file, line=test.lineno, test="__name__", branch=0, value=Value(), state=True
             )
         at = At(scope, block.order, block.parent or block)
-        value = _as_test(self.value(test, at))
+        value = _as_test(self._truth(self.value(test, at)))
         if _asks_for_none(test):  # what an object holds does not decide whether there is one
             value = replace(value, origins=tuple(one for one in value.origins if one.kind is not Kind.LOCAL))
         words = tuple(dict.fromkeys(parts(test)))
@@ -285,6 +292,16 @@ class FunctionFacts:
             of_rank=_of_rank(ranked, block, after=after),
             state=state,
         )
+
+    def _truth(self, value: Value) -> Value:
+        """What a test depends on where it asks an object of the program whose class says when it is true."""
+        found = list(value.origins)
+        for origin in value.origins:
+            cls = class_named(self.values, origin.note) if origin.kind is Kind.INSTANCE else None
+            asked = self.values.project.method(cls, "__bool__") if cls is not None else None
+            if asked is not None:
+                found += self.values.returned(asked)
+        return replace(value, origins=joined(found))
 
     def _around(self, block: Block, known: dict[int, int]) -> tuple[int, ...]:
         return tuple(known[id(at)] for at in block.chain() if id(at) in known)
@@ -339,6 +356,7 @@ class FunctionFacts:
                 over = Value(text=over.text, origins=(loader, *(one for one in over.origins if one != loader)))
             name = dotted(node.iter.func) if isinstance(node.iter, ast.Call) else ""
             counts, turns = _counts(node.iter, name)
+            counts = counts or self._yields_numbers(node.iter, at)
             head = f"for {self.values.text(node.target, scope)} in {over.text}"
         return Loop(
             place=place,
@@ -353,6 +371,22 @@ class FunctionFacts:
             loops=self._around(raw.block, known),
             contexts=self._within(raw.block, scope),
         )
+
+    def _yields_numbers(self, node: ast.expr, at: At) -> bool:
+        """Whether a loop goes over a generator of the program that counts: `yield n` in a loop over a range."""
+        target = self.values.meaning(node, at).target if isinstance(node, ast.Call) else None
+        if target is None or not target.yields:
+            return False
+        counted = {
+            name
+            for loop in target.loops
+            if isinstance(loop.node, ast.For)
+            and isinstance(loop.node.iter, ast.Call)
+            and isinstance(loop.node.target, ast.Name)
+            for name in [loop.node.target.id]
+            if dotted(loop.node.iter.func).rpartition(".")[2] in {"range", "count", "trange"}
+        }
+        return all(isinstance(value, ast.Name) and value.id in counted for value, _, _ in target.yields)
 
     def _starts(self, node: ast.For | ast.AsyncFor | ast.While, at: At) -> Value | None:
         counted = node.iter if isinstance(node, ast.For) else None

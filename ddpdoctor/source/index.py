@@ -116,7 +116,8 @@ class Index:
         first, _, rest = name.partition(".")
         if first in {"self", "cls"} and rest:
             cls = scope.of_class
-            return self.project.method(cls, rest) if cls is not None and "." not in rest else None
+            method = self.project.method(cls, rest) if cls is not None and "." not in rest else None
+            return method if method is None or not is_property(method) else None
         found = self.project.resolve(scope, name)
         if not isinstance(found, Scope):
             return None
@@ -151,6 +152,11 @@ class Index:
 
 def _keywords(node: ast.Call) -> tuple[tuple[str, ast.expr], ...]:
     return tuple((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None)
+
+
+def is_property(scope: Scope) -> bool:
+    """Whether a method is read like an attribute: what is called is then what it returns."""
+    return any(dotted(decorator).endswith("property") for decorator in scope.decorators)
 
 
 def _is_static(scope: Scope) -> bool:

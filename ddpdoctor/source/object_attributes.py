@@ -49,6 +49,8 @@ def attribute_of(values: Values, cls: Scope, name: str, hops: int = 4) -> Origin
     given = values.index.attributes.get((id(cls), name), ())
     for scope, definition, key in given:
         found += values.defined(key, definition, scope)
+    if any(definition.form == "sorted" for _, definition, _ in given):
+        found = [one for one in found if one.kind is not Kind.UNORDERED]
     found += values.chosen([(scope, definition) for scope, definition, _ in given])
     for base in values.project.bases(cls) if hops else ():
         if isinstance(base, Scope) and base is not cls:

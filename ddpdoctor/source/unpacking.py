@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-import copy
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.call_results import returned_part
+from ddpdoctor.source.object_attributes import attribute_of
 from ddpdoctor.source.origins import At, Origins
+from ddpdoctor.source.written_elements import one_of_many
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -16,51 +18,17 @@ if TYPE_CHECKING:
 
 def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ...], at: At) -> Origins:
     """What the target at `index` gets when a value is unpacked."""
-    each = one_of_many(values, node, index[0]) if len(index) == 1 else None
-    if each is not None:
+    each = one_of_many(values, node, index[0])
+    if each is not None and len(index) == 1:
         return values.of(each, at)
+    if each is not None:  # `(a, b), (c, d) = [pair(x) for x in ("one", "two")]`
+        return part_of(values, each, values.of(each, at), index[1:], at)
+    for origin in found if len(index) == 1 else ():
+        cls = class_named(values, origin.note) if origin.kind is Kind.INSTANCE else None
+        if cls is not None and values.project.is_a(cls, "NamedTuple") and 0 <= index[0] < len(cls.fields):
+            return attribute_of(values, cls, cls.fields[index[0]])
     if isinstance(node, ast.Call):
         part = returned_part(values, node, index, at)
         if part is not None:
             return part
     return tuple(origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED})
-
-
-def one_of_many(values: Values, node: ast.expr, index: int) -> ast.expr | None:
-    """What `a, b = (int(os.environ[key]) for key in ("RANK", "LOCAL_RANK"))` gives to one target; also of `map(int, (x, y))`."""
-    key = (id(node), index)
-    if key not in values.written_out:
-        values.written_out[key] = _written_out(node, index)
-    return values.written_out[key]
-
-
-def _written_out(node: ast.expr, index: int) -> ast.expr | None:
-    match node:
-        case (
-            ast.ListComp(elt=part, generators=[each])
-            | ast.GeneratorExp(elt=part, generators=[each])
-            | ast.DictComp(value=part, generators=[each])
-        ) if not each.ifs:
-            if not isinstance(each.target, ast.Name) or (item := _element_at(each.iter, index)) is None:
-                return None
-            return _Replaced(each.target.id, item).visit(copy.deepcopy(part))  # type: ignore[no-any-return]
-        case ast.Call(func=ast.Name(id="map"), args=[ast.Name() as function, listed]):
-            item = _element_at(listed, index)
-            written = ast.Call(func=function, args=[item], keywords=[]) if item is not None else None
-            return ast.copy_location(written, node) if written is not None else None
-    return None
-
-
-def _element_at(node: ast.expr, index: int) -> ast.expr | None:
-    listed = node.elts if isinstance(node, ast.Tuple | ast.List) else []
-    return listed[index] if 0 <= index < len(listed) else None
-
-
-class _Replaced(ast.NodeTransformer):
-    """Puts an expression in place of a name."""
-
-    def __init__(self, name: str, by: ast.expr) -> None:
-        self.name, self.by = name, by
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.by if node.id == self.name else node

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.answers import Answers
-from ddpdoctor.source.call_meanings import meaning
+from ddpdoctor.source.call_meanings import Meaning, meaning
 from ddpdoctor.source.chosen_values import Alternative, by_branches
 from ddpdoctor.source.code_text import segment
 from ddpdoctor.source.conditions import had_by, is_none
@@ -61,6 +61,10 @@ class Values:
             return self.answers.ask(key, lambda: joined(evaluate(self, node, at))) or ()
         finally:
             self._depth -= 1
+
+    def meaning(self, node: ast.Call, at: At) -> Meaning:
+        """What a call is for."""
+        return meaning(self, node, at)
 
     def once(self, key: tuple[int, str], find: Callable[[], Iterable[Origin]]) -> Origins:
         """What `find` gives, sought once; nothing where it is asked for while it is sought."""
@@ -117,6 +121,8 @@ class Values:
             return self.name(name, At(module, END, module.root))
         if isinstance(meant, Scope) and not meant.is_class:
             return (self.uncalled(meant, meant.name),)
+        if isinstance(meant, str) and meant.startswith(names.DIST_OF_OTHERS) and note_of(key) == "first":
+            return (Origin(kind=Kind.FUNCTION, text=key, note="tests the rank"),)  # `is_main_process` of mmengine
         return ()
 
     def defined(self, key: str, definition: Definition, scope: Scope) -> Origins:
@@ -124,6 +130,8 @@ class Values:
         if definition.form == "def":
             named = scope.functions.get(key)
             return (self.uncalled(named, key),) if named is not None else ()
+        if definition.form == "sorted":
+            return ()
         if definition.form == "shared":
             return (Origin(kind=Kind.SHARED, text=self.text(definition.value, scope)),)
         at = At(scope, definition.order, definition.block)

@@ -177,6 +177,9 @@ class _Walker:
                     set_to = Definition(self._tick(), self.block, value, "assign", line=key.lineno)
                     self.define(f"{owner}[{key.value!r}]", set_to)
         self._set_by_name(call, name, method, owner, order)
+        if owner and method == "sort":
+            assert isinstance(call.func, ast.Attribute)
+            self.define(owner, Definition(order, self.block, call.func.value, "sorted", kills=False, line=call.lineno))
         if owner and method == "requires_grad_":
             switched = call.args[0] if call.args else ast.copy_location(ast.Constant(value=True), call)
             to = Definition(order, self.block, switched, "assign", line=call.lineno)
@@ -384,12 +387,23 @@ class _Walker:
             if item.optional_vars is not None:
                 self.target(item.optional_vars, item.context_expr, "with")
         within = self.block
-        self.body(node.body)
+        self._within(node)
         self._leave_contexts(within)
         ended, fails = self.block.ends, self.block.fails
         self.block = before
         if ended:
             self._end(ended, fails=fails)
+
+    def _within(self, node: ast.With | ast.AsyncWith) -> None:
+        """The body of a `with`; of `suppress(error)` it is that of a `try` whose handler does nothing."""
+        last = node.items[-1].context_expr
+        if isinstance(last, ast.Call) and dotted(last.func).rpartition(".")[2] == "suppress" and last.args:
+            passes = ast.copy_location(ast.Pass(), node)
+            handler = ast.copy_location(ast.ExceptHandler(type=last.args[0], name=None, body=[passes]), node)
+            tried = ast.Try(body=node.body, handlers=[handler], orelse=[], finalbody=[])
+            self.try_(ast.copy_location(tried, node))
+        else:
+            self.body(node.body)
 
     def try_(self, node: ast.Try) -> None:
         outer, since = self.block, self.order

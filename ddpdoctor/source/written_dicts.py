@@ -5,53 +5,86 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ddpdoctor.source.call_meanings import meaning
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.parameters import given_at, sites_of
 from ddpdoctor.source.reaching import reaching
 from ddpdoctor.source.scopes import Scope
-from ddpdoctor.source.unpacking import one_of_many
 from ddpdoctor.source.walk import dotted
+from ddpdoctor.source.written_elements import one_of_many
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
+MOST_CHANGES = 30  # assignments of one name that are looked at
 MOST_STEPS = 8  # names, parameters and functions on the way to a dict
 
 
-def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) -> tuple[dict[str, ast.expr], At] | None:
+Items = dict[str, tuple[ast.expr, At]]
+"""By key, a value and the place where it is written."""
+
+
+def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) -> Items | None:
     """The keys and values of a dict that is written out, also under a name or by a function; None of any other."""
     match node:
+        case ast.Name(id=name) if name == _rest_of(at.scope):
+            return _given_by_name(values, at.scope)
         case ast.Name() | ast.Attribute():
-            only = _only_value(values, node, at) if steps else None
+            only = only_value(values, node, at) if steps else None
             written = items_of(values, *only, steps - 1) if only is not None else None
             return _changed(node, written, at) if written is not None else None
-        case ast.Dict() if all(isinstance(key, ast.Constant) for key in node.keys):
-            return {
-                str(key.value): value
-                for key, value in zip(node.keys, node.values, strict=True)
-                if isinstance(key, ast.Constant)
-            }, at
+        case ast.Dict():
+            return _joined(values, list(zip(node.keys, node.values, strict=True)), at, steps)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _joined(values, [(None, left), (None, right)], at, steps)
         case ast.DictComp(key=ast.Name(id=key), generators=[ast.comprehension(target=ast.Name(id=each), iter=listed)]):
             names = listed.elts if key == each and isinstance(listed, ast.Tuple | ast.List) else []
             written_out = [one_of_many(values, node, number) for number in range(len(names))]
             found = zip(names, written_out, strict=True)
             return {
-                str(one.value): value for one, value in found if isinstance(one, ast.Constant) and value is not None
-            }, at
+                str(one.value): (value, at)
+                for one, value in found
+                if isinstance(one, ast.Constant) and value is not None
+            }
         case ast.Call() if steps and (returned := _only_return(values, node, at)) is not None:
             return items_of(values, *returned, steps - 1)
-        case ast.Call(func=ast.Name(id="dict"), args=[]) if all(one.arg for one in node.keywords):
-            return {str(one.arg): one.value for one in node.keywords}, at
+        case ast.Call(func=ast.Name(id="dict"), args=given) if len(given) < 2:
+            named = [(ast.Constant(value=one.arg) if one.arg else None, one.value) for one in node.keywords]
+            return _joined(values, [*((None, one) for one in given), *named], at, steps)
     return None
 
 
-def _changed(
-    node: ast.Name | ast.Attribute, written: tuple[dict[str, ast.expr], At], at: At
-) -> tuple[dict[str, ast.expr], At] | None:
+def _joined(values: Values, pairs: list[tuple[ast.expr | None, ast.expr]], at: At, steps: int) -> Items | None:
+    """The items of a dict that is made of keys and of other dicts, which stand under no key."""
+    found: Items = {}
+    for key, value in pairs:
+        if isinstance(key, ast.Constant):
+            found[str(key.value)] = (value, at)
+        elif key is None and steps and (inner := items_of(values, value, at, steps - 1)) is not None:
+            found |= inner
+        else:
+            return None
+    return found
+
+
+def _rest_of(scope: Scope) -> str:
+    """The name of the parameter that takes all other keywords: `options` of `def f(a, **options)`."""
+    rest = getattr(getattr(scope.node, "args", None), "kwarg", None)
+    return rest.arg if isinstance(rest, ast.arg) else ""
+
+
+def _given_by_name(values: Values, scope: Scope) -> Items | None:
+    """What the only call of a function gives to the parameter that takes all other keywords."""
+    sites = sites_of(values, scope)
+    if len(sites) != 1 or any(one.arg is None for one in sites[0].call.node.keywords) or sites[0].spawned:
+        return None
+    place = At(sites[0].caller, sites[0].call.order, sites[0].call.block)
+    return {name: (value, place) for name, value in sites[0].keywords if name not in scope.parameters}
+
+
+def _changed(node: ast.Name | ast.Attribute, written: Items, at: At) -> Items | None:
     """A dict with what this function assigns to its keys afterwards; None where only some runs do so."""
     name = dotted(node)
-    items, made = written
+    items = written
     for key, definitions in at.scope.definitions.items():
         if not key.startswith(f"{name}[") or not key.endswith("]"):
             continue
@@ -59,32 +92,39 @@ def _changed(
         if not before:
             continue
         _, always = reaching(before, at.order, at.block)
-        value = before[-1].value
-        if not always or value is None or before[-1].index or made.scope is not at.scope:
+        last = before[-1]
+        if not always or last.value is None or last.index:
             return None
-        items = {**items, str(ast.literal_eval(key[len(name) + 1 : -1])): value}
-    return items, made if items is written[0] else at
+        place = At(at.scope, last.order, last.block)
+        items = {**items, str(ast.literal_eval(key[len(name) + 1 : -1])): (last.value, place)}
+    return items
 
 
-def _only_value(values: Values, node: ast.Name | ast.Attribute, at: At) -> tuple[ast.expr, At] | None:
+def only_value(values: Values, node: ast.Name | ast.Attribute, at: At) -> tuple[ast.expr, At] | None:
     """The one expression that a name, a parameter or an attribute of this class holds; None where there are several."""
     name = dotted(node)
     owner, _, attribute = name.rpartition(".")
     cls = at.scope.of_class
     if owner == "self" and cls is not None:
         given = [(scope, one) for scope, one, _ in values.index.attributes.get((id(cls), attribute), ())]
-    elif owner or not name:
+    elif not name:
         return None
-    elif name in at.scope.parameters and name not in at.scope.definitions:
+    elif not owner and name in at.scope.parameters and name not in at.scope.definitions:
         return _only_argument(values, at.scope, name)
+    elif not owner and name in at.scope.definitions:
+        given = [(at.scope, one) for one in at.scope.definitions[name][:MOST_CHANGES]]
     else:
-        given = [(at.scope, one) for one in at.scope.definitions.get(name, ())]
+        meant = values.project.resolve(at.scope, name)
+        if not isinstance(meant, tuple):
+            return None
+        given = [(meant[0], one) for one in meant[0].definitions.get(meant[1], ())[:MOST_CHANGES]]
+    if len(given) >= MOST_CHANGES:
+        return None
     given = [(scope, one) for scope, one in given if one.form != "change"]
-    if len(given) != 1 or given[0][1].form != "assign" or given[0][1].index:
+    if len(given) != 1 or given[0][1].form != "assign" or given[0][1].index or given[0][1].value is None:
         return None
     scope, one = given[0]
-    plain = isinstance(one.value, ast.Dict | ast.DictComp | ast.Call | ast.Name | ast.Attribute)
-    return (one.value, At(scope, one.order, one.block)) if plain and one.value is not None else None
+    return (one.value, At(scope, one.order, one.block)) if one.value is not None else None
 
 
 def _only_argument(values: Values, scope: Scope, name: str) -> tuple[ast.expr, At] | None:
@@ -96,8 +136,8 @@ def _only_argument(values: Values, scope: Scope, name: str) -> tuple[ast.expr, A
 
 def _only_return(values: Values, node: ast.Call, at: At) -> tuple[ast.expr, At] | None:
     """What a function of the program returns where it does so in one place: a dict, or a name."""
-    target = meaning(values, node, at).target
+    target = values.meaning(node, at).target
     if target is None or target.is_class or len(target.returns) != 1:
         return None
     value, order, block = target.returns[0]
-    return (value, At(target, order + 1, block)) if isinstance(value, ast.Dict | ast.Name) else None
+    return (value, At(target, order + 1, block)) if isinstance(value, ast.Dict | ast.Name | ast.Call) else None

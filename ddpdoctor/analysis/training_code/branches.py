@@ -25,6 +25,11 @@ def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: 
                 continue  # the same ranks take that branch, too
             if its.line != guard.line or its.form != guard.form or its.branch != guard.branch:
                 return True
+    if any(its.form == "except" for its in call.guards) and any(
+        other.order > call.order and guard not in other.guards and _name(graph, other) == wanted
+        for other in function.calls
+    ):
+        return True  # the handler may leave behind it, and the others make theirs below
     # `if rank != 0: barrier(); return` and a barrier for the rest of the ranks below
     return any(
         other is not call
