@@ -54,16 +54,16 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedByPartner:
-    """A send or receive that a rank has not completed, of which the partner has completed its half."""
+    """A send that a rank has not completed, and that its partner has received."""
 
     call: IssuedCall
     name: str
     """As users read it: `the send from rank 0 to rank 1`."""
     partner: int
     completed: int
-    """How many of the same kind between the two the rank has completed."""
+    """How many sends to this partner the rank has completed."""
     partner_completed: int
-    """How many the partner has."""
+    """How many of these sends the partner has received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

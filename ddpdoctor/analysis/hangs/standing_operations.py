@@ -72,10 +72,10 @@ class StandingOperations:
                 at_different_turns(one),
             ),
         )
-        found, left = [first], [one for one in standing if one is not first]
+        by_id = {id(one): one for one in standing}
+        found = [by_id.pop(id(first))]
         for operation in found:
-            found += [one for one in left if id(one) in {*map(id, self.of_its_batches(operation))}]
-            left = [one for one in left if one not in found]
+            found += [by_id.pop(id(one)) for one in self.of_its_batches(operation) if id(one) in by_id]
         return found
 
     def of_its_batches(self, operation: Operation) -> Iterator[Operation]:

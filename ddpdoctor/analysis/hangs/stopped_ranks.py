@@ -13,7 +13,7 @@ WITHOUT_DEVICE = ("gloo",)  # its recorder counts a call that failed as one that
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """A collective that a rank enqueued and has not completed, while peers of the group have; or a send or receive."""
+    """A collective that a rank enqueued and has not completed, while peers of the group have; or a send."""
 
     rank: int
     operation: IssuedCall
@@ -25,7 +25,7 @@ class Behind:
     peers_completed: Mapping[int, int]
     """The same of those peers that are further."""
     transfer: str = ""
-    """For a send or receive what it is: `the send from rank 0 to rank 1`. Numbers count those of the two ranks then."""
+    """For a send its name, `the send from rank 0 to rank 1`; numbers count the sends between the two ranks then. Else empty."""
 
 
 def stopped_ranks(
@@ -36,7 +36,7 @@ def stopped_ranks(
     *,
     without_dump: Collection[int] = (),
 ) -> Iterator[Behind]:
-    """Per rank the oldest collective, else send or receive, that it enqueued and has not completed, and that peers have.
+    """Per rank the oldest collective, else send, that it enqueued and has not completed, and that peers have.
 
     `completed` has by `id` of a group what `completed_by` tells of it, `stale` are the ranks whose dumps are older than that.
     The last collective that one of those `without_dump` took part in may have ended on some peers and not on others.
