@@ -62,7 +62,7 @@ def check(
         return
     if desyncs.found and iterations is not None and iterations.accumulation is not None:
         return  # the gradients of some ranks were not reduced: DDP316
-    told = False
+    told = any(desync.more_turns for desync in desyncs.found)
     parted = iterations.out_of_step if iterations is not None else None
     forked = iterations.forked if iterations is not None else None
     if forked is not None and (parted is not None or desyncs.of(Cause.LEFT)):
@@ -78,14 +78,14 @@ def check(
             *desync.minority
         }  # who handled an error is the odd one
         earlier = _first_of_them(parted, desync)
-        over = passed_over(desync, code)
+        past = [*loop_departures.ways_past(passed_over(desync, code), desync.minority)]
         yield RULE.finding(
             _describe(desync, earlier, tied=desync.tied and not decided),
             ranks=desync.minority if decided else desync.culprits,
             where=[
                 *framework_requests.where(desync.request, desync.minority),
                 *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
-                *loop_departures.ways_past(over, desync.minority),
+                *past,
                 *(_witnesses(desync, everyone) if not earlier else ()),
                 *exception_context.where(errors),
             ],
@@ -99,7 +99,7 @@ def check(
             else OF_COUNTS
             if desync.counts
             else OF_A_CONTINUE
-            if over
+            if past
             else None,
             seq=desync.seq,
             group=desync.group.name or "default",

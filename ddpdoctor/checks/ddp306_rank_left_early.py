@@ -83,14 +83,15 @@ def check(
         gone = last if last is not None and not last.went_on and last.ranks == desync.minority else None
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
+        longer = gone.longer if gone is not None else desync.more_turns
+        as_many = _as_many(desync, made_steps) and not longer
         skipped = (
             ()
             if errors or gone is not None
-            else _or_skipped(desync.minority, () if desync.ended else skips(desync, code))
+            else _or_skipped(desync.minority, () if desync.ended and not longer else skips(desync, code))
         )
-        longer = gone.longer if gone is not None else desync.more_turns
         yield RULE.finding(
-            _more_batches(longer) + _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
+            _more(longer, counted=gone is not None) + _describe(desync, made_steps) + _waits_elsewhere(elsewhere),
             ranks=longer or desync.culprits,
             where=[
                 *(
@@ -111,11 +112,7 @@ def check(
                 *skipped,
                 *_or_called_alone(desync, code),
             ],
-            remedy=exception_context.REMEDY
-            if errors
-            else ALL_COME
-            if _as_many(desync, made_steps) and not longer
-            else None,
+            remedy=exception_context.REMEDY if errors else ALL_COME if as_many else None,
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
@@ -307,13 +304,13 @@ def _describe(desync: Desync, steps: Mapping[int, int]) -> str:
     return f"{left} and {waits} in {names(desync.issued, desync.minority)} while {there}{comparison}"
 
 
-def _more_batches(longer: Sequence[int]) -> str:
-    """Said first where the few are those that went on: `rank 0 has more batches than its peers: `."""
+def _more(longer: Sequence[int], *, counted: bool) -> str:
+    """Said first where the few are those that went on: `rank 0 has more batches than its peers: `, if batches were counted."""
     if not longer:
         return ""
-    return (
-        f"{group_ranks(longer)} {verb(longer, 'has', 'have')} more batches than {verb(longer, 'its', 'their')} peers: "
-    )
+    more = f"{verb(longer, 'has', 'have')} more batches"
+    turn = f"{verb(longer, 'makes', 'make')} one more turn of the loop"
+    return f"{group_ranks(longer)} {more if counted else turn} than {verb(longer, 'its', 'their')} peers: "
 
 
 def _or_skipped(ranks: Sequence[int], lines: Sequence[str]) -> Iterator[str]:

@@ -61,7 +61,7 @@ _REMEDIES = {
         "a node did not come, or the network between them is closed: start `ddpdoctor net` on all of them in the same way"
     ),
 }
-_EXIT_CALLS = frozenset({"exit", "_exit", "quit"})
+_EXIT_CALLS = ("os._exit", "sys.exit", "_exit", "exit", "quit")
 
 
 def check(failures: Failures, code: SourceCode | None) -> Iterator[Finding]:
@@ -131,7 +131,7 @@ def _exit_call(error: RankError, code: SourceCode | None) -> str:
     place = users_frame(error.stack)
     known = code.at(place.file, place.line) if code is not None and place is not None else None
     called = known.calls if known is not None else ()
-    return next((name for name in called if name.rpartition(".")[2] in _EXIT_CALLS), "sys.exit")
+    return next((name for name in _EXIT_CALLS if name in called), "sys.exit")
 
 
 def _without_a_message(found: Sequence[Failure], failures: Failures) -> Finding:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ddpdoctor.analysis.collectives.callsites import is_rank_test
+from ddpdoctor.analysis.collectives.callsites import is_rank_test, ranks_under, selects_ranks
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
-from ddpdoctor.evidence.source import Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import Condition, Jump, Loop, SourceCode
 from ddpdoctor.model import Where, group_ranks
 
 MIXED = "since then gradients are averaged with those of other steps"
@@ -83,12 +83,13 @@ def ways_out(
 
 
 def ways_past(over: Iterable[tuple[Frame, Jump]], ranks: Sequence[int]) -> Iterator[Where]:
-    """The `continue`s by which these ranks may have passed over the rest of a turn; those under a rank test, if any."""
-    found = [*over]
-    by_rank = [(frame, jump) for frame, jump in found if is_rank_test(jump.test, by_rank=jump.by_rank)]
-    for frame, jump in (by_rank or found)[:MOST_JUMPS]:
+    """The `continue`s by which these ranks may have passed over the rest of a turn; not those whose test names another rank."""
+    for frame, jump in [*over][:MOST_JUMPS]:
+        test = Condition(line=jump.line, test=jump.test, branch=0, by_rank=jump.by_rank)
+        under = ranks_under(test, ranks) if selects_ranks(jump.test) else ranks
         place = Frame(file=frame.file, line=jump.line, function=frame.function)
-        yield from (Where.at(place, rank=rank, note=f"{_note(jump)} passes over the call") for rank in ranks)
+        note = f"{_note(jump)}: a turn that takes it makes no such call"
+        yield from (Where.at(place, rank=rank, note=note) for rank in under)
 
 
 def ways_out_of_training(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ddpdoctor.analysis.collectives.callsites import is_rank_test
+from ddpdoctor.analysis.collectives.callsites import selects_ranks, tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
@@ -168,7 +168,7 @@ class _Index:
         return (*_decorators(scope), *self._left_to(found), *around)
 
     def _left_to(self, found: RawStatement) -> Iterator[Condition]:
-        """Tests of the rank by which other ranks have returned from the function above a statement, as branches not taken.
+        """Tests that name a rank by which other ranks have returned from the function above a statement, as branches not taken.
 
         A `return` in a loop around the statement is one of the ways out of that loop: see `Loop.jumps`.
         """
@@ -178,7 +178,7 @@ class _Index:
                 ends = (left.node.end_lineno or 0) if isinstance(left.node, ast.If) else 0
                 if left.form == "if" and left.ends == "return" and left not in chain and ends < found.node.lineno:
                     test = self._condition(left)
-                    if test is not None and is_rank_test(test.test, by_rank=test.by_rank):
+                    if test is not None and selects_ranks(test.test) and tells_ranks_apart(test):
                         yield replace(test, branch=test.branch + 1)
 
     def _condition(self, block: Block) -> Condition | None:

@@ -21,16 +21,24 @@ _SLEEP = "sleep"
 def awaited(loop: ast.For | ast.AsyncFor | ast.While) -> ast.expr | None:
     """The condition that ends a loop whose turns only sleep, and perhaps say so; None of every other loop.
 
-    It is the inverse of the loop's own test, or the test of the first `if` with a `break` or `return` of a `while True`.
+    It is the inverse of the loop's own test, or the test of the first `if` with a `break` or `return` of a `while True`. A test
+    that reads a clock, or what the loop counts itself, ends in any case: that is a long sleep, or the loop's own deadline.
     """
     if not isinstance(loop, ast.While) or not _only_sleeps(loop.body):
         return None
     if not isinstance(loop.test, ast.Constant):
-        return _inverse(loop.test)
+        return None if _ends_by_itself(loop.test, loop) else _inverse(loop.test)
     leaves = (
         one.test for one in loop.body if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Break | ast.Return)
     )
-    return next(leaves, None) if loop.test.value else None
+    return next((test for test in leaves if not _ends_by_itself(test, loop)), None) if loop.test.value else None
+
+
+def _ends_by_itself(test: ast.expr, loop: ast.While) -> bool:
+    """Whether the test reads a clock, or a name that the loop assigns."""
+    assigned = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    return not assigned.isdisjoint(names) or not _READS_THE_CLOCK.isdisjoint(_called(test))
 
 
 def _only_sleeps(body: Sequence[ast.stmt]) -> bool:
@@ -49,9 +57,9 @@ def _only_sleeps(body: Sequence[ast.stmt]) -> bool:
     )
 
 
-def _called(statement: ast.stmt) -> set[str]:
-    """The last names of what a statement calls."""
-    called = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+def _called(code: ast.AST) -> set[str]:
+    """The last names of what a statement or an expression calls."""
+    called = (node.func for node in ast.walk(code) if isinstance(node, ast.Call))
     return {
         one.attr if isinstance(one, ast.Attribute) else one.id if isinstance(one, ast.Name) else "" for one in called
     }

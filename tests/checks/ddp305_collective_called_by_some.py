@@ -56,6 +56,28 @@ def called_from(*lines: int) -> tuple[Forward, ...]:
 
 
 SICK = (
+    Sick(  # a `continue` above both calls is none that the odd rank took
+        evidence=flights(
+            [FORWARD, Did("broadcast", line=64), FORWARD, waits(Did("broadcast", line=64))],
+            *[[FORWARD, STEP, FORWARD, LAST]] * 2,
+            code=[
+                CodePlace(file=TRAIN, line=line, function="train_step", loops=(SKIPS,), conditions=under)
+                for line, under in (
+                    (58, ()),
+                    (61, (Condition(line=60, test="rank != 0", branch=0, by_rank=True),)),
+                    (64, ()),
+                )
+            ],
+        ),
+        says="rank 0 never called all_reduce #2 that ranks 1-2 call: the next that it called was broadcast #2",
+        ranks=(0,),
+        where=(
+            "rank 0 /home/me/job/train.py:64 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"0": 4, "1": 4, "2": 4}},
+    ),
     Sick(  # the loop that all are in has a `continue` between the two calls
         evidence=flights(
             [FORWARD, STEP, FORWARD, waits(FORWARD)],

@@ -167,10 +167,26 @@ SICK = (
             code=CODE,
             facts={1: (RankExit(exit_code=0),), 2: (RankExit(exit_code=0),)},
         ),
-        says="rank 0 has more batches than its peers: ranks 1-2 ended with exit code 0 while rank 0 waits in all_reduce #3",
+        says="rank 0 makes one more turn of the loop than its peers: ranks 1-2 ended with exit code 0 while rank 0 waits in "
+        "all_reduce #3",
         ranks=(0,),
         where=("rank 0 /home/me/job/train.py:61 train_step",),
         measured={"seq": 3, "group": "default", "calls": {"0": 3, "1": 2, "2": 2}, "steps": {}},
+    ),
+    Sick(  # of four ranks, where the wait-for graph sees one that waits, too
+        evidence=flights(
+            [STEP, STEP],
+            [STEP, STEP],
+            [STEP, STEP],
+            [STEP, STEP, NEXT],
+            code=CODE,
+            facts={rank: (RankExit(exit_code=0),) for rank in range(3)},
+        ),
+        says="rank 3 makes one more turn of the loop than its peers: ranks 0-2 ended with exit code 0 while rank 3 waits in "
+        "all_reduce #3",
+        ranks=(3,),
+        where=("rank 3 /home/me/job/train.py:61 train_step",),
+        measured={"seq": 3, "group": "default", "calls": {"0": 2, "1": 2, "2": 2, "3": 3}, "steps": {}},
     ),
     Sick(  # two ranks died of it, and their recorders with them: that only one is left to wait makes it no culprit
         evidence=flights(

@@ -83,6 +83,14 @@ def test_a_line_stands_under_the_tests_of_the_rank_that_others_returned_by(tmp_p
     assert [(one.line, one.branch) for one in updates.conditions] == [(4, 1), (7, 1)]  # the other one leaves a loop
 
 
+def test_a_return_that_every_rank_of_the_job_goes_past_is_no_condition(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("def train(rank, world):\n    if rank >= world:\n        return\n    fit()\n")
+    code = source_of([Frame(file=str(path), line=4, function="train")])
+    assert code is not None
+    assert code.places[0].conditions == ()
+
+
 def test_arithmetic_with_the_rank_tells_where_a_loop_is_bounded_by_it(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(RETURNS)

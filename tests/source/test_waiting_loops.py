@@ -15,6 +15,8 @@ WAIT = {
     "while ready is None:\n    logger.info('waiting')\n    time.sleep(5)": "ready is not None",
     "while True:\n    if path.exists():\n        break\n    time.sleep(1)": "path.exists()",
     "while True:\n    if done():\n        return\n    print('not yet')\n    time.sleep(1)": "done()",
+    "while True:\n    if time.time() > end:\n        return\n    if up():\n        return\n    time.sleep(1)": "up()",
+    "while True:\n    n += 1\n    if n > 60:\n        break\n    if ok():\n        break\n    time.sleep(1)": "ok()",
     "while not go():\n    if time.time() > end:\n        raise TimeoutError(end)\n    time.sleep(1)": "go()",
 }
 DO_MORE = (
@@ -22,6 +24,8 @@ DO_MORE = (
     "while not done:\n    loss = model(batch)\n    time.sleep(60)",
     "while not path.exists():\n    pass",
     "while True:\n    time.sleep(1)",
+    "while time.time() < end:\n    time.sleep(1)",
+    "while i < 600:\n    i += 1\n    time.sleep(1)",
     "for batch in loader:\n    time.sleep(1)",
     "while not found:\n    for name in names:\n        time.sleep(1)",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import PurePath
@@ -40,6 +40,13 @@ _TELLS_THE_FIRST_RANK = re.compile(
     r"process_zero|main_process|global_zero|rank_zero|should_(?:save|log)\b|\brank(?:\(\))? [!=]= 0$"
 )
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^(?:int\(.+\)|[^ ]+) (?:[!=]= -1|>= 0|> -1|< 0|is (?:not )?None)$")
+
+_ONE_RANK = re.compile(r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d+)\b")
+_JOINS_TESTS = re.compile(r"\b(?:and|or)\b")
+_THE_FIRST = re.compile(
+    r"(?P<not>\bnot [\w.]{0,80})?\b(?:is_(?:local_|world_|global_)?(?:main_process|process_zero|zero|primary|master|main)"
+    r"|is_global_zero|master_process|main_process)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +201,18 @@ def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
 
 
 def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame) -> Comparison | None:
-    """Of two lines of one loop: the `continue` between them, under a test of the rank, by which ranks pass over the later one."""
+    """Of two lines of one loop: the only `continue` between them, where its test names a rank that passes over the later one."""
     if not one.loops or one.loops != other.loops:
         return None
     first, last = sorted((one.line, other.line))
-    for jump in one.loops[-1].jumps:
-        if jump.word == "continue" and first < jump.line < last and is_rank_test(jump.test, by_rank=jump.by_rank):
-            passed_over = Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank)
-            if one.line == last:
-                return Comparison(Relation.CONDITIONAL, condition=passed_over, frame=here)
-            return Comparison(Relation.UNCONDITIONAL, condition=passed_over, frame=there)
-    return None
+    between = [jump for jump in one.loops[-1].jumps if jump.word == "continue" and first < jump.line < last]
+    if len(between) != 1 or not names_a_rank(between[0].test):
+        return None
+    (jump,) = between
+    passed_over = Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank)
+    if one.line == last:
+        return Comparison(Relation.CONDITIONAL, condition=passed_over, frame=here)
+    return Comparison(Relation.UNCONDITIONAL, condition=passed_over, frame=there)
 
 
 def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:
@@ -248,6 +256,31 @@ def tells_ranks_apart(condition: Condition) -> bool:
 def is_rank_test(test: str, *, by_rank: bool) -> bool:
     """Whether ranks answer this test of the source differently by what they are, as `rank == 0`."""
     return (by_rank or bool(_TELLS_RANKS_APART.search(test))) and not _TELLS_A_JOB_FROM_A_PROCESS.search(test)
+
+
+def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
+    """Those of `ranks` in this branch of a test that compares the rank with a number, or asks for the first one.
+
+    A local rank counts as the rank. Empty where the test does neither.
+    """
+    one, first = _ONE_RANK.search(condition.test), _THE_FIRST.search(condition.test)
+    if one is not None:
+        wanted, same = int(one["rank"]), one["how"] == "=="
+    elif first is not None:
+        wanted, same = 0, first["not"] is None
+    else:
+        return ()
+    return tuple(rank for rank in ranks if (rank == wanted) is (same is (condition.branch == 0)))
+
+
+def selects_ranks(test: str) -> bool:
+    """Whether a test compares the rank with a number or asks for the first rank, perhaps among others: see `ranks_under`."""
+    return bool(_ONE_RANK.search(test) or _THE_FIRST.search(test))
+
+
+def names_a_rank(test: str) -> bool:
+    """Whether that is all that the test asks: `rank == 1`, `not is_main_process()`."""
+    return selects_ranks(test) and not _JOINS_TESTS.search(test)
 
 
 def spoken(condition: Condition, file: str) -> str:

@@ -86,19 +86,21 @@ def turns_without_a_call(desync: Desync, code: SourceCode | None) -> list[str]:
 
 
 def passed_over(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Jump]]:
-    """The `continue`s between the head of a loop that all ranks are in and the line at which only the usual ranks call.
+    """The `continue`s between the lines of one loop at which the odd ranks and the usual ones stand.
 
     Each comes with a frame of its function.
     """
     if desync.cause is not Cause.MISSING or desync.ended:
         return []
-    common = {(frame.file, loop) for frame, loop in _loops(desync, desync.minority, code)}
+    stands = {(frame.file, loop): frame.line for frame, loop in _loops(desync, desync.minority, code)}
+    condition = desync.comparison.condition
     return [
         (frame, jump)
         for frame, loop in _loops(desync, desync.majority, code)
-        if (frame.file, loop) in common
         for jump in loop.jumps
-        if jump.word == "continue" and loop.line < jump.line < frame.line
+        if jump.word == "continue"
+        and stands.get((frame.file, loop), jump.line) < jump.line < frame.line
+        and (condition is None or condition.line == jump.line)
     ]
 
 

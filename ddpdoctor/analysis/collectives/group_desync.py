@@ -20,12 +20,12 @@ from ddpdoctor.analysis.collectives.callsites import (
     compare,
     condition_over,
     rank_test,
+    ranks_under,
     seen_from_minority,
 )
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, cause_of
 from ddpdoctor.analysis.collectives.desync_by_requests import by_calls_requested
 from ddpdoctor.analysis.collectives.final_counts import final_counts
-from ddpdoctor.analysis.collectives.framework_requests import ranks_under
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes, operation, shape
 from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
 from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
@@ -109,12 +109,13 @@ def _ended(
     says which ranks make the call.
     """
     tests = [rank_test(issued.program, code) for issued in waiting.values()]
-    tested = tests[0] if tests and None not in tests else None
+    made_before = _made_before(group, short, waiting, timeline)
+    tested = tests[0] if tests and None not in tests and not made_before else None
     through = ranks_under(tested[0], group.members) if tested is not None else ()
     agrees = set(waiting) <= set(through) and short.isdisjoint(through)
     call, do_not = (len(through), len(group.members) - len(through)) if agrees else (len(waiting), len(short))
     few_wait = call < do_not or (tested is not None and call == do_not)
-    turns = few_wait and tested is None and _makes_more_turns(group, short, waiting, timeline, code)
+    turns = few_wait and tested is None and made_before and _always_made(waiting, code)
     seq = min(issued.seq for issued in waiting.values())
     relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL
     return Desync(
@@ -135,26 +136,21 @@ def _ended(
     )
 
 
-def _makes_more_turns(
-    group: GroupTimeline,
-    short: set[int],
-    waiting: Mapping[int, IssuedCall],
-    timeline: Timeline,
-    code: SourceCode | None,
-) -> bool:
-    """Whether the ranks that ended have made the call that the others wait in before, by the same lines, under no condition."""
-    places = {issued.program for issued in waiting.values()}
-    if len(places) != 1 or code is None:
-        return False
-    (program,) = places
-    if not program or condition_over(program, code) is not None:
+def _made_before(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCall], timeline: Timeline) -> bool:
+    """Whether all ranks that ended have made the call that the others wait in before, by the same lines."""
+    programs = {issued.program for issued in waiting.values()}
+    if len(programs) != 1 or () in programs:
         return False
     last = {rank: group.reached(rank) for rank in short}
     made = (
         timeline.issued(group, rank, seq) for rank in short for seq in range(last[rank], last[rank] - LOOKED_BACK, -1)
     )
-    same = {issued.rank for issued in made if issued is not None and issued.program == program}
-    return same == short
+    return {issued.rank for issued in made if issued is not None and issued.program in programs} == short
+
+
+def _always_made(waiting: Mapping[int, IssuedCall], code: SourceCode | None) -> bool:
+    """Whether no condition stands above the call that these ranks wait in: every turn of its loop makes it."""
+    return code is not None and all(condition_over(issued.program, code) is None for issued in waiting.values())
 
 
 def _uneven(group: GroupTimeline, counts: Mapping[int, int]) -> Desync:

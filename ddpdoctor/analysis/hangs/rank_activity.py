@@ -40,7 +40,10 @@ ASKS_A_COLLECTIVE = "is_completed"
 _ASKS_A_CALL = (ASKS_A_COLLECTIVE, "query", "done")
 _POLLING = frozenset({Activity.COMPUTING, Activity.SLEEP})
 _ABOUT_SOMETHING = frozenset({Activity.FILE, Activity.SOCKET, Activity.LOCK, Activity.UNINTERRUPTIBLE})
-_ASKS_THE_STORE = re.compile(r"(?:^|[._])store\.(?:get|wait|multi_get)$", re.IGNORECASE)
+_ASKS_THE_STORE = re.compile(
+    r"(?:^|\.|\b(?:c10d|tcp|file|hash|prefix)_?)_?(?:default_)?store\.(?:get|wait|multi_get)$", re.IGNORECASE
+)
+_READS_A_VALUE = frozenset({"int", "float", "str", "bool", "print", "loads", "decode"})  # of what the store gives
 _ASKS = frozenset({"input", "sys.stdin.readline", "sys.stdin.read", "getpass.getpass"})
 WAITS_FOR_PEERS = frozenset({Activity.COLLECTIVE, Activity.DEVICE, Activity.RENDEZVOUS})
 
@@ -407,7 +410,9 @@ def _asks_the_store(frames: Sequence[Frame], code: SourceCode | None) -> bool:
     """Whether the user's innermost line asks a rendezvous store for a key, which waits until some rank sets it."""
     place = users_frame(frames)
     known = code.at(place.file, place.line) if code is not None and place is not None and place is frames[0] else None
-    return known is not None and any(_ASKS_THE_STORE.search(call) for call in known.calls)
+    others = [call for call in known.calls if not _ASKS_THE_STORE.search(call)] if known is not None else []
+    asks = known is not None and len(others) < len(known.calls)
+    return asks and _READS_A_VALUE.issuperset(map(_last_name, others))
 
 
 def _function(thread: Thread | None) -> str:

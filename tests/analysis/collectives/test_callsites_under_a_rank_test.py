@@ -233,6 +233,21 @@ def test_both_branches_of_an_expression_call(tmp_path: Path) -> None:
     assert not compare(mine, theirs, source_of([*mine, *theirs])).decides
 
 
+@pytest.mark.parametrize(
+    "tests",
+    [("rank == 0 and batch.last",), ("rank == 0", "bad(batch)"), ("rank >= world",)],
+    ids=lambda tests: tests[-1],
+)
+def test_a_continue_that_need_not_tell_who_passes_over_a_line_decides_nothing(
+    tests: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    jumps = "".join(f"        if {test}:\n            continue\n" for test in tests)
+    path.write_text(f"def fit(rank):\n    for batch in loader:\n        forward(batch)\n{jumps}        clip(batch)\n")
+    one, other = stack(path, (3, "fit")), stack(path, (4 + 2 * len(tests), "fit"))
+    assert not compare(one, other, source_of([*one, *other])).decides
+
+
 @pytest.mark.parametrize(("lines", "relation"), [((3, 6), Relation.UNCONDITIONAL), ((6, 3), Relation.CONDITIONAL)])
 def test_a_continue_under_a_test_of_the_rank_tells_who_passes_over_the_line_behind_it(
     lines: tuple[int, int], relation: Relation, tmp_path: Path
