@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, ROOTED, Operation
+from ddpdoctor.analysis.hangs.outstanding import ROOTED, Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import JobSize, RankExit
@@ -46,13 +46,13 @@ def check(
     if graph is None or graph.reason is not Reason.STANDING:
         return
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
-    operations = [one for one in graph.operations if finished.isdisjoint(one.waiting) and not _is_young(one)]
+    operations = [one for one in graph.operations if finished.isdisjoint(one.waiting) and not one.is_young]
     if not operations:
         return
     waiting: dict[int, IssuedCall] = {}
     for one in reversed(operations):
         waiting.update(one.waiting)
-    ages = [seconds for one in operations for seconds in _ages(one)]
+    ages = [seconds for one in operations for seconds in one.ages]
     queued = sorted({rank for one in operations for rank in _queued(one)})
     common = _in_all_transfers(operations) if not queued else []
     if queued:
@@ -78,19 +78,8 @@ def check(
 
 
 def _describe(operation: Operation) -> str:
-    ages = _ages(operation)
-    waits = f" for {duration(min(ages))}" if ages else ""
+    waits = f" for {duration(min(operation.ages))}" if operation.ages else ""
     return f"all {len(operation.members)} ranks ({group_ranks(operation.members)[6:]}) are in {operation.name}{waits}"
-
-
-def _ages(operation: Operation) -> list[float]:
-    return [call.seconds for call in operation.waiting.values() if call.seconds is not None]
-
-
-def _is_young(operation: Operation) -> bool:
-    """Whether a rank came to it as recently as in a healthy job."""
-    ages = _ages(operation)
-    return bool(ages) and min(ages) < MOVING_SECONDS
 
 
 def _has_root(operation: Operation) -> bool:

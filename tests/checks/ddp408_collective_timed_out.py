@@ -4,7 +4,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import Severity
 from tests.checks import Sick, ranks
-from tests.flight_records import STEP, flights, record, waits
+from tests.flight_records import STEP, Did, flights, record, waits
 from tests.rank_ends import FINE, ended, gave_up, raised, stood_still
 
 GLOO = RankError(
@@ -20,6 +20,13 @@ LATE = "[Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 5000 ms"
 TOLD_BY_RANK_0 = (
     "Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
 )
+# eight ranks, of which the first two are in a call of their own that is 0.3 s old
+OF_SIX, OF_FIVE = (Did("all_reduce", group="1", members=(*range(first, 8),)) for first in (2, 3))
+OF_TWO, OF_ANOTHER_TWO = (
+    Did("all_reduce", group=group, members=members) for group, members in (("2", (0, 1)), ("3", (0, 2)))
+)
+MOVES = record([STEP, *[OF_TWO] * 198, waits(OF_TWO)], world=8, waited=0.3)
+IN_THE_SIX = record([STEP, waits(OF_SIX)], world=8, waited=20.0)
 
 SICK = (
     Sick(
@@ -80,6 +87,13 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:61 train_step", "rank 2 /home/me/job/train.py:61 train_step"),
         measured={"without_dump": [1], "older_dump": [], "waiting": [0, 2]},
     ),
+    Sick(  # that two ranks go on for a while tells nothing of the one that the others wait for
+        evidence=flights(MOVES, MOVES, *[IN_THE_SIX] * 5, None),
+        says="ranks 2-6 wait in all_reduce #1 of group 1, and rank 7 left no dump",
+        ranks=(7,),
+        where=tuple(f"rank {rank} /home/me/job/train.py:61 train_step" for rank in range(2, 7)),
+        measured={"without_dump": [7], "older_dump": [], "waiting": [2, 3, 4, 5, 6]},
+    ),
     Sick(  # rank 1 had ended, or was stopped, before it could dump again
         evidence=flights([STEP, waits(STEP)], record([STEP], world=3, waited=0.0), [STEP, waits(STEP)]),
         says="ranks 0,2 wait in all_reduce #2, and the dump of rank 1 is from before that and ends with all_reduce #1",
@@ -98,4 +112,11 @@ HEALTHY = (
     flights(
         record([STEP, waits(STEP)], waited=1.0), record([STEP], waited=0.0)
     ),  # a job that moves, dumped rank by rank
+    flights(  # nobody has waited long for the rank without a dump
+        MOVES,
+        MOVES,
+        record([STEP, waits(OF_ANOTHER_TWO)], world=8, waited=20.0),
+        *[record([STEP, *[OF_FIVE] * 198, waits(OF_FIVE)], world=8, waited=0.3)] * 4,
+        None,
+    ),
 )

@@ -51,6 +51,16 @@ class Operation:
         """When the first of its ranks enqueued it."""
         return min(call.created_ns for call in self.waiting.values())
 
+    @property
+    def ages(self) -> list[float]:
+        """How long each of its ranks had been in it when the rank's dump was made, in seconds; without those of unknown age."""
+        return [call.seconds for call in self.waiting.values() if call.seconds is not None]
+
+    @property
+    def is_young(self) -> bool:
+        """Whether a rank came to it as recently as in a healthy job."""
+        return bool(self.ages) and min(self.ages) < MOVING_SECONDS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedByPartner:
@@ -93,8 +103,7 @@ class Outstanding:
     @property
     def seconds(self) -> float | None:
         """The age of the oldest outstanding call, None where no dump tells when it was made."""
-        calls = (call for operation in self.operations for call in operation.waiting.values())
-        return max((call.seconds for call in calls if call.seconds is not None), default=None)
+        return max((age for operation in self.operations for age in operation.ages), default=None)
 
 
 def outstanding_of(timeline: Timeline) -> Outstanding:

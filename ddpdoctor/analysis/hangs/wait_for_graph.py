@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -134,6 +134,20 @@ class _Final:
     ranks: tuple[int, ...]
     operations: tuple[Operation, ...]
 
+    @property
+    def is_young(self) -> bool:
+        """Whether a healthy job shows it at any moment: the last ranks came to it, or all ranks of a cycle, a moment ago."""
+        if self.reason is Reason.MISMATCH:
+            return False
+        if self.reason is Reason.STANDING:
+            return all(one.is_young for one in self.operations)
+        return not any(map(_is_old, self.operations))
+
+
+def _is_old(operation: Operation) -> bool:
+    """Whether one of its ranks has waited in it for longer than in a healthy job; also where no dump tells."""
+    return max(operation.ages, default=MOVING_SECONDS) >= MOVING_SECONDS
+
 
 def _together(finals: Iterable[_Final]) -> _Final:
     """Several operations that stand, where none waits for another one, as one."""
@@ -184,7 +198,7 @@ class _Graph:
         """The first that holds: a rank has stopped, or is idle, or what waits end in tells; else a rank is gone.
 
         A dump may be missing because it was lost: what other dumps show decides before that. Of a rank that died, though, peers
-        may have completed a last collective that others have not.
+        may have completed a last collective that others have not. What a healthy job shows at any moment decides last.
         """
         gone = {*self._timeline.ranks} - self._timeline.call_index.records.keys()
         found = stopped_ranks(self._timeline, self._outstanding, self._completed, self._stale, without_dump=gone)
@@ -194,12 +208,15 @@ class _Graph:
         idle = self._idle()
         if idle:
             return self._deviating(self._towards(Reason.IDLE, idle))
-        final = self._final()
-        if final is not None:
-            return final
+        finals = [one for component in final_components(self._edges) if (one := self._final_of(component)) is not None]
+        lasting = [one for one in finals if not one.is_young]
+        if lasting:
+            return self._judged(lasting)
         missing = self._missing()
         if missing:
             return self._towards(Reason.MISSING, missing)
+        if finals:
+            return self._judged(finals)
         if self._outstanding.not_kept:
             return self._towards(Reason.NOT_KEPT, self._outstanding.not_kept)
         return self._towards_older_dumps()
@@ -223,9 +240,9 @@ class _Graph:
         return rank in operation.waiting and in_one_batch(oldest, operation, rank)
 
     def _missing(self) -> set[int]:
-        """The ranks without a dump, where they are all that some operation still lacks."""
+        """The ranks without a dump, where they are all that some operation still lacks, and a rank has long waited in it."""
         operations = self._outstanding.operations
-        if not any(one.without_dump and not one.absent for one in operations):
+        if not any(one.without_dump and not one.absent and _is_old(one) for one in operations):
             return set()
         return {rank for one in operations for rank in one.without_dump}
 
@@ -234,15 +251,11 @@ class _Graph:
         awaited = {rank for one in self._outstanding.operations for rank in one.absent}
         return awaited.intersection(self._outstanding.idle) - self._stale - {*self._outstanding.not_kept}
 
-    def _final(self) -> WaitForGraph | None:
-        """What waits end in: operations that all their members stand in, or ranks that wait for each other."""
-        finals = [self._final_of(component) for component in final_components(self._edges)]
-        known = [one for one in finals if one is not None]
-        if not known:
-            return None
-        first = min(known, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
+    def _judged(self, finals: Sequence[_Final]) -> WaitForGraph:
+        """What these tell: operations that all their members stand in, or ranks that wait for each other."""
+        first = min(finals, key=lambda one: (at_different_turns(one.operations[0]), one.operations[0].created_ns))
         if first.reason is Reason.STANDING:
-            first = _together(one for one in known if one.reason is Reason.STANDING)
+            first = _together(one for one in finals if one.reason is Reason.STANDING)
         found = self._towards(first.reason, first.ranks, operations=first.operations)
         judged = self._deviating(found) if found.reason is Reason.CYCLE else found
         mismatch = next((one for one in found.operations if _is_mismatch(one)), None)
