@@ -1,9 +1,10 @@
 """Ranks of one job have different world sizes, or wait for another number of ranks than their launcher started."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.evidence import PerRank, noun_of
 from ddpdoctor.evidence.launch import Joining, RankSet
 from ddpdoctor.messages.majority import tie_note
@@ -23,6 +24,9 @@ RULE = Rule(
 OF_THE_PROGRAM = (
     "take `world_size` out of `init_process_group`, and lines that set WORLD_SIZE out of the program: the launcher sets it; "
     "or start as many ranks"
+)
+WITHOUT_A_LAUNCHER = (
+    "give every rank the same world size: in the `world_size=` of its `init_process_group`, or in its WORLD_SIZE"
 )
 
 
@@ -50,36 +54,52 @@ def _by_calls(joining: Mapping[int, Joining], activities: Activities) -> Iterato
     if not sizes:
         told = {rank: known.world_size for rank, known in joining.items() if known.world_size is not None}
         if not any(known.started is not None for known in joining.values()):
-            yield from _by_sizes(told)
+            yield from _by_calls_alone(told, activities)
         return
     size, started = next(iter(sizes.values()))
     culprits = [rank for rank, both in sizes.items() if both == (size, started)]
-    places = {activity.rank: activity.place for activity in activities.each}
     yield RULE.finding(
         f"init_process_group of {group_ranks(culprits)} has world size {size}; the launcher started {started} ranks",
         ranks=culprits,
-        where=[
-            Where.at(place, rank=rank, note="waiting for the other ranks")
-            for rank in culprits
-            if (place := places.get(rank)) is not None
-        ],
+        where=_waiting_at(culprits, activities),
         remedy=OF_THE_PROGRAM,
         world_size=size,
         started=started,
     )
 
 
-def _by_sizes(sizes: Mapping[int, int]) -> Iterator[Finding]:
-    by_size: dict[int, list[int]] = {}
-    for rank, size in sizes.items():
-        by_size.setdefault(size, []).append(rank)
-    if len(by_size) > 1:
-        groups = sorted(by_size.items(), key=lambda item: -len(item[1]))
-        majority = len(groups[0][1]) > len(groups[1][1])
-        minority = groups[1:] if majority else groups
-        said = ", ".join(f"{size} on {group_ranks(held)}" for size, held in groups)
+def _by_calls_alone(sizes: Mapping[int, int], activities: Activities) -> Iterator[Finding]:
+    """Ranks that no launcher started, whose `init_process_group` have different world sizes."""
+    sides = vote(sizes)
+    if len(sides.sides) > 1:
+        (most, size), *others = ((group_ranks(side), sizes[side[0]]) for side in sides.sides)
+        rest = "".join(f", for {other} on {held}" for held, other in others)
         yield RULE.finding(
-            f"WORLD_SIZE is {said}" + tie_note(tied=not majority),
-            ranks=[rank for _, held in minority for rank in held],
-            sizes={str(size): sorted(held) for size, held in groups},
+            f"init_process_group waits for {size} ranks on {most}{rest}{tie_note(tied=sides.tied)}",
+            ranks=sides.minority,
+            where=_waiting_at((*sides.minority, *sides.majority), activities),
+            remedy=WITHOUT_A_LAUNCHER,
+            sizes=_held(sides, sizes),
         )
+
+
+def _by_sizes(sizes: Mapping[int, int]) -> Iterator[Finding]:
+    sides = vote(sizes)
+    if len(sides.sides) > 1:
+        said = ", ".join(f"{sizes[side[0]]} on {group_ranks(side)}" for side in sides.sides)
+        yield RULE.finding(
+            f"WORLD_SIZE is {said}{tie_note(tied=sides.tied)}", ranks=sides.minority, sizes=_held(sides, sizes)
+        )
+
+
+def _held(sides: Vote, sizes: Mapping[int, int]) -> dict[str, list[int]]:
+    return {str(sizes[side[0]]): list(side) for side in sides.sides}
+
+
+def _waiting_at(ranks: Iterable[int], activities: Activities) -> list[Where]:
+    places = {activity.rank: activity.place for activity in activities.each}
+    return [
+        Where.at(place, rank=rank, note="waiting for the other ranks")
+        for rank in ranks
+        if (place := places.get(rank)) is not None
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
 from ddpdoctor.messages.collectives import verb
+from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 RULE = Rule(
@@ -30,15 +31,20 @@ def check(wrong: WrongRendezvous) -> Iterator[Finding]:
     names = sorted({line.name for line in wrong.overwrites})
     by = f": the program sets {' and '.join(names)}" if names else ""
     yield RULE.finding(
-        f"{group_ranks(wrong.ranks)} {verb(wrong.ranks, 'looks', 'look')} for the rendezvous at {_addresses(wrong)}{serves}{by}",
-        ranks=wrong.ranks,
+        f"{group_ranks(wrong.ranks)} {verb(wrong.ranks, 'looks', 'look')} for the rendezvous at {_addresses(wrong)}{serves}{by}"
+        f"{tie_note(tied=wrong.tied)}",
+        ranks=wrong.at_fault,
         where=[
             *(
                 Where.at(line, rank=rank, note=f"sets {line.name} to {line.value}")
                 for line in wrong.overwrites
                 for rank in wrong.ranks
             ),
-            *([Where.at(wrong.place, rank=wrong.ranks[0], note="waiting for the other ranks")] if wrong.place else []),
+            *(
+                [Where.at(wrong.place, rank=wrong.at_fault[0], note="waiting for the other ranks")]
+                if wrong.place
+                else []
+            ),
         ],
         remedy=OF_RANK_0 if wrong.of_rank_0 else None,
         used=", ".join(wrong.used) or None,

@@ -53,6 +53,8 @@ IN_ONE_ORDER = (
 )
 SHOWN_TENSORS = 3
 
+_WAITS_WHERE_IT_CALLS = re.compile(r"/torch/distributed/(?:distributed_c10d|utils)\.py$")
+"""Where torch waits for a collective within the call that makes it. Everywhere else it may be one of an earlier line."""
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
 
 
@@ -127,7 +129,7 @@ def _by_words(
             return
     stood = _stood(found, programs)
     lines = vote({rank: one for rank, (one, _) in stood.items()})
-    elsewhere = lines.minority if len(lines.sides) > 1 else ()
+    elsewhere = lines.minority if len(lines.sides) > 1 and all(map(_in_its_call, found)) else ()
     yield RULE.finding(
         f"{who(found)} received {told['got']} bytes in a collective where {told['wanted']} were expected: shapes, dtypes or "
         "the collectives themselves differ between ranks",
@@ -151,6 +153,12 @@ def _by_words(
         received_bytes=int(told["got"]),
         expected_bytes=int(told["wanted"]),
     )
+
+
+def _in_its_call(failure: Failure) -> bool:
+    """Whether the line of a rank that gloo aborted is that of its call, and not one that waits for it later (`work.wait()`)."""
+    stack = failure.exit.native_stack
+    return not stack or _WAITS_WHERE_IT_CALLS.search(stack[0].file) is not None
 
 
 def _stood(found: Sequence[Failure], programs: ProgramComparison | None) -> dict[int, tuple[Frame, str]]:

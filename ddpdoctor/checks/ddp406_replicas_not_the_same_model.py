@@ -71,10 +71,15 @@ def check(failures: Failures | None, calls: PerRank[CollectiveCalls] | None) -> 
 
 
 def _by_dtype(calls: Iterable[Entry[CollectiveCalls]]) -> Iterator[Finding]:
-    """The first model that ranks wrapped with other dtypes than their peers."""
+    """The first model that ranks wrapped with other dtypes than their peers.
+
+    Equal dtypes of other numbers of parameters are left to DDP, which counts those that it trains: these are all.
+    """
     for models in zip(*(_models(entry) for entry in calls), strict=False):
         of_rank = dict(models)
-        sides = vote({rank: tuple(sorted(model.dtypes.items())) for rank, model in of_rank.items()})
+        sides = vote({rank: frozenset(model.dtypes) for rank, model in of_rank.items()})
+        if len(sides.sides) < 2 and len({sum(model.dtypes.values()) for model in of_rank.values()}) == 1:
+            sides = vote({rank: tuple(sorted(model.dtypes.items())) for rank, model in of_rank.items()})
         if len(sides.sides) < 2:
             continue
         told = [f"those of {group_ranks(ranks)} {_dtypes(of_rank[ranks[0]])}" for ranks in sides.sides[:-1]]

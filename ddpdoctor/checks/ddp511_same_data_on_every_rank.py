@@ -21,10 +21,11 @@ OF_INPUTS = (
     "give each rank its own shard (DistributedSampler); where each draws by itself, seed it by its rank: "
     "`torch.manual_seed(seed + rank)`"
 )
+SHOWN_GROUPS = 4
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
-    """An epoch whose indices, or steps whose inputs, are the same on all ranks."""
+    """An epoch whose indices are the same on all ranks, or steps whose inputs are on several."""
     for samples in divergences.of(SameSamples):
         message = (
             f"in epoch {samples.epoch}, all {divergences.world_size} ranks draw the same {samples.unique} samples in the same "
@@ -44,10 +45,18 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             },
         )
     for inputs in divergences.of(SameInputs):
-        every = len(inputs.ranks) == divergences.world_size
-        who = f"all {divergences.world_size} ranks" if every else group_ranks(inputs.ranks)
+        who = _who(inputs, divergences.world_size)
         message = f"the model gets the same input on {who}, in {inputs.steps} of {inputs.steps} compared steps"
         numbers = {"steps": inputs.steps}
         yield finding(
             RULE, inputs, message, cause="inputs", note="the optimizer step", remedy=OF_INPUTS, numbers=numbers
         )
+
+
+def _who(inputs: SameInputs, world_size: int) -> str:
+    """`all 8 ranks`, `ranks 1-3`, or of several groups `all ranks of each of 2 groups (ranks 0,2; ranks 1,3)`."""
+    if len(inputs.groups) == 1:
+        return f"all {world_size} ranks" if len(inputs.ranks) == world_size else group_ranks(inputs.ranks)
+    shown = "; ".join(map(group_ranks, inputs.groups[:SHOWN_GROUPS]))
+    more = "; ..." if len(inputs.groups) > SHOWN_GROUPS else ""
+    return f"all ranks of each of {len(inputs.groups)} groups ({shown}{more})"

@@ -38,9 +38,17 @@ SICK = (
     ),
     Sick(  # each from a shell of its own
         evidence=waiting(3, 3, 2, started=None),
-        says="WORLD_SIZE is 3 on ranks 0-1, 2 on rank 2",
+        says="init_process_group waits for 3 ranks on ranks 0-1, for 2 on rank 2",
         ranks=(2,),
+        where=tuple(f"rank {number} {SCRIPT}:8 ddp_setup" for number in (2, 0, 1)),
         measured={"sizes": {"3": [0, 1], "2": [2]}},
+    ),
+    Sick(
+        evidence=waiting(2, 3, started=None),
+        says="init_process_group waits for 2 ranks on rank 0, for 3 on rank 1; no majority: either side may be at fault",
+        ranks=(0, 1),
+        where=tuple(f"rank {number} {SCRIPT}:8 ddp_setup" for number in (0, 1)),
+        measured={"sizes": {"2": [0], "3": [1]}},
     ),
     Sick(
         evidence=job(told(4, 4, 4, 5)),

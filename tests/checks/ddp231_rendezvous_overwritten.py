@@ -23,6 +23,11 @@ def told(used: str | None = ELSEWHERE, *, store: bool = True) -> Joining:
     return Joining(called=True, given=GIVEN, used=used, launchers_store=store)
 
 
+def at_ports(*ports: int) -> Evidence:
+    """Ranks without a launcher, each of which looks for a port of this host."""
+    return waiting(*(Joining(called=True, used=f"localhost:{port}") for port in ports), facts=())
+
+
 def refused() -> Evidence:
     said = "The client socket has timed out after 600000ms while trying to connect to (localhost, 12355)."
     error = RankError(type="DistNetworkError", message=said, stack=(Frame(file=SCRIPT, line=8, function="ddp_setup"),))
@@ -67,11 +72,34 @@ SICK = (
         measured={"used": f"{ELSEWHERE}, localhost:12356", "given": GIVEN},
     ),
     Sick(  # no launcher, and `init_method` tells each rank another port
-        evidence=waiting(*(Joining(called=True, used=f"localhost:{port}") for port in (4000, 4001)), facts=()),
-        says="rank 1 looks for the rendezvous at localhost:4001; rank 0 serves it at localhost:4000",
-        ranks=(1,),
-        where=(f"rank 1 {SCRIPT}:8 ddp_setup",),
+        evidence=at_ports(4000, 4001),
+        says="rank 1 looks for the rendezvous at localhost:4001; rank 0 serves it at localhost:4000; no majority: either side "
+        "may be at fault",
+        ranks=(0, 1),
+        where=(WAITING_AT,),
         measured={"used": "localhost:4001", "given": "localhost:4000"},
+    ),
+    Sick(
+        evidence=at_ports(4000, 4000, 4001),
+        says="rank 2 looks for the rendezvous at localhost:4001; rank 0 serves it at localhost:4000",
+        ranks=(2,),
+        where=(f"rank 2 {SCRIPT}:8 ddp_setup",),
+        measured={"used": "localhost:4001", "given": "localhost:4000"},
+    ),
+    Sick(  # most ranks agree, and rank 0 is not one of them
+        evidence=at_ports(4000, 4001, 4001, 4001),
+        says="ranks 1-3 look for the rendezvous at localhost:4001; rank 0 serves it at localhost:4000",
+        ranks=(0,),
+        where=(WAITING_AT,),
+        measured={"used": "localhost:4001", "given": "localhost:4000"},
+    ),
+    Sick(  # the port depends on the rank: no two agree
+        evidence=at_ports(4000, 4001, 4002),
+        says="ranks 1-2 look for the rendezvous at localhost:4001 (rank 1) and localhost:4002 (rank 2); rank 0 serves it at "
+        "localhost:4000",
+        ranks=(1, 2),
+        where=(f"rank 1 {SCRIPT}:8 ddp_setup",),
+        measured={"used": "localhost:4001, localhost:4002", "given": "localhost:4000"},
     ),
     Sick(
         evidence=refused(),

@@ -7,6 +7,7 @@ from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from tests.checks import Sick
 from tests.flight_records import STEP, Did, flights, record, waits
+from tests.hangs import TORCH
 from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended, gave_up, raised
 
 LONG = Did("all_reduce", sizes=((20,),))
@@ -42,10 +43,18 @@ def refused(own: int, other: int, prints: tuple[str, ...]) -> RankExit:
 PRINTS = tuple(f"SequenceNumber=4, OpType=ALLREDUCE, TensorShape=[{size}]" for size in ("2", "2", "2, 3"))
 
 ENDED = RankExit(exit_code=-15, ended_by_launcher=True)
-ABORTED = RankExit(
+AWAITS = RankExit(
     exit_code=-6,
     tail=(WRONG_SIZE,),
     native_stack=(Frame(file="/home/me/job/train.py", line=90, function="save"),),
+)
+ABORTED = replace(
+    AWAITS,
+    native_stack=(
+        Frame(file=f"{TORCH}/distributed/distributed_c10d.py", line=3151, function="broadcast"),
+        Frame(file=f"{TORCH}/distributed/c10d_logger.py", line=83, function="wrapper"),
+        *AWAITS.native_stack,
+    ),
 )
 
 SICK = (
@@ -107,6 +116,18 @@ SICK = (
             "rank 2 /home/me/job/train.py:90 save",
             "rank 0 /home/me/job/train.py:61 train_step",
             "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        also=("DDP408",),
+        measured={"received_bytes": 180, "expected_bytes": 68},
+    ),
+    Sick(  # `work.wait()`: its line is not that of the call
+        evidence=ended(*((record([STEP, waits(STEP)], world=3), ENDED) for _ in range(2)), (AWAITS,)),
+        says="rank 2 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
+        "differ between ranks",
+        where=(
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:90 save",
         ),
         also=("DDP408",),
         measured={"received_bytes": 180, "expected_bytes": 68},

@@ -45,6 +45,15 @@ SICK = (
         where=tuple(f"rank {rank} /home/me/job/train.py:40 main" for rank in (1, 0, 2)),
         measured={"dtypes": {"0": {"float32": 4}, "1": {"float64": 4}, "2": {"float32": 4}}},
     ),
+    Sick(  # the same dtypes, and other tensors that have them
+        evidence=wrapped(*({"float32": 4 - one, "float16": one} for one in (1, 1, 2))),
+        says="the parameters of rank 2 are 2 float32 and 2 float16, those of ranks 0-1 3 float32 and 1 float16",
+        ranks=(2,),
+        where=tuple(f"rank {rank} /home/me/job/train.py:40 main" for rank in (2, 0, 1)),
+        measured={
+            "dtypes": {str(rank): {"float32": 4 - one, "float16": one} for rank, one in enumerate((1, 1, 2))},
+        },
+    ),
     Sick(  # of two ranks neither is the majority
         evidence=wrapped({"float32": 3, "float16": 1}, {"float32": 4}),
         says="the parameters of rank 1 are float32, those of rank 0 3 float32 and 1 float16; no "
@@ -72,4 +81,5 @@ HEALTHY = (
     ended(FINE, FINE),
     wrapped({"float32": 4}, {"float32": 4}),
     wrapped({"float32": 4, "bfloat16": 1}, {"bfloat16": 1, "float32": 4}),
+    wrapped({"float32": 4}, {"float32": 6}, {"float32": 4}),  # one has parameters that it does not train
 )

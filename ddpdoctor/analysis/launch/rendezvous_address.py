@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
+from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites, Joining
@@ -26,6 +27,10 @@ class WrongRendezvous:
     """Who waits, or gave up waiting, in `init_process_group`."""
     used: Mapping[str, tuple[int, ...]]
     """The addresses that they use, as `HOST:PORT`, each with its ranks; empty where only the overwriting line tells."""
+    at_fault: tuple[int, ...]
+    """Who has another address than the others: `ranks`, or rank 0 where most ranks look for one other port than it serves."""
+    tied: bool
+    """Whether as many ranks have the port of rank 0 as another one, so that `at_fault` are both sides."""
     given: str | None
     """The address that the launcher gave them, or that rank 0 serves; None where a log does not tell it."""
     of_rank_0: bool
@@ -62,18 +67,24 @@ def derive(
             wrong[rank] = (used, None)
     at_rank_0 = told[0].used if 0 in told else None
     of_rank_0 = not wrong and not any(one.given or one.launchers_store for one in told.values())
+    others = {rank: told[rank].used for rank in {*waiting, *refused} if rank in told and told[rank].used is not None}
     if of_rank_0 and at_rank_0 is not None:
-        others = {
-            rank: told[rank].used for rank in {*waiting, *refused} if rank in told and told[rank].used is not None
-        }
         wrong = {rank: (used, at_rank_0) for rank, used in sorted(others.items()) if _port(used) != _port(at_rank_0)}
-    first, (_, given) = next(iter(wrong.items()), (-1, (None, None)))
+    at_fault, tied = tuple(wrong), False
+    if of_rank_0 and wrong:
+        sides = vote({0: _port(at_rank_0), **{rank: _port(used) for rank, used in others.items()}})
+        tied = sides.tied and len(sides.sides) == 2
+        at_fault = sides.minority if tied or not sides.tied else at_fault
+    _, given = next(iter(wrong.values()), (None, None))
+    first = next(iter(at_fault), -1)
     looks_at: dict[str, tuple[int, ...]] = {}
     for rank, (address, _) in wrong.items():
         if address is not None:
             looks_at[address] = (*looks_at.get(address, ()), rank)
     return WrongRendezvous(
         ranks=tuple(wrong),
+        at_fault=at_fault,
+        tied=tied,
         used=looks_at,
         given=given,
         of_rank_0=of_rank_0,

@@ -123,11 +123,12 @@ def _same_inputs(steps: Sequence[Mapping[int, StepSeen]]) -> SameInputs | None:
     by_inputs: dict[tuple[str | None, ...], list[int]] = {}
     for rank in sorted(steps[0]):
         by_inputs.setdefault(tuple(seen[rank].input for seen in steps), []).append(rank)
-    alike = max(by_inputs.values(), key=len)
-    if len(alike) < len(steps[0]) and (len(alike) == 1 or not all(map(_averaged_by_all, steps))):
+    groups = tuple(tuple(ranks) for ranks in by_inputs.values() if len(ranks) > 1)
+    if not groups or (len(by_inputs) > 1 and not all(map(_averaged_by_all, steps))):
         return None
+    alike = tuple(sorted(rank for group in groups for rank in group))
     lines = {rank: line for rank, line in lines_at(steps[0], "forward").items() if rank in alike}
-    return SameInputs(step=0, ranks=tuple(alike), steps=len(steps), lines=lines)
+    return SameInputs(step=0, ranks=alike, steps=len(steps), groups=groups, lines=lines)
 
 
 def _averaged_by_all(seen: Mapping[int, StepSeen]) -> bool:

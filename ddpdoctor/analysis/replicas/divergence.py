@@ -201,6 +201,8 @@ class SameInputs(Diverged):
 
     steps: int
     """The number of steps seen."""
+    groups: tuple[tuple[int, ...], ...]
+    """The ranks with equal inputs, by input, in order of their first rank: together `ranks`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,8 +37,14 @@ def drawn(number: int, *names: str) -> dict[int, StepSeen]:
 
 @pytest.mark.parametrize(
     ("names", "ranks"),
-    [(("a", "a", "a"), (0, 1, 2)), (("b", "a", "a"), (1, 2)), (("a", "b", "c"), ())],
-    ids=["all alike", "two of three", "each its own"],
+    [
+        (("a", "a", "a"), (0, 1, 2)),
+        (("b", "a", "a"), (1, 2)),
+        (("a", "b", "c"), ()),
+        (("a", "b", "a", "b"), (0, 1, 2, 3)),
+        (("a", "b", "c", "b", "a"), (0, 1, 3, 4)),
+    ],
+    ids=["all alike", "two of three", "each its own", "a seed by local rank", "two pairs, and one of its own"],
 )
 def test_ranks_with_the_same_inputs_in_every_step_are_named(names: tuple[str, ...], ranks: tuple[int, ...]) -> None:
     assert told(*(drawn(number, *names) for number in range(STEPS))) == ranks
