@@ -156,6 +156,20 @@ def test_the_listing_of_parameters_is_the_same_dict_until_the_modules_change() -
         assert listing.of(model) is found
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TorchScript
+def test_the_listing_knows_modules_of_torchscript() -> None:
+    """A scripted module has other containers for its registries, and a traced one does not have them in its dictionary."""
+    traced = torch.jit.trace(nn.Sequential(nn.Linear(2, 2)), torch.ones(1, 2))  # type: ignore[no-untyped-call]
+    model = nn.Sequential(nn.Linear(2, 2), torch.jit.script(nn.Sequential(nn.Linear(2, 2))), traced)
+    listing = ParameterListing("")
+    found = listing.of(model)
+    assert [*found] == ["0.weight", "0.bias", "1.0.weight", "1.0.bias", "2.0.weight", "2.0.bias"]
+    assert {name: id(one) for name, one in found.items()} == {name: id(one) for name, one in model.named_parameters()}
+    assert listing.of(model) is found
+    model.append(nn.Linear(2, 2))
+    assert [*listing.of(model)] == [*found, "3.weight", "3.bias"]
+
+
 def test_parameters_of_the_optimizer_alone_are_named_by_their_place() -> None:
     extra = nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([extra], lr=0.1)
