@@ -89,12 +89,17 @@ class track:  # noqa: N801 - used like `open` or `suppress`
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._hooked.remove()
+        files, lost = {}, ""
         with self._held:
-            files = {path.name: path.read_text(encoding="utf-8") for path in self._folder.iterdir() if path.is_file()}
+            try:
+                written = [path for path in self._folder.iterdir() if path.is_file()]
+                files = {path.name: path.read_text(encoding="utf-8") for path in written}
+            except OSError as unreadable:
+                lost = unreadable.strerror or type(unreadable).__name__
         raised = "" if kind is None else f"{kind.__name__}: {error}".encode(errors="backslashreplace").decode()
         exchange = _Exchange(f"ddpdoctor/track/{next(_blocks)}", time.monotonic() + self._wait)
         try:
-            exchange.give(_Told(files=files, raised=raised))
+            exchange.give(_Told(files=files, raised=raised, lost=lost))
             given = exchange.take() if kind is None else {}
             exchange.leave(wait=kind is None)
         except (dist.DistError, ValueError) as lost:  # ValueError: the block has destroyed the process group
@@ -113,6 +118,8 @@ class _Told:
     """The texts that its tracker wrote, by name."""
     raised: str
     """The exception with which it left the block; empty where it reached the end."""
+    lost: str = ""
+    """Why the files cannot be read, as where somebody has removed them; empty where they can."""
 
 
 def _evidence(given: Mapping[int, _Told | PeerError | None]) -> Evidence:
@@ -128,6 +135,8 @@ def _evidence(given: Mapping[int, _Told | PeerError | None]) -> Evidence:
                 continue
             if said.raised:
                 undecided.append(f"rank {rank} left the tracked block with {said.raised}")
+            if said.lost:
+                undecided.append(f"the files of the tracker on rank {rank} cannot be read: {said.lost}")
             for name, text in said.files.items():
                 with suppress(OSError, ValueError):  # no name of a file
                     (folder.path / f"{rank}.{PurePath(name).name}").write_text(text, encoding="utf-8")

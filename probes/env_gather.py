@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from rendezvous_args import meeting_options
 
+from ddpdoctor.launch.boot_id import boot_id
 from ddpdoctor.transport.bundle import Bundle, Parts, Who
 from ddpdoctor.transport.facts import GatheredFacts, decoded_parts
 from ddpdoctor.transport.host_relay import Member, Relay, meeting_name, take_part
@@ -164,10 +165,7 @@ def myself(options: argparse.Namespace) -> Who:
 
 def clock_identity() -> str:
     """The same on every process that shares one kernel, and so one clock."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return socket.gethostname()
+    return boot_id() or socket.gethostname()
 
 
 def facts_of(file: Path) -> Parts:

@@ -45,6 +45,11 @@ def test_a_block_that_destroys_the_process_group_is_undecided_and_raises_nothing
     assert why.startswith("the job's store could not be reached: Default process group has not been initialized")
 
 
+def test_a_block_whose_directory_was_removed_is_undecided_and_raises_nothing(answers: dict[str, Any]) -> None:
+    undecided = answers["loses_its_directory"]["undecided"]
+    assert "the files of the tracker on rank 0 cannot be read: No such file or directory" in undecided
+
+
 def test_no_hook_is_left_and_no_bit_is_changed(answers: dict[str, Any]) -> None:
     clean = {"patched": [], "global hooks": 0, "module hooks": 0, "gradient hooks": 0, "same bits": True}
     assert answers["leaves_no_hook"] == clean

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -84,6 +85,16 @@ def nothing_trained() -> Any:
     return said(tracked.report)
 
 
+def loses_its_directory() -> Any:
+    """Something removes it while the block runs, as a program that clears the temporary directory does."""
+    with ddpdoctor.track() as tracked:
+        ddp = model()
+        train(ddp)
+        shutil.rmtree(tracked._folder)
+        train(ddp)
+    return said(tracked.report)
+
+
 def leaves_no_hook() -> Any:
     """What torch, the model and the optimizer look like before and after, and the weights with and without."""
     owners = [torch.Tensor, nn.Module, DistributedDataParallel, torch.optim.Optimizer, torch.utils.data.DataLoader]
@@ -134,7 +145,9 @@ def main() -> None:
         dist.init_process_group("gloo")
     else:
         dist.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
-    for scenario in (wrapped_before, wrapped_inside, one_rank_raises, nothing_trained, leaves_no_hook, wrong_use):
+    for scenario in (
+        wrapped_before, wrapped_inside, one_rank_raises, nothing_trained, loses_its_directory, leaves_no_hook, wrong_use,
+    ):  # fmt: skip
         answers: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(answers, scenario())
         if dist.get_rank() == 0:

@@ -1,13 +1,15 @@
 """A directory of our own that is gone after us, however we end.
 
-A process that waits for our end removes it where we are killed. Where that one is killed, too, the next command of this user
-does: all who use the directory hold a lock on it, which the kernel frees with the last of them.
+If we are killed, a process that waits for our end removes it. If that process is killed as well, the user's next command on
+the same host removes the directory: each process that uses it holds a lock. Other hosts do not see these locks on some shared
+file systems (NFS, Lustre), so the name of the directory tells the kernel that it belongs to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import itertools
 import os
 import re
@@ -23,11 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.errors import DdpdoctorError
+from ddpdoctor.launch.boot_id import boot_id
 
-SOCKET_PATH_LENGTH = 60  # of a directory: a socket in it has a name, and Linux takes 108 bytes for both
+SOCKET_PATH_LENGTH = 51  # of a directory: a socket in it has a name, and Linux takes 108 bytes for both
 NAME_BYTES = 7
 NAMES_TRIED = 16  # a name has 56 random bits: one that is taken was made by somebody who watches us
-LEFT_BEHIND = re.compile(r"ddpdoctor-[0-9a-f]{14}")
+KERNEL_BYTES = 4
 LOCKED_SECONDS = (
     60.0  # what passes at most between the two system calls that make a directory and lock it, on a busy host
 )
@@ -62,7 +65,7 @@ def private_directory(*, for_sockets: bool = False) -> Iterator[PrivateDirectory
     place = _place(for_sockets=for_sockets)
     _remove_left_behind(place)
     for _ in range(NAMES_TRIED):
-        with _made(place / f"ddpdoctor-{secrets.token_hex(NAME_BYTES)}") as made:
+        with _made(place / f"{_prefix()}{secrets.token_hex(NAME_BYTES)}") as made:
             if made is not None:
                 yield made
                 return
@@ -111,18 +114,32 @@ def _locked(path: Path) -> int:
 def _remove_left_behind(place: Path) -> None:
     """Remove the directories of this user there whose processes were all killed.
 
-    Only where nobody else can rename a directory of ours: another one could be given the name of such a directory.
+    Only those of this kernel: the locks of other hosts may be invisible here. And only where nobody else can rename a directory
+    of ours: another one could be given the name of such a directory.
     """
+    if boot_id() is None:
+        return
+    left_behind = re.compile(f"{_prefix()}[0-9a-f]{{{2 * NAME_BYTES}}}")
     with contextlib.suppress(OSError):
         found = place.stat()
         others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
         if found.st_uid not in {0, os.geteuid()} or others_write:
             return
         with os.scandir(place) as names:
-            left = [one.path for one in itertools.islice(names, MOST_NAMES) if LEFT_BEHIND.fullmatch(one.name)]
+            left = [one.path for one in itertools.islice(names, MOST_NAMES) if left_behind.fullmatch(one.name)]
         for path in left:
             with contextlib.suppress(OSError):
                 _remove_unused(path)
+
+
+def _prefix() -> str:
+    """How the names of this kernel's directories begin."""
+    kernel = boot_id()
+    return (
+        "ddpdoctor-"
+        if kernel is None
+        else f"ddpdoctor-{hashlib.sha256(kernel.encode()).hexdigest()[: 2 * KERNEL_BYTES]}-"
+    )
 
 
 def _remove_unused(path: str) -> None:

@@ -186,6 +186,24 @@ def test_a_directory_stays_that_may_not_be_ours(
             each.unlink() if each.is_symlink() else shutil.rmtree(each)
 
 
+@pytest.mark.parametrize("kernel", ["of another host\n", "", None], ids=["another", "empty", "none"])
+def test_a_directory_of_another_kernel_stays(
+    kernel: str | None,
+    left: Path,
+    place: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a shared file system its lock may be invisible here. Nothing is removed where the kernel does not tell its name."""
+    file = tmp_path_factory.mktemp("kernel") / "boot_id"
+    if kernel is not None:
+        file.write_text(kernel)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("ddpdoctor.launch.boot_id.BOOT_ID", file)
+        assert names_after_another_command(place, elsewhere) == [left.name]
+    assert names_after_another_command(place, monkeypatch) == []
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a directory of another user")
 def test_a_directory_of_another_user_stays(left: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.chown(left, 65534, 65534)
@@ -242,6 +260,7 @@ def test_a_directory_that_cannot_be_made_is_a_clear_error(monkeypatch: pytest.Mo
 
 def test_a_name_that_is_taken_is_left_alone_and_another_is_tried(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(place))
+    monkeypatch.setattr("ddpdoctor.launch.private_directory.boot_id", lambda: None)
     names = iter(["taken", "free"])
     monkeypatch.setattr("secrets.token_hex", lambda _: next(names))
     (place / "ddpdoctor-taken").mkdir()
