@@ -2,6 +2,7 @@
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.job_log import JobLog
+from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Thread
@@ -33,6 +34,9 @@ LOOP = stack(
     user=(49, "<module>"),
 )
 QUEUE = (f"{STDLIB}/queue.py", 171, "get")
+LOCK = stack((f"{STDLIB}/threading.py", 271, "__enter__"), user=(70, "save"))
+LOGS_METRICS = ChildProcess(pid=120, kind="subprocess", state="R", command="wandb-core", cpu_share=0.4)
+CONVERTS = ChildProcess(pid=121, kind="subprocess", state="R", command="ffmpeg -i a.mp4", cpu_share=0.9)
 LOGGER = Thread(name="logger", frames=stack(QUEUE, user=(12, "write")), os_id=101)
 EXECUTOR = Thread(
     name="asyncio_0",
@@ -136,7 +140,7 @@ SICK = (
         measured={"activity": "waits for another thread or process", "waiting": [0], "seconds": 6.1, "moves": False},
     ),
     Sick(
-        evidence=hang(rank(), rank(stack((f"{STDLIB}/threading.py", 271, "__enter__"), user=(70, "save")))),
+        evidence=hang(rank(), rank(LOCK)),
         says="rank 1 in save (train.py:70) waits for a lock; rank 0 waits for it in backward for 6.1 s",
         ranks=(1,),
         where=("rank 1 /job/train.py:70 save", "rank 0 /job/train.py:61 train_step"),
@@ -204,6 +208,40 @@ SICK = (
             "seconds": None,
             "waiting": [0],
         },
+        severity=Severity.INFO,
+    ),
+    Sick(  # the bytes are those of another thread
+        evidence=hang(rank(), rank(stack(QUEUE, user=(70, "save")), io_bytes=1 << 20), seconds=None),
+        says="rank 1 in save (train.py:70) waits for another thread or process; rank 0 waits for it in backward",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:70 save", "rank 0 /job/train.py:61 train_step"),
+        measured={
+            "activity": "waits for another thread or process",
+            "moves": True,
+            "seconds": None,
+            "waiting": [0],
+        },
+    ),
+    Sick(  # it does not wait for the program that computes
+        evidence=hang(rank(), rank(LOCK, children=(LOGS_METRICS,)), seconds=None),
+        says="rank 1 in save (train.py:70) waits for a lock; rank 0 waits for it in backward",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:70 save", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a lock", "moves": True, "seconds": None, "waiting": [0]},
+    ),
+    Sick(  # nor here
+        evidence=hang(rank(), rank(OWN_LINE, system_call="clock_nanosleep", children=(LOGS_METRICS,)), seconds=None),
+        says="rank 1 in validate (train.py:88) sleeps; rank 0 waits for it in backward",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "sleeps", "moves": True, "seconds": None, "waiting": [0]},
+    ),
+    Sick(  # it waits for the program that computes
+        evidence=hang(rank(), rank(SUBPROCESS, system_call="wait4", children=(CONVERTS,)), seconds=None),
+        says="rank 1 in save (train.py:70) waits for a subprocess; rank 0 waits for it in backward",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:70 save", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a subprocess", "moves": True, "seconds": None, "waiting": [0]},
         severity=Severity.INFO,
     ),
     Sick(

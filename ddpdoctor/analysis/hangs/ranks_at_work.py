@@ -6,17 +6,23 @@ from ddpdoctor.analysis.hangs.rank_activity import BUSY_SHARE, RankActivity, mov
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 
 _WORK = frozenset({Activity.COMPUTING, Activity.FILE, Activity.IMPORTING})
+# where the bytes of the process can be those of its main thread; beside one that waits they are another thread's
+_MAY_MOVE_DATA = _WORK | {Activity.UNKNOWN}
 
 
 def is_at_work(activity: RankActivity) -> bool:
-    """Whether it computes at lines that change, or it or a program that it started reads, writes or computes.
+    """Whether it computes at lines that change, reads or writes, or waits for a program that computes.
 
     A line that does not change may be a loop without an end, and a rank that sleeps between two looks polls for something.
+    A rank that waits for a lock, another thread, a pipe or a connection is not at work, whatever its other threads and
+    its logging services do meanwhile.
     """
     process = activity.process
     if activity.moved and activity.kind in _WORK:
         return True
     if process is None:
         return False
-    shares = [child.cpu_share or 0.0 for child in process.children if child.kind == "subprocess"]
-    return moves_data(process) or any(share >= BUSY_SHARE for share in shares)
+    if activity.kind is Activity.SUBPROCESS:
+        shares = [child.cpu_share or 0.0 for child in process.children if child.kind == "subprocess"]
+        return any(share >= BUSY_SHARE for share in shares)
+    return activity.kind in _MAY_MOVE_DATA and moves_data(process)
