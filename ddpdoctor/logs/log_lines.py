@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpdoctor.logs.raw_lines import RawLine, is_newest_first, raw_lines, sample_of
+from ddpdoctor.logs.tracebacks import HEAD
 
 PLAIN_CHARACTERS = 4000  # Python refuses to read a number of more digits than 4300
 LARGEST = "9" * 18
@@ -35,9 +36,14 @@ _LABEL = re.compile(
 )
 # `[pod/train-0/pytorch] ` of `kubectl logs --prefix`, `worker-1  | ` of docker compose; the time stands behind it
 _LABEL_OF_TIME = re.compile(r"^(?:\[\w+/[\w./-]{1,80}\]|[\w./-]{1,80} *\|) *(?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
-# of an answer in a forum or a mail; `> /job/train.py(47)train()` is what pdb prints
-_QUOTE = re.compile(r"^(?:> ?){1,4}(?![^\s(]{1,300}\(\d+\))")
+# of an answer in a forum or a mail; `> /job/train.py(47)train()` is what pdb prints, `>>> ` stands before code that was typed
+_QUOTE = re.compile(
+    r"^(?!> ?[^\s(]{1,300}\(\d+\)|>>> (?!Traceback \(|  |[\w.]{1,80}(?:Error|Exception)\b))(?:> ?){1,4}"
+)
 _JSON_KEYS = ("log", "message", "textPayload")  # of Docker and Fluent Bit, of CloudWatch and Elastic, of Google Cloud
+_JSON_ERRORS = frozenset(
+    {"error", "exc_info", "exc_text", "exception", "stack_trace"}
+)  # of loggers, beside the message
 _RANK = re.compile(r"^\[(?:rank|RANK |Rank )(\d+)\]:? ?(?!NCCL|Watchdog|Some|To avoid)")
 # what C++ writes may stand behind a progress bar's unfinished line
 _RANK_OF_CPP = re.compile(r"\[rank(\d+)\]:(?=\[[EFIW]\d* )")
@@ -100,7 +106,13 @@ def _lines(raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[Log
     text = raw.data.decode("utf-8", "replace")
     if len(text) > PLAIN_CHARACTERS:
         text = _LONG_NUMBER.sub(LARGEST, text)
-    text = _QUOTE.sub("", _unpacked(text))
+    for each in _unpacked(text):
+        yield from _ranks_lines(each, raw, by_name, labelled=labelled)
+
+
+def _ranks_lines(text: str, raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[LogLine]:
+    """The line, or its parts where two ranks have written into one."""
+    text = _QUOTE.sub("", text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.count("[rank") > 1:
@@ -110,16 +122,26 @@ def _lines(raw: RawLine, by_name: int | None, *, labelled: bool) -> Iterator[Log
         yield _line(text, raw, by_name, labelled=labelled)
 
 
-def _unpacked(text: str) -> str:
-    """The line that a collector of logs has put into a JSON object, else the text as it is."""
-    if not (text.startswith("{") and any(f'"{key}"' in text for key in _JSON_KEYS)):
-        return text
+def _unpacked(text: str) -> list[str]:
+    """The lines that a collector or logger has put into a JSON object, else the text as it is.
+
+    These are the lines of the message, then those of the exceptions that stand beside it. An empty line ends an entry of
+    several lines, so that a traceback does not take in the next entry.
+    """
+    if not (text.startswith("{") and (HEAD in text or any(f'"{key}"' in text for key in _JSON_KEYS))):
+        return [text]
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):
-        return text
-    told = (entry.get(key) for key in _JSON_KEYS)
-    return next((line.rstrip("\n") for line in told if isinstance(line, str)), text)
+        return [text]
+    values = {key: value for key, value in entry.items() if isinstance(value, str)}
+    message = next((values.pop(key) for key in _JSON_KEYS if key in values), "")
+    errors = [value for key, value in values.items() if key in _JSON_ERRORS or HEAD in value]
+    told = [message, *(error for error in errors if error.strip() not in message)]
+    lines = [line for part in told for line in part.splitlines()]
+    if not lines:
+        return [""] if message else [text]
+    return lines if len(lines) == 1 else [*lines, ""]
 
 
 def _line(text: str, raw: RawLine, by_name: int | None, *, labelled: bool) -> LogLine:

@@ -12,7 +12,7 @@ MAX_FRAMES = 200
 MAX_MESSAGE_LINES = 12  # DDP's own messages have up to six, C++ stacks behind them do not matter
 MAX_ERRORS = 5000
 
-_HEAD = "Traceback (most recent call last)"
+HEAD = "Traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*(?:> )?File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?$')
 _CUT_FRAME = re.compile(r'^\s*(?:> )?File "[^"]{2,}(?:", lin?e?|", line \d*)?$')
 _BOXED = re.compile(r"^\s*│ ?(?P<inner>[^│❱]*)(?:│\s*)?$")  # neither the code of a frame nor the table of its variables
@@ -97,7 +97,7 @@ class Tracebacks:
         if _NESTED.match(bare) and self._open is not None and self._open.type is not None:
             self._outer, self._open = self._open, _Open(ignored=self._open.ignored, marked=marked)
             return True
-        if _HEAD in text and (bare.endswith((_HEAD, _HEAD + ":")) or "╭" in text):
+        if HEAD in text and (bare.endswith((HEAD, HEAD + ":")) or "╭" in text):
             return self._begin(marked=marked, boxed="╭" in text)
         if _PASSED_ON_BY_RAY.match(bare):
             return self._begin(marked=marked)
