@@ -374,3 +374,26 @@ def test_binary_huge_and_cut_off_logs_give_what_they_hold(tmp_path: Path) -> Non
     assert facts.rank == 0
     log.write_bytes(b"[rank2]: Traceback (most recent call last):\n" * 50_000)
     assert read_logs([log]).ranks[0].rank == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("torch.distributed.DistNetworkError: socket.gaierror: [Errno -2] Name or service not known", "DDP201"),
+        ("torch.distributed.DistStoreError: host not found: Name or service not known worker-0", "DDP201"),
+        ("urllib.error.URLError: socket.gaierror: [Errno -2] Name or service not known", "DDP401"),
+    ],
+)
+def test_without_frames_of_torch_the_type_tells_whose_host_name_has_no_address(
+    error: str, code: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/job/train.py", line 12, in <module>\n'
+        '[rank1]:     start("gloo")\n'
+        f"[rank1]: {error}\n",
+        encoding="utf-8",
+    )
+    first = diagnose(gather([log])).findings[0]
+    assert (first.code, first.ranks) == (code, (1,))
