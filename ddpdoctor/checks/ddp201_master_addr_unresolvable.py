@@ -7,11 +7,6 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.network import Master
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, group_ranks
 
-_UNKNOWN_NAME = (
-    r"(?:gaierror|host not found).{0,80}(?:Name or service not known|Temporary failure in name resolution|No "
-    r"address associated)[: ]*(?P<host>[\w.-]*)"
-)
-
 RULE = Rule(
     code="DDP201",
     name="master-addr-unresolvable",
@@ -26,12 +21,13 @@ RULE = Rule(
             sentence="the name {host} has no address{on}",
         ),
         ErrorPattern(
-            regex=_UNKNOWN_NAME,
+            regex=r"(?:gaierror|host not found).{0,80}(?:Name or service not known|Temporary failure in name resolution|No "
+            r"address associated)[: ]*(?P<host>[\w.-]*)",
             sentence="a host name has no address{on}: {words}",
             frames=r"torch/distributed/",  # and not that of a server from which weights or data are downloaded
         ),
         ErrorPattern(  # by its type, where the log has kept none of torch's frames
-            regex=rf"Dist(?:Network|Store)Error: .{{0,400}}{_UNKNOWN_NAME}",
+            regex=r"Dist(?:Network|Store)Error: .{0,400}(?:gaierror|host not found)",
             sentence="a host name has no address{on}: {words}",
         ),
     ),
