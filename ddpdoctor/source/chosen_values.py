@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.attribute_access import class_meant
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 MOST = 6  # alternatives of one name that are looked at
-_FALSE = frozenset({"False", "None", "0", "''"})
+_OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Is: operator.eq, ast.IsNot: operator.ne,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.In: lambda one, many: one in many, ast.NotIn: lambda one, many: one not in many,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,13 @@ class Alternative:
     value: ast.expr | None
     block: Block
     scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a class of the program. It has no order, and equals itself alone."""
+
+    name: str
 
 
 def by_branches(values: Values, alternatives: Sequence[Alternative]) -> Iterator[Origin]:
@@ -58,15 +70,66 @@ def is_member(values: Values, node: ast.expr, at: At) -> bool:
 
 def told_apart(test: Origin, there: str, otherwise: str) -> Origin:
     """A test of the rank by what it leads to: a test itself where that is true or false, else a choice of two members."""
-    if (there in _FALSE) != (otherwise in _FALSE):
-        return replace(test, note=FLIPPED.get(test.note, "") if there in _FALSE else test.note)
+    if bool(_held(there)) != bool(_held(otherwise)):
+        return replace(test, note=test.note if _held(there) else FLIPPED.get(test.note, ""))
     return replace(test, members=(there, otherwise))
+
+
+def truth(origins: Iterable[Origin]) -> Iterator[Origin]:
+    """What a test of the truth of a value depends on: not on the choice of two members, as both are true, or both false."""
+    return (origin for origin in origins if not any(origin.members))
+
+
+def by_comparison(
+    values: Values, origin: Origin, compared: ast.cmpop, other: ast.expr, at: At, *, left: bool
+) -> Iterator[Origin]:
+    """The test of the rank where a comparison tells the two members of a choice apart.
+
+    Nothing where it holds for both or for neither. It is uncertain where the other side is not written out.
+    """
+    known = _written(values, other, at)
+    told = [_holds(compared, _held(one), known, left=left) for one in origin.members]
+    if None in told:
+        yield replace(origin, note="uncertain", members=("", ""))
+    elif told[0] != told[1]:
+        yield replace(origin, note=origin.note if told[0] else FLIPPED.get(origin.note, ""), members=("", ""))
+
+
+def _holds(compared: ast.cmpop, member: object, other: tuple[object] | None, *, left: bool) -> bool | None:
+    """Whether a comparison of a member with another value holds; None where that is not known."""
+    if other is None:
+        return None
+    try:
+        return bool(_OPERATORS[type(compared)](*((member, other[0]) if left else (other[0], member))))
+    except TypeError:
+        return None
+
+
+def _held(text: str) -> object:
+    """The constant or member that a label stands for."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return Member(text)
+
+
+def _written(values: Values, node: ast.expr, at: At) -> tuple[object] | None:
+    """The value of an expression of constants and members; None of any other."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        parts = [_written(values, part, at) for part in node.elts]
+        return None if None in parts else (tuple(part[0] for part in parts if part is not None),)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = node.operand.value
+        return (-value,) if isinstance(value, int | float) else None
+    word = label(values, node, at)
+    return (_held(word),) if word else None
 
 
 def _test(values: Values, block: Block, scope: Scope) -> Iterator[Origin]:
     """The rank that decides whether a block is run, noted with the ranks that run it."""
     at = At(scope, block.order, block.parent or block)
-    for origin in values.of(block.test, at) if block.test is not None else ():
+    found = values.of(block.test, at) if block.test is not None else ()
+    for origin in found if block.form == "case" else truth(found):
         if origin.kind not in RANK_KINDS or origin.note == "uncertain":
             continue
         note = _of_case(block) if block.form == "case" else origin.note if origin.note in FLIPPED else ""

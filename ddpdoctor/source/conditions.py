@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
-from ddpdoctor.source.chosen_values import label, told_apart
+from ddpdoctor.source.chosen_values import by_comparison, label, told_apart, truth
 from ddpdoctor.source.origins import FLIPPED, TAINTS, At, Origins
 from ddpdoctor.source.walk import dotted
 
@@ -24,13 +24,8 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
     same_for_all = any(known is not None and known <= {"-1", "None"} for known in constants) or (
         isinstance(operator, ast.GtE | ast.Lt) and constants[-1] == {"0"}
     )
-    chosen = [origin for origin in alternatives[0] if any(origin.members)]
-    member = label(values, parts[-1], at)
-    if chosen and len(parts) == 2 and isinstance(operator, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
-        for origin in chosen:
-            if member in origin.members:
-                one = _of_member(origin, member)
-                yield one if isinstance(operator, ast.Is | ast.Eq) else turned(one)
+    if any(any(origin.members) for origins in alternatives for origin in origins):
+        yield from _of_choices(values, node, parts, at)
         return
     if isinstance(operator, ast.Is | ast.IsNot):
         if constants[-1] == {"None"}:
@@ -45,6 +40,25 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
                 yield replace(origin, kind=Kind.RANK, note="uncertain" if origin.note == "uncertain" else note)
             elif origin.kind in {Kind.LOCAL, Kind.SHARED}:
                 yield origin
+
+
+def _of_choices(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -> Iterator[Origin]:
+    """What a comparison of a choice of two members depends on."""
+    for side, part in enumerate(parts):
+        for origin in values.of(part, at):
+            if not any(origin.members):
+                continue
+            if len(parts) > 2 or not _is_choice(values, part, at):
+                yield replace(origin, note="uncertain", members=("", ""))
+            else:
+                yield from by_comparison(values, origin, node.ops[0], parts[1 - side], at, left=side == 0)
+
+
+def _is_choice(values: Values, node: ast.expr, at: At) -> bool:
+    """Whether an expression holds a member itself, and nothing that is computed from it."""
+    if isinstance(node, ast.Call):
+        return values.meaning(node, at).target is not None
+    return isinstance(node, ast.Name | ast.Attribute | ast.IfExp | ast.NamedExpr | ast.Subscript)
 
 
 def _whether_there(operator: ast.cmpop, origins: Origins) -> Iterator[Origin]:
@@ -82,8 +96,8 @@ def _which(operator: ast.cmpop, constant: set[str] | None) -> str:
 
 def either_or_both(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> Iterator[Origin]:
     """What `a and b` or `a or b` depends on."""
-    for part in parts:
-        for origin in values.of(part, at):
+    for origins in _tested(values, node, parts, at):
+        for origin in truth(origins) if isinstance(node.op, ast.And) else origins:
             if origin.kind in RANK_KINDS and origin.kind is not Kind.RANK:
                 yield replace(origin, kind=Kind.RANK, note="others")  # a number is true where it is not 0
             elif origin.kind is Kind.SOME_RANKS:
@@ -92,6 +106,23 @@ def either_or_both(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: 
                 yield origin
             elif isinstance(node.op, ast.Or) or origin.kind is Kind.FUNCTION:
                 yield origin  # `x or default`
+
+
+def _tested(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> Iterator[Iterable[Origin]]:
+    """What each part can be; `m == "a" or m == "b"` is one part, as `m in ("a", "b")` is."""
+    operator, together = (ast.Eq, ast.In()) if isinstance(node.op, ast.Or) else (ast.NotEq, ast.NotIn())
+    listed: dict[str, list[ast.Compare]] = {}
+    for part in parts:
+        if isinstance(part, ast.Compare) and len(part.ops) == 1 and isinstance(part.ops[0], operator):
+            listed.setdefault(dotted(part.left), []).append(part)
+    for part in parts:
+        alike = listed.get(dotted(part.left), []) if isinstance(part, ast.Compare) and dotted(part.left) else []
+        if part not in alike or len(alike) == 1 or not any(any(one.members) for one in values.of(alike[0].left, at)):
+            yield values.of(part, at)
+        elif part is alike[0]:
+            of_all = ast.Tuple(elts=[one.comparators[0] for one in alike], ctx=ast.Load())
+            in_all = ast.Compare(left=alike[0].left, ops=[together], comparators=[of_all])
+            yield tuple(compared(values, in_all, [alike[0].left, of_all], at))
 
 
 def turned(origin: Origin) -> Origin:
@@ -106,7 +137,7 @@ def turned(origin: Origin) -> Origin:
 
 def had_by(test: Origins, *, turned: bool) -> Iterator[Origin]:
     """That an object is had by the ranks that pass a test, and is None on the others; or the other way round."""
-    for origin in test:
+    for origin in truth(test):
         if origin.kind in RANK_KINDS and origin.note != "uncertain":
             note = origin.note if origin.note in FLIPPED else ""
             yield replace(origin, kind=Kind.SOME_RANKS, note=FLIPPED.get(note, "") if turned else note)
@@ -124,7 +155,7 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
         yield from had_by(values.of(test, at), turned=is_none(body))
     there, otherwise = label(values, body, at), label(values, orelse, at)
     if there and otherwise and there != otherwise:
-        for origin in values.of(test, at):
+        for origin in truth(values.of(test, at)):
             if origin.kind in RANK_KINDS and origin.note != "uncertain":
                 yield told_apart(replace(origin, kind=Kind.RANK), there, otherwise)
             elif origin.kind in RANK_KINDS or origin.kind is Kind.LOCAL:
@@ -134,12 +165,6 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
 def _unwrapped(body: ast.expr, orelse: ast.expr) -> bool:
     """Whether it is `model.module if ... else model`: of a model that is wrapped it is always what is inside."""
     return isinstance(body, ast.Attribute) and body.attr == "module" and dotted(body.value) == dotted(orelse) != ""
-
-
-def _of_member(origin: Origin, member: str) -> Origin:
-    """A test of the rank that chooses between two members, where the result is compared with one of them."""
-    note = {False: FLIPPED.get(origin.note, ""), True: origin.note}[member == origin.members[0]]
-    return replace(origin, note=note, members=("", ""))
 
 
 def is_none(node: ast.expr | None) -> bool:

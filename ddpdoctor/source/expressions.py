@@ -11,6 +11,7 @@ from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
+from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.conditions import chosen, compared, either_or_both, turned
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, note_of
@@ -40,7 +41,7 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
         case ast.BoolOp(values=parts):
             return either_or_both(values, node, parts, at)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return tuple(turned(origin) for origin in values.of(operand, at) if origin.kind in TAINTS)
+            return tuple(turned(origin) for origin in truth(values.of(operand, at)) if origin.kind in TAINTS)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
             return (Origin(kind=Kind.CONSTANT, text=f"-{value!r}"),)
         case ast.UnaryOp(operand=operand):
@@ -242,12 +243,18 @@ def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehen
     )
     ranks = (one for test in generators[0].ifs for one in values.of(test, at) if one.kind in RANK_KINDS)
     mine = next((one for one in ranks if one.note != "uncertain"), None)
+    even = leaves_no_remainder(at.scope) or _cut_before(dotted(_numbered(generators[0].iter)), at)
     if mine is not None:  # `[f for i, f in enumerate(files) if i % world_size == rank]`
-        yield replace(mine, kind=Kind.LOCAL, note="even" if leaves_no_remainder(at.scope) else "part")
+        yield replace(mine, kind=Kind.LOCAL, note="even" if even else "part")
     for origin in values.of(part, at):
         if origin.kind in TAINTS:
             yield replace(origin, note="picked") if picked and origin.kind is Kind.LOCAL else origin
     yield from (origin for origin in values.of(generators[0].iter, at) if origin.kind is Kind.UNORDERED)
+
+
+def _numbered(node: ast.expr) -> ast.expr:
+    """The list of `enumerate(list)`, and any other expression itself."""
+    return node.args[0] if isinstance(node, ast.Call) and dotted(node.func) == "enumerate" and node.args else node
 
 
 def _is_of_values(test: ast.expr) -> bool:

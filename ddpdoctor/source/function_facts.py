@@ -27,6 +27,7 @@ from ddpdoctor.evidence.training_code import (
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
+from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.expressions import leaves_no_remainder
 from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.object_attributes import attribute_of
@@ -270,7 +271,7 @@ class FunctionFacts:
                 form="main", file=scope.file, line=test.lineno, test="__name__", branch=0, value=Value(), state=True
             )
         at = At(scope, block.order, block.parent or block)
-        value = _as_test(self._truth(self.value(test, at)))
+        value = _as_test(self._truth(self.value(test, at), chosen=block.form == "case"))
         if _asks_for_none(test):  # what an object holds does not decide whether there is one
             value = replace(value, origins=tuple(one for one in value.origins if one.kind is not Kind.LOCAL))
         words = tuple(dict.fromkeys(parts(test)))
@@ -293,9 +294,12 @@ class FunctionFacts:
             state=state,
         )
 
-    def _truth(self, value: Value) -> Value:
-        """What a test depends on where it asks an object of the program whose class says when it is true."""
-        found = list(value.origins)
+    def _truth(self, value: Value, *, chosen: bool = False) -> Value:
+        """What a test depends on where it asks an object of the program whose class says when it is true.
+
+        A choice between two members counts in a `match` alone: elsewhere both are true, or both are false.
+        """
+        found = list(value.origins if chosen else truth(value.origins))
         for origin in value.origins:
             cls = class_named(self.values, origin.note) if origin.kind is Kind.INSTANCE else None
             asked = self.values.project.method(cls, "__bool__") if cls is not None else None
@@ -344,7 +348,7 @@ class FunctionFacts:
         place = self._place(scope, node)
         if isinstance(node, ast.While):
             over, counts, turns, head = (
-                self.value(node.test, at),
+                self._truth(self.value(node.test, at)),
                 True,
                 None,
                 f"while {self.values.text(node.test, scope)}",

@@ -86,7 +86,8 @@ def _changed(node: ast.Name | ast.Attribute, written: Items, at: At) -> Items | 
     name = dotted(node)
     items = written
     for key, definitions in at.scope.definitions.items():
-        if not key.startswith(f"{name}[") or not key.endswith("]"):
+        item = _key(key[len(name) + 1 : -1]) if key.startswith(f"{name}[") and key.endswith("]") else None
+        if item is None:
             continue
         before = [one for one in definitions if one.order < at.order]
         if not before:
@@ -96,8 +97,16 @@ def _changed(node: ast.Name | ast.Attribute, written: Items, at: At) -> Items | 
         if not always or last.value is None or last.index:
             return None
         place = At(at.scope, last.order, last.block)
-        items = {**items, str(ast.literal_eval(key[len(name) + 1 : -1])): (last.value, place)}
+        items = {**items, item: (last.value, place)}
     return items
+
+
+def _key(written: str) -> str | None:
+    """The key that a constant in brackets stands for; None of `...` and of numbers without an end, which have no literal."""
+    try:
+        return str(ast.literal_eval(written))
+    except (ValueError, SyntaxError):
+        return None
 
 
 def only_value(values: Values, node: ast.Name | ast.Attribute, at: At) -> tuple[ast.expr, At] | None:
