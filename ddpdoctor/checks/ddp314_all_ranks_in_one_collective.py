@@ -28,8 +28,12 @@ OF_A_ROOT = (
 )
 SHOWN_OPERATIONS = 3
 OF_THE_QUEUED = (
-    "look at the GPU of this rank: work that it was given before does not end (`nvidia-smi`, Xid in the kernel log, a kernel of "
-    "your own that waits)"
+    "look at the GPU of each rank named: work that it was given before does not end (`nvidia-smi`, Xid in the kernel log, a "
+    "kernel of your own that waits)"
+)
+OF_THE_COMMON = (
+    "look at the GPU and the links of each rank named: all transfers that do not end begin or end there (`nvidia-smi`, Xid in "
+    "the kernel log, `ddpdoctor net`)"
 )
 
 
@@ -53,28 +57,49 @@ def check(
     for one in reversed(operations):
         waiting.update(one.waiting)
     ages = [seconds for one in operations for seconds in one.ages]
-    queued = sorted({rank for one in operations for rank in _queued(one)})
-    common = _in_all_transfers(operations) if not queued else []
-    if queued:
-        begun = f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not"
-    else:
-        begun = f"; {group_ranks(common)} {verb(common, 'takes', 'take')} part in each of these" if common else ""
+    ranks, shown_by, remedy = _culprits(operations)
     first = operations[0]
     told = [*map(_describe, operations[:SHOWN_OPERATIONS])]
     if len(operations) > SHOWN_OPERATIONS:
         told.append(f"it is the same with {len(operations) - SHOWN_OPERATIONS} more")
     yield RULE.finding(
         f"{' and '.join(told)}, nobody is missing, and "
-        f"{'it does' if len(operations) == 1 else 'they do'} not end{begun}",
-        ranks=queued or common,
+        f"{'it does' if len(operations) == 1 else 'they do'} not end{shown_by}",
+        ranks=ranks,
         where=witnesses(waiting, sorted(waiting)),
-        details=[*graph.details(), *unplaced(waiting, sorted(waiting))],
+        details=[*(() if ranks else _not_begun(operations)), *graph.details(), *unplaced(waiting, sorted(waiting))],
         seq=first.seq,
         seconds=min(ages, default=None),
-        remedy=OF_THE_QUEUED if queued or common else OF_A_ROOT if _has_root(first) else None,
+        remedy=remedy,
         backend=first.group.backend if first.group is not None else None,
         members=sorted({rank for one in operations for rank in one.members}),
     )
+
+
+def _culprits(operations: Sequence[Operation]) -> tuple[list[int], str, str | None]:
+    """The ranks that keep all of these from ending, how that shows, and what to do; nobody where one has none of them."""
+    queued = sorted({rank for one in operations for rank in _queued(one)})
+    if queued and not any({*queued}.isdisjoint(one.members) for one in operations):
+        if len(operations) == 1:
+            told = f"; the device of every other rank has begun it, that of {group_ranks(queued)} has not"
+        else:
+            told = f"; {_devices(queued)} not begun, those of all other ranks have"
+        return queued, told, OF_THE_QUEUED
+    common = _in_all_transfers(operations)
+    if common:
+        return common, f"; {group_ranks(common)} {verb(common, 'takes', 'take')} part in each of these", OF_THE_COMMON
+    return [], "", OF_A_ROOT if any(map(_has_root, operations)) else None
+
+
+def _not_begun(operations: Sequence[Operation]) -> Iterator[str]:
+    for operation in operations[:SHOWN_OPERATIONS]:
+        queued = _queued(operation)
+        if queued:
+            yield f"{_devices(queued)} not begun {operation.name}, those of its other ranks have"
+
+
+def _devices(ranks: Sequence[int]) -> str:
+    return f"the {verb(ranks, 'device', 'devices')} of {group_ranks(ranks)} {verb(ranks, 'has', 'have')}"
 
 
 def _describe(operation: Operation) -> str:

@@ -18,6 +18,11 @@ def in_a_ring(rank: int, *peers: tuple[int, int]) -> FlightRecord:
 
 
 BEGUN = record([STEP, waits(STEP)])
+ONE_OF_THREE, OTHER_OF_THREE = (
+    Did("all_reduce", group=name, members=members) for name, members in (("1", (0, 1, 2)), ("2", (3, 4, 5)))
+)
+BEGUN_ONE, BEGUN_OTHER = (record([STEP, waits(one)], world=6) for one in (ONE_OF_THREE, OTHER_OF_THREE))
+QUEUED_ONE, QUEUED_OTHER = (replace(one, state=(State.DONE, State.SCHEDULED)) for one in (BEGUN_ONE, BEGUN_OTHER))
 
 SICK = (
     Sick(
@@ -56,6 +61,24 @@ SICK = (
             "rank 3 /home/me/job/train.py:61 train_step",
         ),
         measured={"seq": 1, "seconds": 6.2, "backend": "nccl", "members": [0, 1, 2, 3]},
+    ),
+    # a device that stopped in one group tells nothing of the other group
+    Sick(
+        evidence=flights(BEGUN_ONE, BEGUN_ONE, QUEUED_ONE, *[[STEP, waits(OTHER_OF_THREE)]] * 3),
+        says="all 3 ranks (0-2) are in all_reduce #1 of group 1 for 6.2 s and all 3 ranks (3-5) are in all_reduce #1 of group 2 "
+        "for 6.2 s, nobody is missing, and they do not end",
+        where=tuple(f"rank {rank} /home/me/job/train.py:61 train_step" for rank in range(6)),
+        measured={"seq": 1, "seconds": 6.2, "backend": "nccl", "members": [*range(6)]},
+    ),
+    # a device that stopped in each group
+    Sick(
+        evidence=flights(BEGUN_ONE, BEGUN_ONE, QUEUED_ONE, QUEUED_OTHER, BEGUN_OTHER, BEGUN_OTHER),
+        says="all 3 ranks (0-2) are in all_reduce #1 of group 1 for 6.2 s and all 3 ranks (3-5) are in all_reduce #1 of group 2 "
+        "for 6.2 s, nobody is missing, and they do not end; the devices of ranks 2-3 have not begun, "
+        "those of all other ranks have",
+        ranks=(2, 3),
+        where=tuple(f"rank {rank} /home/me/job/train.py:61 train_step" for rank in (2, 3, 0, 1, 4, 5)),
+        measured={"seq": 1, "seconds": 6.2, "backend": "nccl", "members": [*range(6)]},
     ),
     # a ring whose other ranks are through: rank 1 has a part in both transfers that are not
     Sick(
