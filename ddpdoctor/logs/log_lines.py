@@ -123,7 +123,7 @@ def _ranks_lines(text: str, raw: RawLine, by_name: int | None, *, labelled: bool
 
 
 def _unpacked(text: str) -> list[str]:
-    """The lines that a collector or logger has put into a JSON object, else the text as it is.
+    """The lines that a collector, a logger, or one after the other has put into a JSON object, else the text as it is.
 
     These are the lines of the message, then those of the exceptions that stand beside it. An empty line ends an entry of
     several lines, so that a traceback does not take in the next entry.
@@ -134,11 +134,15 @@ def _unpacked(text: str) -> list[str]:
         entry = json.loads(text)
     except (ValueError, RecursionError):
         return [text]
-    values = {key: value for key, value in entry.items() if isinstance(value, str)}
+    inner = [item for value in entry.values() if isinstance(value, dict) for item in value.items()]
+    values: dict[str, str] = {}
+    for key, value in (*entry.items(), *inner):
+        if isinstance(value, str):
+            values.setdefault(key, value)
     message = next((values.pop(key) for key in _JSON_KEYS if key in values), "")
     errors = [value for key, value in values.items() if key in _JSON_ERRORS or HEAD in value]
     told = [message, *(error for error in errors if error.strip() not in message)]
-    lines = [line for part in told for line in part.splitlines()]
+    lines = [line for part in told for each in part.splitlines() for line in _unpacked(each)]
     if not lines:
         return [""] if message else [text]
     return lines if len(lines) == 1 else [*lines, ""]

@@ -59,10 +59,15 @@ def test_a_traceback_of_which_each_line_is_a_json_entry_is_read(tmp_path: Path) 
         {"message": "training failed", "stack_trace": TRACEBACK + OUT_OF_MEMORY},  # logstash
         {"message": "training failed", "details": TRACEBACK + OUT_OF_MEMORY},
         {"message": "training failed", "error": OUT_OF_MEMORY},
+        {"message": "training failed", "failure": {"stack_trace": TRACEBACK + OUT_OF_MEMORY}},  # Elastic
+        {"severity": "ERROR", "jsonPayload": {"message": TRACEBACK + OUT_OF_MEMORY}},  # Google Cloud
+        {"stream": "stderr", "log": json.dumps({"message": "failed", "exc_info": TRACEBACK + OUT_OF_MEMORY}) + "\n"},
     ],
     ids=lambda entry: next(reversed(entry)),
 )
-def test_an_exception_beside_the_message_of_a_json_entry_is_read(tmp_path: Path, entry: dict[str, str]) -> None:
+def test_an_exception_beside_the_message_of_a_json_entry_is_read(
+    tmp_path: Path, entry: dict[str, str | dict[str, str]]
+) -> None:
     """Regression: the message alone was kept, and the cause was lost."""
     assert _first(tmp_path, json.dumps(entry), PROGRESS)[0] == "DDP407"
 
