@@ -10,7 +10,6 @@ from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.call_results import returned_part
 from ddpdoctor.source.object_attributes import attribute_of
 from ddpdoctor.source.origins import At, Origins
-from ddpdoctor.source.written_elements import one_of_many
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def part_of(values: Values, node: ast.expr, found: Origins, index: tuple[int, ...], at: At) -> Origins:
     """What the target at `index` gets when a value is unpacked."""
-    each = one_of_many(values, node, index[0])
+    each = values.substitutions.element(node, index[0])
     if each is not None and len(index) == 1:
         return values.of(each, at)
     if each is not None:  # `(a, b), (c, d) = [pair(x) for x in ("one", "two")]`

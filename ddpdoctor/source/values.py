@@ -21,6 +21,7 @@ from ddpdoctor.source.parameters import parameter_of
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
+from ddpdoctor.source.substitution import Substitutions
 from ddpdoctor.source.unpacking import part_of
 
 DEEPEST = 60
@@ -41,8 +42,8 @@ class Values:
     """What calls are for, once that is known."""
     wrapped: frozenset[int] = frozenset()
     """The calls of unknown functions and classes that make the models which DDP wraps, by the identity of their nodes."""
-    written_out: dict[tuple[int, int], ast.expr | None] = field(default_factory=dict)
-    """By comprehension and position, the expression of one element; kept, as known values go by the node's identity."""
+    substitutions: Substitutions = field(default_factory=Substitutions)
+    """Expressions with literals, or elements of a list, in place of names."""
     methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     """By the files of some programs and a name: whether one class there has this method, and the first calls of it."""
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)

@@ -1,9 +1,8 @@
-"""Calls that are written elsewhere in part: `functools.partial`, lambdas, and functions that are given literals."""
+"""Calls of `functools.partial`, of lambdas, and of functions that are given literals."""
 
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,46 +19,49 @@ MOST_RETURNS = 3  # of a function that is looked at with the literals of one cal
 
 def partial_of(values: Values, node: ast.Call, at: At) -> tuple[ast.Call, At] | None:
     """The `functools.partial` that a call's function is, and where it is written."""
-    only = only_value(values, node.func, at) if isinstance(node.func, ast.Name | ast.Attribute) else None
+    return _partial(values, node.func, at)
+
+
+def _partial(values: Values, function: ast.expr, at: At) -> tuple[ast.Call, At] | None:
+    only = only_value(values, function, at) if isinstance(function, ast.Name | ast.Attribute) else None
     if only is None or not isinstance(only[0], ast.Call) or not only[0].args:
         return None
     return (only[0], only[1]) if dotted(only[0].func).rpartition(".")[2] == "partial" else None
 
 
 def called_for(values: Values, node: ast.Call, at: At) -> tuple[ast.Call, At] | None:
-    """A call of the function inside of a partial, in whose place another call stands."""
-    partial = partial_of(values, node, at)
-    if partial is None or not dotted(partial[0].args[0]):
+    """A call of the function inside of a partial, in whose place another call stands; None where partials form a ring."""
+    if values.substitutions.is_copied(node):
         return None
-    key = (id(node), -1)
-    if key not in values.written_out:
-        call = ast.Call(func=partial[0].args[0], args=node.args, keywords=node.keywords)
-        values.written_out[key] = ast.copy_location(call, node)
-    written = values.written_out[key]
-    assert isinstance(written, ast.Call)
-    return written, partial[1]
+    followed: dict[int, tuple[ast.Call, At]] = {}
+    partial = partial_of(values, node, at)
+    while partial is not None:
+        if id(partial[0]) in followed or not dotted(partial[0].args[0]):  # `fn = partial(fn, eps=1e-6)`
+            return None
+        followed[id(partial[0])] = partial
+        partial = _partial(values, partial[0].args[0], partial[1])
+    if not followed:
+        return None
+    inner, place = [*followed.values()][-1]
+    return values.substitutions.call(node, inner.args[0], node), place
 
 
 def called(values: Values, function: ast.expr) -> ast.expr:
     """The call of a function without arguments, as a `default_factory` is called."""
-    key = (id(function), -2)
-    if key not in values.written_out:
-        values.written_out[key] = ast.copy_location(ast.Call(func=function, args=[], keywords=[]), function)
-    written = values.written_out[key]
-    assert written is not None
-    return written
+    return values.substitutions.call(function, function)
 
 
 def of_lambda(values: Values, node: ast.Call, at: At) -> Origins | None:
     """What a lambda gives that is called with literals alone; None of anything else."""
-    only = _function_of(values, node.func, at)
+    only = _function_of(values, node.func, at) if not values.substitutions.is_copied(node) else None
     if only is None or not isinstance(only[0], ast.Lambda):
         return None
     names = [one.arg for one in only[0].args.args]
     literals = _literals(node, names)
     if len(literals) != len(names):
         return None
-    return values.of(_with(values, node, only[0].body, literals, 0), only[1])
+    body = values.substitutions.body(only[0].body, literals)
+    return values.of(body, only[1]) if body is not None else None
 
 
 def _function_of(values: Values, node: ast.expr, at: At) -> tuple[ast.expr, At] | None:
@@ -76,15 +78,17 @@ def with_literals(values: Values, node: ast.Call, target: Scope) -> Iterator[Ori
     """What each `return` of a function gives where the call names a text, such as a variable of the environment."""
     names = target.parameters[1:] if target.parent is not None and target.parent.is_class else target.parameters
     literals = {name: one for name, one in _literals(node, list(names)).items() if isinstance(one.value, str)}
-    literals |= _of_member(values, node, target)
+    literals |= _member_value(values, node, target)
     literals = {name: one for name, one in literals.items() if name not in target.definitions}
-    if not literals:
+    if not literals or len(target.returns) > MOST_RETURNS or values.substitutions.is_copied(node):
         return
-    used = {_key(part) for value, _, _ in target.returns for part in ast.walk(value)}
-    if not literals.keys() & used or len(target.returns) > MOST_RETURNS:
+    if not any(literals.keys() & (values.substitutions.names_in(value) or ()) for value, _, _ in target.returns):
         return
-    for number, (value, order, block) in enumerate(target.returns):
-        yield values.of(_with(values, node, value, literals, number), At(target, order + 1, block))
+    bodies = [values.substitutions.body(value, literals) for value, _, _ in target.returns]
+    if None in bodies:
+        return
+    for body, (_, order, block) in zip(bodies, target.returns, strict=True):
+        yield values.of(body, At(target, order + 1, block))
 
 
 def _literals(node: ast.Call, names: list[str]) -> dict[str, ast.Constant]:
@@ -94,17 +98,7 @@ def _literals(node: ast.Call, names: list[str]) -> dict[str, ast.Constant]:
     return {name: value for name, value in given if isinstance(value, ast.Constant)}
 
 
-def _with(values: Values, node: ast.Call, body: ast.expr, literals: dict[str, ast.Constant], number: int) -> ast.expr:
-    """An expression with literals in place of names; one and the same for each call."""
-    key = (id(node), number)
-    if key not in values.written_out:
-        values.written_out[key] = _Replaced(literals).visit(copy.deepcopy(body))
-    written = values.written_out[key]
-    assert written is not None
-    return written
-
-
-def _of_member(values: Values, node: ast.Call, target: Scope) -> dict[str, ast.Constant]:
+def _member_value(values: Values, node: ast.Call, target: Scope) -> dict[str, ast.Constant]:
     """`self.value` in a method that is called of a member of an enum: `Variable.RANK.read()`."""
     cls, member = target.parent, node.func.value if isinstance(node.func, ast.Attribute) else None
     if (
@@ -117,23 +111,3 @@ def _of_member(values: Values, node: ast.Call, target: Scope) -> dict[str, ast.C
     given = cls.definitions.get(member.attr, [])
     value = given[0].value if len(given) == 1 else None
     return {"self.value": value} if isinstance(value, ast.Constant) else {}
-
-
-def _key(node: ast.AST) -> str:
-    return dotted(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-
-
-class _Replaced(ast.NodeTransformer):
-    """Puts literals in place of names and attributes."""
-
-    def __init__(self, by: dict[str, ast.Constant]) -> None:
-        self.by = by
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.by.get(node.id, node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        found = self.by.get(dotted(node))
-        if found is None:
-            self.generic_visit(node)
-        return found or node

@@ -10,7 +10,6 @@ from ddpdoctor.source.parameters import given_at, sites_of
 from ddpdoctor.source.reaching import reaching
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
-from ddpdoctor.source.written_elements import one_of_many
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -38,7 +37,7 @@ def items_of(values: Values, node: ast.expr, at: At, steps: int = MOST_STEPS) ->
             return _joined(values, [(None, left), (None, right)], at, steps)
         case ast.DictComp(key=ast.Name(id=key), generators=[ast.comprehension(target=ast.Name(id=each), iter=listed)]):
             names = listed.elts if key == each and isinstance(listed, ast.Tuple | ast.List) else []
-            written_out = [one_of_many(values, node, number) for number in range(len(names))]
+            written_out = [values.substitutions.element(node, number) for number in range(len(names))]
             found = zip(names, written_out, strict=True)
             return {
                 str(one.value): (value, at)
