@@ -138,7 +138,7 @@ def _unpacked(text: str) -> list[str]:
     values: dict[str, str] = {}
     for key, value in (*entry.items(), *inner):
         if isinstance(value, str):
-            values.setdefault(key, value)
+            values.setdefault(key, value.encode("utf-8", "replace").decode())  # half of a surrogate pair is no text
     message = next((values.pop(key) for key in _JSON_KEYS if key in values), "")
     errors = [value for key, value in values.items() if key in _JSON_ERRORS or HEAD in value]
     told = [message, *(error for error in errors if error.strip() not in message)]

@@ -94,3 +94,8 @@ def test_lines_of_a_debugger_and_of_a_prompt_are_no_quotes(tmp_path: Path, line:
 def test_a_quoted_traceback_is_read_without_its_marks(tmp_path: Path, mark: str) -> None:
     lines = f"{TRACEBACK}RuntimeError: boom".split("\n")
     assert _texts(tmp_path, *(mark + line for line in lines)) == lines
+
+
+def test_half_of_a_surrogate_pair_in_a_json_entry_is_replaced(tmp_path: Path) -> None:
+    (text,) = _texts(tmp_path, r'{"log": "RuntimeError: boom \ud800\r\n"}')
+    assert text == "RuntimeError: boom ?"
