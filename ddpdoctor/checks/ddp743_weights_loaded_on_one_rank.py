@@ -19,8 +19,12 @@ RULE = Rule(
     leads_to=("DDP509",),
 )
 
-_COUNTS = ("epoch", "step", "start", "iter", "best")
-"""How the names begin of what programs broadcast beside the weights."""
+_COUNTS = frozenset(
+    {"epoch", "epochs", "start_epoch", "step", "steps", "start_step", "global_step", "iter", "iteration", "start_iter", "start",
+     "best", "best_acc", "best_acc1", "best_prec1", "best_top1", "best_loss", "best_val_loss", "best_score", "best_metric",
+     "best_f1", "best_map", "best_miou", "best_epoch", "best_step"}
+)  # fmt: skip
+"""The names of what programs broadcast beside the weights."""
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -53,4 +57,4 @@ def _shares(graph: CallGraph, call: Call) -> bool:
     if reached is None or not short(reached.call).startswith(("broadcast", "_broadcast", "_sync")):
         return False
     given = reached.call.argument("tensor", 0)
-    return given is None or not given.text.rpartition(".")[2].lower().startswith(_COUNTS)
+    return given is None or given.text.rpartition(".")[2].lower().removesuffix("_tensor") not in _COUNTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
-from ddpdoctor.evidence.training_code import Call, Kind, Value
+from ddpdoctor.evidence.training_code import Call, Function, Kind, Value
 from ddpdoctor.messages.code_findings import chain_places, code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -63,8 +63,10 @@ def _divided_again(graph: CallGraph) -> Iterator[Finding]:
             made = _wrapper_of(graph, gradients)
             if size is None or made is None or size.note not in {"", "divides"}:
                 continue
-            if any(call.does == "collective" for call in function.calls):
+            if any(graph.leads_to_collective(call) is not None for call in function.calls):
                 continue  # it sums them first
+            if any(_multiplied(call.receiver) for call in function.calls if call.does == "backward"):
+                continue  # the loss is larger by the world size
             if graph.any_program(function, (*DOES_THE_DATA, *_BY_HAND)):
                 continue
             yield code_finding(
@@ -76,6 +78,18 @@ def _divided_again(graph: CallGraph) -> Iterator[Finding]:
                 remedy="leave the division out: DDP averages the gradients of the model that it wraps",
             )
             break
+
+
+def _multiplied(loss: Value | None) -> bool:
+    """Whether a loss was multiplied by the world size."""
+    return loss is not None and any(one.kind is Kind.WORLD_SIZE and one.note == "multiplies" for one in loss.origins)
+
+
+def _changes_gradients(function: Function) -> bool:
+    """Whether a function changes gradients itself, as a division of their sum does."""
+    return any(".grad." in f"{change.key}." for change in function.changes) or any(
+        call.does == "change-gradient" for call in function.calls
+    )
 
 
 def _wrapper_of(graph: CallGraph, gradients: Value | None) -> Call | None:
@@ -100,8 +114,9 @@ def _reduced_again(graph: CallGraph) -> Iterator[Finding]:
         if any(change.key.endswith("grad_sync") for each in graph.functions.values() for change in each.changes):
             continue
         divided = (
-            any(".grad." in f"{change.key}." for change in function.changes)
-            or any(other.does == "change-gradient" for other in function.calls)
+            any(
+                _changes_gradients(each) for each in (function, *(way for way, _ in graph.callers.get(function.id, ())))
+            )
             or len(call.arguments) > 1
         )
         yield code_finding(

@@ -18,6 +18,8 @@ RULE = Rule(
     remedy="drop it, or do it every 100 steps: `if step % 100 == 0:`",
 )
 
+_SHOWS = frozenset({"log", "print", "collective", "synchronize"})
+"""What a step may do with a reduced loss that does not need it."""
 _AVERAGE = frozenset({"all_reduce", "reduce", "all_gather", "gather", "all_gather_object", "gather_object"})
 
 
@@ -39,10 +41,17 @@ def _of_shown_loss(function: Function, call: Call, steps: list[Call]) -> bool:
     """Whether a collective averages the loss after its backward, so that only a log can use it."""
     given = call.argument("tensor", 0) if is_collective(call) and short(call) in _AVERAGE else None
     loss = given.may(Kind.LOCAL) if given is not None else None
-    if loss is None or loss.note != "forward" or not any(step.order < call.order for step in steps):
+    if given is None or loss is None or loss.note != "forward" or call.argument("async_op") is not None:
         return False
-    tests = (guard for leave in function.exits for guard in leave.guards)
-    return not any(guard.value.may(Kind.SHARED) for guard in tests)
+    if not any(step.order < call.order for step in steps):
+        return False
+    guards = [guard for leave in function.exits for guard in leave.guards]
+    guards += [guard for each in function.calls if each.loops[: len(call.loops)] == call.loops for guard in each.guards]
+    if any(given.text in guard.names for guard in guards):
+        return False
+    values = [guard.value for guard in guards]
+    values += [one.value for each in function.calls if each.does not in _SHOWS for one in each.arguments]
+    return not any(value.may(Kind.SHARED) for value in values)
 
 
 def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Call]) -> bool:

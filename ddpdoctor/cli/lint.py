@@ -55,8 +55,8 @@ def lint(
     from ddpdoctor.workflows.lint_baseline import baseline_of
     from ddpdoctor.workflows.lint_fixes import fix_all, preview
 
-    if Path("-") in paths:
-        raise UsageError("lint reads files, not standard input (-)", hint="write the code to a file and name that file")
+    if Path("-") in paths and not Path("-").exists():
+        raise UsageError("lint reads files, not standard input (-)", hint="save the code to a file and lint that file")
     config = project_config(paths)
     if force_exclude:
         kept = [path for path in paths if not config.excluded(path)]

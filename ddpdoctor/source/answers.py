@@ -1,4 +1,4 @@
-"""Answers to questions that may need each other: what was found while an outer question was open is asked anew after it."""
+"""Cached answers to mutually dependent questions; partial answers are discarded once the outer question is answered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Answers(Generic[T]):
     """Answers by question, each found once.
 
     A question that is met again while it is open has no answer yet. What is found with that gap is kept until the question
-    is answered, and no longer: which question was asked first must not decide what is known.
+    is answered, and no longer: which question was asked first must not decide what is known. What `find` leaves out by a
+    limit of its own, such as a depth, is no gap: there the order of questions can still decide.
     """
 
     _known: dict[Hashable, T] = field(default_factory=dict)

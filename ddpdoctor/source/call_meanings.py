@@ -128,8 +128,6 @@ def _known(full: str) -> str:
         return "download"
     if full.startswith(names.DOWNLOADING_DATASETS) and "Dataset" in last and not last.startswith(names.DOWNLOADS_NOT):
         return "download"
-    if full.startswith(("shutil.", "tarfile.", "zipfile.")):
-        return ""
     return ""
 
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 _THROUGH = frozenset({"int", "str", "float", "bool", "abs", "round", "max", "min", "list", "tuple", "sum", "len", "repr", "any",
-                      "all", "iter", "reversed", "vars", "dict", "print", "isinstance", "zip", "open"})  # fmt: skip  # fmt: skip
+                      "all", "iter", "reversed", "vars", "dict", "print", "isinstance", "zip", "open"})  # fmt: skip
 _BUILT_OF_PARTS = ("join", "Path", "format", "device", "PurePath")
 _SAME_OBJECT = frozenset({"to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "npu",
-                          "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip  # fmt: skip
+                          "compile", "xpu", "share_memory", "to_empty", "copy", "apply"})  # fmt: skip
 _FACTORIES = frozenset({"tensor", "zeros", "ones", "full", "empty", "rand", "randn", "arange", "as_tensor", "FloatTensor",
-                        "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip  # fmt: skip
+                        "LongTensor", "IntTensor", "Tensor", "from_numpy"})  # fmt: skip
 _PASSES_ON = frozenset({"tqdm", "enumerate", "track", "islice", "chain", "cycle", "iter", "reversed"})
 """What goes over the same batches as its argument."""
 _SIZES = frozenset({"dim", "ndimension", "size", "numel", "is_floating_point", "element_size"})

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 MOST_TEXT = 70
-_LINES: dict[int, tuple[str, list[str]]] = {}
 
 
-def segment(text: str, node: ast.AST | None) -> str:
-    """The text of a node, white space collapsed, at most 70 characters."""
+def segment(lines: Sequence[str], node: ast.AST | None) -> str:
+    """The text of a node of a file of these lines, white space collapsed, at most 70 characters."""
     line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)
     if not line or not last:
         return ""
-    kept = _LINES.get(id(text))
-    if kept is None or kept[0] is not text:
-        if len(_LINES) > 64:
-            _LINES.clear()
-        kept = _LINES[id(text)] = (text, text.split("\n"))
-    lines = kept[1]
     start, end = node.col_offset, node.end_col_offset  # type: ignore[union-attr]
     first = lines[line - 1] if line <= len(lines) else ""
     if line == last:

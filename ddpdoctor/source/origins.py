@@ -34,7 +34,7 @@ _WEAK = frozenset({"item", "draw"})
 
 
 def joined(origins: Iterable[Origin]) -> Origins:
-    """The alternatives, each once: the same thing that is reached in two ways is shown in the first.
+    """The alternatives; duplicates are dropped, and the first one is kept.
 
     Where there are too many, those that say least are left out.
     """

@@ -48,6 +48,8 @@ class Values:
     """By the files of some programs and a name: whether one class there has this method, and the first calls of it."""
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
     _having: dict[str, dict[int, Scope]] = field(default_factory=dict)
+    _lines: dict[str, list[str]] = field(default_factory=dict)
+    """The lines of each file of which an expression was shown."""
     _depth: int = 0
 
     def of(self, node: ast.expr | None, at: At) -> Origins:
@@ -263,7 +265,10 @@ class Values:
 
     def text(self, node: ast.AST | None, scope: Scope) -> str:
         """An expression as it is written, on one line and shortened."""
-        return segment(self.project.sources[scope.file].text, node)
+        lines = self._lines.get(scope.file)
+        if lines is None:
+            lines = self._lines[scope.file] = self.project.sources[scope.file].text.split("\n")
+        return segment(lines, node)
 
     def where(self, node: ast.expr, scope: Scope) -> str:
         """`file:line:column` of an expression."""

@@ -9,6 +9,9 @@ from ddpdoctor.source.scopes import Block, Definition, RawCall, RawCut, RawExit,
 
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop)
 _CHANGES_ITS_OBJECT = frozenset({"append", "extend", "update", "add", "insert", "add_", "copy_", "step", "put"})
+_MOST_ENTERED = (
+    20  # contexts of one block that `enter_context` opens: generated code has thousands, each within the last
+)
 _SHUFFLES = frozenset({"random.shuffle", "np.random.shuffle", "numpy.random.shuffle"})
 
 
@@ -46,6 +49,8 @@ class _Walker:
         self.scope: Scope
         self.block: Block
         self.order = 0
+        self.entered: dict[Block, str] = {}
+        """By the block of a context that `enter_context` opened, the name of its stack."""
         self.statements: dict[type[ast.stmt], Callable[..., None]] = {
             ast.Assign: self.assign, ast.AnnAssign: self.annotated, ast.AugAssign: self.augmented,
             ast.Expr: self.expression, ast.If: self.if_, ast.For: self.for_, ast.AsyncFor: self.for_,
@@ -93,11 +98,31 @@ class _Walker:
             self._end(ended, fails=fails)
 
     def _enter_context(self, node: ast.expr | None) -> None:
-        """`stack.enter_context(manager)` is a `with` over what follows in the same block."""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "enter_context":
-            for manager in node.args[:1]:
-                item = ast.withitem(context_expr=manager)
-                self.block = Block("with", item, self.block, order=self._tick())
+        """`stack.enter_context(manager)` is a `with` over what follows in the same block, until `stack.close()`."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            return
+        if node.func.attr == "close" and dotted(node.func.value) in self.entered.values():
+            self._close(dotted(node.func.value))
+        if node.func.attr != "enter_context" or sum(1 for _ in self._open_stacks()) >= _MOST_ENTERED:
+            return
+        for manager in node.args[:1]:
+            item = ast.withitem(context_expr=manager)
+            self.block = Block("with", item, self.block, order=self._tick())
+            self.entered[self.block] = dotted(node.func.value)
+
+    def _open_stacks(self) -> Iterator[Block]:
+        """The innermost contexts that `enter_context` opened, up to the block that they stand in."""
+        at = self.block
+        while at in self.entered and at.parent is not None:
+            yield at
+            at = at.parent
+
+    def _close(self, stack: str) -> None:
+        """Leave the contexts of a stack, where no other stack has opened one within them."""
+        for block in list(self._open_stacks()):
+            if self.entered[block] != stack or block.parent is None:
+                break
+            self._leave_contexts(block.parent)
 
     # expressions
 

@@ -106,6 +106,14 @@ def test_standard_input_is_refused_with_what_to_type_instead(capfd: pytest.Captu
     assert "reads files, not standard input" in capfd.readouterr().err
 
 
+def test_a_file_named_by_a_dash_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody means standard input by `./-` where such a file exists."""
+    monkeypatch.chdir(tmp_path)
+    Path("-").write_text("import torch\n")
+
+    assert cli.run(["lint", "./-"]) != 2
+
+
 def test_the_summary_of_a_github_job_has_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script, summary = tmp_path / "job.sh", tmp_path / "summary.md"
     script.write_text("#!/bin/bash\n#SBATCH --nodes 2\nsrun torchrun --standalone train.py\n")
