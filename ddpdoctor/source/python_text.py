@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ddpdoctor.source.notebooks import SUFFIX, Cell, code_cells, encoding_of, place_in
 
+_LONG_NUMBER = re.compile(r"\b0[xXoObB]\w{3500}")
 MOST_BYTES = 1 << 20  # no file that a person writes is that long
 MOST_NOTEBOOK_BYTES = 1 << 25  # notebooks hold pictures
 MARKDOWN = (".md", ".markdown")
@@ -57,7 +58,7 @@ def parsed(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd escapes in other people's strings
-            return ast.parse(text)
+            tree = ast.parse(text)
     except SyntaxError as error:
         old = re.search(r"^\s*(?:print\s+[\"'\w]|exec\s+[\"']|except\s+\w+\s*,\s*\w+\s*:)", text, re.MULTILINE)
         if error.lineno is None:
@@ -68,6 +69,9 @@ def parsed(text: str) -> ast.Module:
         raise Unreadable(str(error)) from None
     except (RecursionError, MemoryError):
         raise Unreadable("nested too deeply") from None
+    if _LONG_NUMBER.search(text):
+        raise Unreadable("a number with thousands of digits")  # Python parses it, and refuses to write it
+    return tree
 
 
 def _decoded(data: bytes) -> str:

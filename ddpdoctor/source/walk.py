@@ -277,11 +277,12 @@ class _Walker:
             together = (
                 isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts) and form == "assign"
             )
+            star = next((at for at, part in enumerate(target.elts) if isinstance(part, ast.Starred)), len(target.elts))
             for number, part in enumerate(target.elts):
                 if together and not index:
                     self.target(part, value.elts[number], form)  # type: ignore[union-attr]
                 else:
-                    self.target(part, value, form, (*index, number))
+                    self.target(part, value, form, (*index, number if number <= star else -1))
         elif isinstance(target, ast.Starred):
             self.target(target.value, value, form, (*index, -1))
         elif isinstance(target, ast.Subscript):

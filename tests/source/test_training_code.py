@@ -219,8 +219,9 @@ def test_python_blocks_of_markdown_keep_their_lines(tmp_path: Path) -> None:
         (b"x = 1\x00\n", "source code string cannot contain null bytes"),
         (b"x = " + b"(" * 5000 + b")" * 5000 + b"\n", "a syntax error at line 1"),
         (b"x = " + b"-" * 100_000 + b"1\n", "nested too deeply"),
+        (b"x = 0x" + b"f" * 4000 + b"\n", "a number with thousands of digits"),
     ],
-    ids=["python 2", "syntax", "large", "coding", "utf-16", "null", "brackets", "nested"],
+    ids=["python 2", "syntax", "large", "coding", "utf-16", "null", "brackets", "nested", "digits"],
 )
 def test_what_cannot_be_read_is_named_and_the_rest_is_read(data: bytes, reason: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_bytes(data)
