@@ -53,8 +53,10 @@ IN_ONE_ORDER = (
 )
 SHOWN_TENSORS = 3
 
-_WAITS_WHERE_IT_CALLS = re.compile(r"/torch/distributed/(?:distributed_c10d|utils)\.py$")
-"""Where torch waits for a collective within the call that makes it. Everywhere else it may be one of an earlier line."""
+_CALLS_AND_WAITS = re.compile(r"/torch/distributed/(?:distributed_c10d|utils|tensor/_redistribute)\.py$")
+"""What makes a collective and waits for it in one call."""
+_CALLS_AHEAD = re.compile(r"/torch/distributed/(?:algorithms|fsdp|pipelining)/")
+"""What makes collectives whose end a later call waits for."""
 _SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
 
 
@@ -157,8 +159,8 @@ def _by_words(
 
 def _in_its_call(failure: Failure) -> bool:
     """Whether the line of a rank that gloo aborted is that of its call, and not one that waits for it later (`work.wait()`)."""
-    stack = failure.exit.native_stack
-    return not stack or _WAITS_WHERE_IT_CALLS.search(stack[0].file) is not None
+    files = [frame.file for frame in failure.exit.native_stack]
+    return not files or (any(map(_CALLS_AND_WAITS.search, files)) and not any(map(_CALLS_AHEAD.search, files)))
 
 
 def _stood(found: Sequence[Failure], programs: ProgramComparison | None) -> dict[int, tuple[Frame, str]]:

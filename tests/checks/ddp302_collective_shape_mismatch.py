@@ -56,6 +56,51 @@ ABORTED = replace(
         *AWAITS.native_stack,
     ),
 )
+FUNCTIONAL = f"{TORCH}/distributed/_functional_collectives.py"
+GATHERS = replace(  # `full_tensor()`
+    AWAITS,
+    native_stack=(
+        Frame(file=f"{TORCH}/_ops.py", line=1279, function="__call__"),
+        Frame(file=FUNCTIONAL, line=142, function="wait_tensor"),
+        Frame(file=f"{TORCH}/distributed/tensor/_redistribute.py", line=1766, function="redistribute_local_tensor"),
+        *AWAITS.native_stack,
+    ),
+)
+TOUCHES = replace(  # `asynchronous_result + 1`
+    AWAITS,
+    native_stack=(
+        Frame(file=f"{TORCH}/_ops.py", line=1279, function="__call__"),
+        Frame(file=FUNCTIONAL, line=142, function="wait_tensor"),
+        Frame(file=FUNCTIONAL, line=1101, function="__torch_dispatch__"),
+        *AWAITS.native_stack,
+    ),
+)
+SHARDS = replace(  # the forward of FSDP2
+    ABORTED,
+    native_stack=(
+        *ABORTED.native_stack[:2],
+        Frame(
+            file=f"{TORCH}/distributed/fsdp/_fully_shard/_fsdp_collectives.py", line=190, function="foreach_all_gather"
+        ),
+        *AWAITS.native_stack,
+    ),
+)
+
+
+def aborted(ending: RankExit, *, ranks: tuple[int, ...]) -> Sick:
+    """Gloo aborted rank 2, and with it went its recorder; `ranks` are named."""
+    lines = tuple(f"rank {rank} /home/me/job/train.py:61 train_step" for rank in (0, 1))
+    its = ("rank 2 /home/me/job/train.py:90 save",)
+    return Sick(
+        evidence=ended(*((record([STEP, waits(STEP)], world=3), ENDED) for _ in range(2)), (ending,)),
+        says="rank 2 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
+        "differ between ranks",
+        ranks=ranks,
+        where=(*its, *lines) if ranks else (*lines, *its),
+        also=("DDP408",),
+        measured={"received_bytes": 180, "expected_bytes": 68},
+    )
+
 
 SICK = (
     Sick(
@@ -107,31 +152,11 @@ SICK = (
         "differ between ranks",
         measured={"received_bytes": 180, "expected_bytes": 68},
     ),
-    Sick(  # gloo aborted a rank that had left its loop, and with it went its recorder
-        evidence=ended(*((record([STEP, waits(STEP)], world=3), ENDED) for _ in range(2)), (ABORTED,)),
-        says="rank 2 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
-        "differ between ranks",
-        ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:90 save",
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-        ),
-        also=("DDP408",),
-        measured={"received_bytes": 180, "expected_bytes": 68},
-    ),
-    Sick(  # `work.wait()`: its line is not that of the call
-        evidence=ended(*((record([STEP, waits(STEP)], world=3), ENDED) for _ in range(2)), (AWAITS,)),
-        says="rank 2 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
-        "differ between ranks",
-        where=(
-            "rank 0 /home/me/job/train.py:61 train_step",
-            "rank 1 /home/me/job/train.py:61 train_step",
-            "rank 2 /home/me/job/train.py:90 save",
-        ),
-        also=("DDP408",),
-        measured={"received_bytes": 180, "expected_bytes": 68},
-    ),
+    aborted(ABORTED, ranks=(2,)),  # it had left its loop
+    aborted(GATHERS, ranks=(2,)),
+    aborted(AWAITS, ranks=()),  # `work.wait()`: its line is not that of the call
+    aborted(TOUCHES, ranks=()),
+    aborted(SHARDS, ranks=()),
     Sick(
         evidence=ended(refused(0, 2, PRINTS), refused(1, 2, PRINTS), refused(2, 0, PRINTS)),
         says="rank 2 was about to give all_reduce #4 a tensor of shape [2, 3] where ranks 0-1 were about to give all_reduce #4 a "
