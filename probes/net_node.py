@@ -81,7 +81,7 @@ def main() -> int:
     messages = Messages(store, f"ddpdoctor/net/{options.run}/{store.add(runs, 0)}")
     address = own_address(here, master, reached.address or options.master_addr)
     look_up_names_in_files_only()  # not before: the names above may be those of the name service
-    keys = Keys(options.node)
+    keys = Keys(options.node, options.nodes)
     stop = threading.Event()
     with Listener(
         address,
@@ -108,7 +108,7 @@ def main() -> int:
             if options.node != 0:
                 attendance.note(None, complete=True)
             if options.node == 0:
-                others = report(messages, options, me, keys, join_until=join_until, until=until)
+                others = report(messages, options, me, keys, at=reached.address, join_until=join_until, until=until)
                 with contextlib.suppress(RuntimeError):  # the store has ended: nobody comes after us
                     store.add(runs, 1)
                 _wait_until_others_left(messages, others)
@@ -119,7 +119,7 @@ def main() -> int:
             try:
                 over = follow(messages, me, keys, until=until)
                 members: tuple[int, ...] = messages.hear("groups", Members, until=until, while_alive=0) or ()
-                try_groups(messages, options, members, until)
+                try_groups(messages, options, members, reached.address, until)
                 if members:
                     try_nccl(messages, me, until)
             except PeerError as error:
@@ -146,7 +146,7 @@ def show_life(messages: Messages, options: argparse.Namespace, address: str, sto
 
 
 def report(
-    messages: Messages, options: argparse.Namespace, me: Self, keys: Keys, *, join_until: float, until: float
+    messages: Messages, options: argparse.Namespace, me: Self, keys: Keys, *, at: str, join_until: float, until: float
 ) -> int:
     """Node 0: lead the rounds and the groups, and say what came of them. Returns how many others will leave by themselves."""
     gathered = lead(messages, me, keys, expected=options.nodes, join_until=join_until, until=until)
@@ -156,7 +156,7 @@ def report(
     ready = not gathered.left_out and ready_for_groups(gathered.links, until)
     members = tuple(node.node for node in gathered.nodes) if ready else ()
     messages.say("groups", members)
-    try_groups(messages, options, members, until)
+    try_groups(messages, options, members, at, until)
     answers = Answers(messages, {})
     if members:
         grouped = answers.of(members, "grouped", tuple[GroupAnswer, ...], until=until)
@@ -176,11 +176,16 @@ def ready_for_groups(links: Links, until: float) -> bool:
     return works and links.complete and len(links.nodes) > 1 and time.monotonic() + GROUPS_LEAST_SECONDS < until
 
 
-def try_groups(messages: Messages, options: argparse.Namespace, members: tuple[int, ...], until: float) -> None:
-    """Run this node's part in the groups in a process of its own, and leave what it said for node 0."""
+def try_groups(
+    messages: Messages, options: argparse.Namespace, members: tuple[int, ...], address: str | None, until: float
+) -> None:
+    """Run this node's part in the groups in a process of its own, and leave what it said for node 0.
+
+    `address` is where this node has reached the store; that process does not look up the master's name again.
+    """
     if options.node not in members:
         return
-    addr = options.master_addr if options.node or options.store_is_there else "localhost"
+    addr = (address or options.master_addr) if options.node or options.store_is_there else "localhost"
     command = [
         sys.executable, str(our_file("probes", "net_groups.py")), "--node", str(options.node),
         "--addr", addr, "--port", str(options.master_port), "--prefix", f"{messages.prefix}/group",

@@ -27,17 +27,20 @@ PRIME = int(
 GENERATOR = 2
 SECRET_BITS = 256  # twice the strength of the group
 PUBLIC_DIGITS = 512  # hexadecimal
+MAX_WAITING = 64  # threads that wait for a public number at once: a stranger cannot make us hold more
 
 
 class Keys:
-    """This node's secret, and the keys that it shares with other nodes once their public numbers are known."""
+    """The secret of node `node` of `nodes`, and the keys that it shares with other nodes once their public numbers are known."""
 
-    def __init__(self, node: int) -> None:
+    def __init__(self, node: int, nodes: int) -> None:
         self._node = node
+        self._nodes = nodes
         self._secret = 1 + secrets.randbits(SECRET_BITS)
         self.public = f"{pow(GENERATOR, self._secret, PRIME):x}"
         self._publics: dict[int, str] = {}
         self._changed = threading.Condition()
+        self._may_wait = threading.BoundedSemaphore(MAX_WAITING)
 
     def learn(self, publics: Mapping[int, str]) -> None:
         """Take the public numbers of other nodes."""
@@ -48,13 +51,20 @@ class Keys:
     def of(self, node: int, *, wait_seconds: float = 0.0) -> bytes | None:
         """The 32 bytes that this node shares with `node`; None where that has no public number `wait_seconds` from now.
 
+        A number that is no other node's is not waited for, and no more than 64 threads wait at once.
+
         Raises:
             PeerError: its public number is none.
         """
         if node == self._node:
             return None
         with self._changed:
-            self._changed.wait_for(lambda: node in self._publics, wait_seconds)
+            awaited = 0 <= node < self._nodes and node not in self._publics
+            if awaited and self._may_wait.acquire(blocking=False):
+                try:
+                    self._changed.wait_for(lambda: node in self._publics, wait_seconds)
+                finally:
+                    self._may_wait.release()
             public = self._publics.get(node)
         if public is None:
             return None

@@ -58,9 +58,9 @@ class Turn:
     """The other node's public number."""
 
 
-Last: TypeAlias = Literal["over", "left out"]
+Ending: TypeAlias = Literal["over", "left out"]
 """What node 0 says to one node instead of a turn."""
-Told: TypeAlias = Turn | Last
+Message: TypeAlias = Turn | Ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +92,11 @@ def follow(messages: Messages, me: Self, keys: Keys, *, until: float) -> bool:
     if plan is None or me.node >= plan.expected:
         return False
     for number in count(1):
-        told: Told | None = messages.hear(_turn(me.node, number), Told, until=until)
-        if not isinstance(told, Turn):
-            return told == "over"
-        keys.learn({told.partner: told.public})
-        _take(told, messages, me.node, keys, until)
+        message: Message | None = messages.hear(_turn(me.node, number), Message, until=until)
+        if not isinstance(message, Turn):
+            return message == "over"
+        keys.learn({message.partner: message.public})
+        _take(message, messages, me.node, keys, until)
     raise AssertionError
 
 

@@ -42,8 +42,8 @@ class ProcessorTimes:
         return known.time() if known is not None else None
 
     def by_rank(self) -> dict[int, ProcessorTime]:
-        """What the counters came to, of the ranks whose counters were read twice."""
-        return {rank: time for rank in self._ranks if (time := self.of_rank(rank)) is not None}
+        """The sums of each rank's counters, for ranks whose counters were read twice."""
+        return {rank: known for rank in self._ranks if (known := self.of_rank(rank)) is not None}
 
 
 def as_text(times: Mapping[int, ProcessorTime]) -> str:

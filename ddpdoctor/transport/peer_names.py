@@ -30,7 +30,7 @@ def look_up_names_in_files_only() -> None:
 def numeric_addresses(host: str) -> tuple[str, ...]:
     """The addresses of `host`, in the system's order; from then on this process finds host names in /etc/hosts alone.
 
-    A second call gives the same. Where the name service does not know `host`, or not yet, the answer is `host` itself, and
+    The result is cached. Where the name service does not know `host`, or not yet, the answer is `host` itself, and
     nothing changes.
     """
     with _lock:

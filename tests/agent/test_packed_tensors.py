@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,52 @@ def test_another_tensor_at_the_same_address_is_read_anew(what: str) -> None:
     assert packed.shapes() == fresh.shapes() == [[*after.shape]]
     assert packed.samples([after]) == fresh.samples([after])
     assert torch.equal(packed.projections([after]), fresh.projections([after]))
+
+
+@pytest.mark.usefixtures("guards")
+def test_a_list_in_which_a_tensor_is_twice_is_known_again() -> None:
+    tensors = [torch.ones(3), torch.ones(2)]
+    tensors.append(tensors[0])
+    where = whereabouts.Whereabouts.of(tensors)
+    assert where is not None
+    assert where.holds(tensors)
+
+
+@pytest.mark.usefixtures("guards")
+@pytest.mark.parametrize("mode", [partial(torch.autocast, "cpu"), torch.inference_mode])
+def test_tensors_are_known_again_whatever_mode_is_on(mode: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forward under autocast is read between two optimizer steps without it."""
+    tensors, packed = [torch.ones(300, 300), torch.ones(5)], Packed("xxh3")
+    read = list[int]()
+    of = whereabouts.Whereabouts.of
+    monkeypatch.setattr(whereabouts.Whereabouts, "of", lambda *given, **how: read.append(1) or of(*given, **how))
+    for _ in range(5):
+        packed.fingerprints(tensors)
+        with mode():
+            packed.fingerprints(tensors)
+    assert len(read) <= 3
+    tensors[1][2] = 7
+    assert torch.equal(packed.fingerprints(tensors), Packed("xxh3").fingerprints(tensors))
+
+
+def test_guards_that_miss_a_difference_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A subclass, a parameter and a conjugated tensor are each probed."""
+    real = whereabouts._likeness_in_torch
+
+    def blind(of_type: type[Tensor] | None) -> Callable[[Any], Callable[..., bool]]:
+        def likeness(tensors: Any) -> Callable[..., bool]:
+            known = real(tensors)
+            return lambda one: (
+                one.is_conj() if of_type is None and one.is_complex() else type(one) is of_type or known(one)
+            )
+
+        return likeness
+
+    probe = whereabouts._torch_has_guards.__wrapped__
+    assert probe()
+    for missed in (whereabouts._Subclass, nn.Parameter, None):
+        monkeypatch.setattr(whereabouts, "_likeness_in_torch", blind(missed))
+        assert not probe()
 
 
 @pytest.mark.usefixtures("guards")

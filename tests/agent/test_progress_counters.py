@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ddpdoctor.agent.inside.progress_counters import Numbers
+import inspect
+
+from ddpdoctor.agent.inside.progress_counters import Numbers, _arguments
 
 
 class DataSet:
@@ -32,3 +34,10 @@ def test_what_nobody_can_refer_to_weakly_has_a_number_too() -> None:
     numbers = Numbers()
     data_set = [1, 2]
     assert [numbers.of(data_set), numbers.of(data_set), numbers.of([3])] == [1, 1, 2]
+
+
+def test_a_call_that_does_not_fit_is_left_to_the_callee_to_report() -> None:
+    """`DDP(model, wrong=1)` is the user's mistake, and no failure of the agent."""
+    signature = inspect.signature(lambda self, module: None)
+    assert _arguments(signature, 1, module=2) == {"self": 1, "module": 2}
+    assert _arguments(signature, 1, module=2, wrong=3) is None

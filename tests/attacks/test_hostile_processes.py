@@ -5,6 +5,7 @@ Beside each runs an honest rank, which is found in spite of it.
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -43,19 +44,29 @@ class Rank:
         """Start it in `folder`; it waits for the end of its input."""
         here = folder / self.folder
         here.mkdir(exist_ok=True)
-        process = subprocess.Popen(
-            [self.name, "-I", "-S", "-c", self.program, *self.words],
-            executable=sys.executable,
-            env={**LAUNCHED, "HERE": str(folder), **self.environ},
-            cwd=here,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        self.afterwards(here)
+        try:
+            process = subprocess.Popen(
+                [self.name, "-I", "-S", "-c", self.program, *self.words],
+                executable=sys.executable,
+                env={**LAUNCHED, "HERE": str(folder), **self.environ},
+                cwd=here,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        except OSError as error:
+            if error.errno != errno.E2BIG:
+                raise
+            pytest.skip("arguments and variables may take a quarter of `ulimit -s`, which is too small here")
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            self.afterwards(here)
+        except BaseException:
+            process.kill()
+            process.communicate()
+            raise
         return process
 
 

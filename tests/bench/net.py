@@ -82,7 +82,7 @@ class Played:
         """One node's part; what it has to say at the end."""
         if node and node == self.nodes - 1:
             time.sleep(LATE_SECONDS)
-        messages, keys, stop = self.messages(), Keys(node), threading.Event()
+        messages, keys, stop = self.messages(), Keys(node, self.nodes), threading.Event()
         me = Self(
             node=node,
             nodes=self.nodes,

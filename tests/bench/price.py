@@ -10,7 +10,7 @@ else it does meets all of them; the processor time of the ranks is compared, and
 `watch` are medians over the turns. What audits now and then is the sum of all its turns over the sum of those alone, because a
 median would not see its audits. The weights must be the same bit by bit in the end.
 
-One more copy has no agent: where its figure is, the machine and the places of the copies in memory make the difference.
+One more copy has no agent: it is the control. Differences up to that of the control are noise.
 
 The rank alone is measured: the watcher is a process of its own.
 """

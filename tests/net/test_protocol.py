@@ -87,7 +87,7 @@ class Job:
 
 class _Node:
     def __init__(self, job: Job, place: int, number: int) -> None:
-        self.keys = Keys(number)
+        self.keys = Keys(number, job.expected)
         key_of = partial(self.keys.of, wait_seconds=SECONDS)
         self._listener = Listener("127.0.0.1", key_of, number, lifetime_seconds=SECONDS)
         self._job, self._number = job, number

@@ -73,7 +73,14 @@ from ddpdoctor.transport.peer_names import numeric_addresses
 
 asked = []
 real = socket.getaddrinfo
-socket.getaddrinfo = lambda *words, **more: asked.append(words[0]) or real(*words, **more)
+
+def resolve(name, *words, **more):
+    asked.append(name)
+    if name == "no-such-name.invalid":
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    return real(name, *words, **more)
+
+socket.getaddrinfo = resolve
 print(numeric_addresses("no-such-name.invalid"), numeric_addresses("::1"), numeric_addresses("127.0.0.1"))
 numeric_addresses("127.0.0.1")
 print(asked)

@@ -30,6 +30,7 @@ ROW_BYTES = 256  # a tensor's copy begins at a multiple: it is some rows of 32 w
 # of a tensor: below, copying costs less than the operations that it needs for itself
 SMALL_BYTES = {"xxh3": 1 << 17, "linear": 1 << 18}
 MOST_BYTES = 1 << 24  # of the copies of one list of tensors
+MOST_MISSES = 1  # in a row, before PyTorch's guards are not used: autocast may change between any two reads
 KEPT_LAYOUTS = 4  # of lists that are asked for in turns: a job may have several optimizers
 
 
@@ -156,6 +157,7 @@ class _Layout:
         self._large = [place for place in range(len(tensors)) if place not in packed]
         self._sampled: dict[int, Tensor] = {}  # which elements of a large one, by its place
         self._where: Whereabouts | None = None  # of the tensors, where they are read in place
+        self._made_anew = 0  # how often in a row, as they were not known again
         self._is_filled = False
 
     def fits(self, tensors: Sequence[Tensor]) -> bool:
@@ -164,12 +166,17 @@ class _Layout:
     def knows(self, tensors: Sequence[Tensor]) -> bool:
         """Whether `tensors` are read in place and known to be readable, as the last ones were: then they are ready."""
         self._is_filled = False
-        return self._where is not None and self._where.holds(tensors)
+        if self._where is None or not self._where.holds(tensors):
+            return False
+        self._made_anew = 0
+        return True
 
     def read(self, tensors: Sequence[Tensor], *, in_place: bool) -> None:
         """Make `tensors` ready, which fit: to be read `in_place` if that can be, else by a copy of the small ones."""
         self._is_filled = False
-        self._where = Whereabouts.of(tensors) if in_place and self._on_cpu else None
+        guarded = self._made_anew <= MOST_MISSES
+        self._where = Whereabouts.of(tensors, guarded=guarded) if in_place and self._on_cpu else None
+        self._made_anew += 1
         if self._where is not None:
             buffers = self._where.buffers
             if all(buffers[place] is not None for block in self._blocks for place in block.order):

@@ -49,14 +49,22 @@ def _note_wraps(log: CallLog) -> None:
     def noted(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - whatever it takes
         if log.rank.is_here():
             with log.rank.giving_up("noting a wrapped model"):
-                given = signature.bind(self, *args, **kwargs).arguments
-                if given.get("process_group") is None and given.get("device_mesh") is None:
+                given = _arguments(signature, self, *args, **kwargs)
+                if given is not None and given.get("process_group") is None and given.get("device_mesh") is None:
                     dtypes = (str(one.dtype).rpartition(".")[2] for one in given["module"].parameters())
                     log.wraps(dtypes, log.place(1))
         build(self, *args, **kwargs)
 
     show_as(noted, build)
     DistributedDataParallel.__init__ = functools.wraps(build)(noted)  # type: ignore[method-assign]
+
+
+def _arguments(signature: inspect.Signature, *args: Any, **kwargs: Any) -> dict[str, Any] | None:  # noqa: ANN401
+    """The arguments of a call by name; None where they do not fit the signature, which the call itself reports."""
+    try:
+        return signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
 
 
 def _count_forwards(log: CallLog, hooks: CollectiveHooks) -> None:

@@ -24,18 +24,22 @@ _DESCRIBED: Callable[[Tensor], Any] = attrgetter("dtype", "shape", "device", "la
 class Whereabouts:
     """Of tensors that are plain ones in CPU memory. `buffers` has the memory of each, None where it is not contiguous."""
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self._are_alike = _likeness(tensors)
+    def __init__(self, tensors: Sequence[Tensor], *, guarded: bool) -> None:
+        self._are_alike = _likeness(tensors, guarded=guarded)
         self._addresses, self._sizes = _addresses(tensors), _sizes(tensors)
         self.buffers: list[Any] = [memory(tensor) if _is_in_row_major_order(tensor) else None for tensor in tensors]
 
     @classmethod
-    def of(cls, tensors: Sequence[Tensor]) -> Whereabouts | None:
-        """Those of `tensors`, all of which are readable; None where one has no storage, such as a sparse one."""
+    def of(cls, tensors: Sequence[Tensor], *, guarded: bool = True) -> Whereabouts | None:
+        """Those of `tensors`, all of which are readable; None where one has no storage, such as a sparse one.
+
+        Without `guarded`, PyTorch's guards are not used: they also tell apart what does not matter here, such as autocast and
+        inference mode.
+        """
         if not (tensors and PLAIN_TYPES.issuperset(map(type, tensors))):
             return None
         try:
-            return cls(tensors)
+            return cls(tensors, guarded=guarded)
         except (RuntimeError, NotImplementedError):
             return None
 
@@ -70,20 +74,32 @@ def _sizes(tensors: Sequence[Tensor]) -> list[int]:
     return [*map(UntypedStorage.nbytes, map(Tensor.untyped_storage, tensors))]
 
 
-def _likeness(tensors: Sequence[Tensor]) -> Callable[..., bool]:
-    """What tells of as many tensors whether each is like that of `tensors` at its place in all but its bytes and address."""
-    return (_likeness_in_torch if _torch_has_guards() else _likeness_in_python)(tensors)
+def _likeness(tensors: Sequence[Tensor], *, guarded: bool) -> Callable[..., bool]:
+    """A function that tests whether tensors match `tensors` pairwise in everything but content and address.
+
+    PyTorch's guards accept no list in which one tensor is twice.
+    """
+    guarded = guarded and len({*map(id, tensors)}) == len(tensors) and _torch_has_guards()
+    return (_likeness_in_torch if guarded else _likeness_in_python)(tensors)
+
+
+class _Subclass(Tensor):
+    """Whatever a user derives from a tensor."""
 
 
 @functools.cache
 def _torch_has_guards() -> bool:
     """Whether this version has guards that see every difference which matters here: they are no public interface."""
-    known = torch.zeros(2, 2)
-    negative = known._neg_view()  # noqa: SLF001 - no public name
-    others = (known.t(), known.view(4), known.view(torch.int32), negative, known.to_sparse())
+    known, number = torch.zeros(2, 2), torch.zeros(2, dtype=torch.complex64)
     try:
+        negative = known._neg_view()  # noqa: SLF001 - no public name
+        others = (
+            known.t(), known.view(4), known.view(torch.int32), negative, known.to_sparse(), known.to("meta"),
+            known.as_subclass(_Subclass), torch.nn.Parameter(known, requires_grad=False),
+        )  # fmt: skip
         is_alike = _likeness_in_torch([known])
-        return is_alike(torch.ones(2, 2)) and not any(map(is_alike, others))
+        has_its_bits = not _likeness_in_torch([number])(number.conj())
+        return is_alike(torch.ones(2, 2)) and not any(map(is_alike, others)) and has_its_bits
     except Exception:  # it has none, or others
         return False
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ddpdoctor.launch.guarded_process import end, start_guarded
 from ddpdoctor.launch.ranks import our_file
 
-FOUND = 10  # the exit code of a program that found something
+FOUND = 10  # the exit code of a program that found something; any exit code but 0 makes the watcher look itself
 
 
 @dataclass(slots=True)
@@ -36,8 +36,8 @@ class JudgingProcess:
         with contextlib.suppress(OSError):
             self._process = start_guarded(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def found_something(self) -> bool:
-        """Whether it has ended by now, and not with the answer that nothing was found; true once for each start."""
+    def needs_a_look(self) -> bool:
+        """Whether it has ended by now, and found something or failed; true once for each start."""
         if self._process is None or self._process.poll() is None:
             return False
         code = self._process.returncode

@@ -30,7 +30,7 @@ from ddpdoctor.workflows.watch.progress_probe import QuietMoves
 from ddpdoctor.workflows.watch.stall_detector import FIRST_STEP_SECONDS, WHILE_MOVING, StallDetector
 
 POLL_SECONDS = 0.2
-# of steps before a running job is asked whether it crawls, which pauses it for 50 ms; then after twice as many each time
+# of steps before the first check whether a progressing job is slow, which pauses it for 50 ms; then twice as many each time
 PACE_SECONDS = 15.0
 SETTLED_SECONDS = 3.0  # from a call that comes back with an error to the rank's last word on a busy machine
 CROWDED = 8.0  # processes that want each processor: a rank then has an eighth of one
@@ -190,7 +190,10 @@ class Watch:
         return Recovered(quiet)
 
     def _pace(self, ranks: tuple[RankProcess, ...], now: float, *, stepped: bool) -> Iterator[Event]:
-        """Now and then, whether a job that gets on crawls: first another process is asked, which forgets what it reads."""
+        """Checks from time to time whether a progressing job is slow, first in a separate process.
+
+        That process frees its memory when it ends.
+        """
         if not stepped:
             return
         if self._stepping_since is None:
@@ -198,7 +201,7 @@ class Watch:
         if now - self._stepping_since >= self.pace_after and not self._slow_job_rules.is_running:
             self.pace_after *= 2
             self._slow_job_rules.start(str(self.known.directory), as_text(self.known.processors.by_rank()))
-        elif self._slow_job_rules.found_something():
+        elif self._slow_job_rules.needs_a_look():
             found = slow_job(ranks, socket.gethostname(), self.known.processors.by_rank())
             return_freed_memory()  # the ranks' recorders
             if found is not None:

@@ -95,7 +95,7 @@ class ReplicaAudit:
         if elapsed >= self._next_judgement:
             self._next_judgement = LATER * elapsed
             self._judging.start(str(self.directory))
-        return self.judge() if self._judging.found_something() else None
+        return self.judge() if self._judging.needs_a_look() else None
 
     def close(self) -> None:
         """End the process that asks the rules, where there is one."""

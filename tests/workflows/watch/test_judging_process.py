@@ -21,7 +21,7 @@ def answer(process: JudgingProcess, *arguments: str) -> bool:
     process.start(*arguments)
     until = time.monotonic() + DEADLINE_SECONDS
     while process.is_running and time.monotonic() < until:
-        if process.found_something():
+        if process.needs_a_look():
             return True
         time.sleep(0.05)
     assert not process.is_running
@@ -30,11 +30,11 @@ def answer(process: JudgingProcess, *arguments: str) -> bool:
 
 def test_a_job_in_which_nothing_is_slow_gives_no_reason_to_look(tmp_path: Path) -> None:
     with closing(JudgingProcess("slow_job_rules.py")) as process:
-        assert not process.found_something()
+        assert not process.needs_a_look()
         assert not answer(process, str(tmp_path), as_text({}))
 
 
 def test_a_process_that_fails_gives_a_reason_to_look_once(tmp_path: Path) -> None:
     with closing(JudgingProcess("slow_job_rules.py")) as process:
         assert answer(process, str(tmp_path), "no times")
-        assert not process.found_something()
+        assert not process.needs_a_look()
