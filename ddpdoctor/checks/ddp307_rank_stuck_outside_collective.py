@@ -109,6 +109,13 @@ def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | 
     return known.loops[-1] if known is not None and known.loops and known.loops[-1].awaits else None
 
 
+def _may_be_endless(culprits: Sequence[RankActivity], code: SourceCode | None) -> bool:
+    """Whether one of them computes in a `while`, which nothing bounds, unlike a `for` over a data set."""
+    places = [one.place for one in culprits if one.kind is Activity.COMPUTING and one.place is not None]
+    known = [code.at(place.file, place.line) for place in places] if code is not None else []
+    return any(one is not None and one.loops and one.loops[-1].head.startswith("while ") for one in known)
+
+
 def _by_stacks(
     hang: Hang, errors: PerRank[ThreadErrors] | None, stacks: PerRank[Stacks] | None, code: SourceCode | None
 ) -> Iterator[Finding]:
@@ -118,7 +125,7 @@ def _by_stacks(
             died = dead_threads.of_ranks(errors, [activity.rank for activity in culprits])
             loop = _polls(culprits, code)
             until = f" until `{loop.awaits}`" if loop is not None else ""
-            at_work = hang.may_go_on(culprits) and not died and loop is None
+            at_work = hang.may_go_on(culprits) and not died and loop is None and not _may_be_endless(culprits, code)
             remedy = OF_A_LOOP if loop is not None else OF_WORK if at_work else REMEDIES.get(activity)
             yield RULE.finding(
                 f"{hang.said_of(culprits)}{until}; {hang.wait_for(culprits)}",

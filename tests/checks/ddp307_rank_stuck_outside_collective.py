@@ -14,6 +14,8 @@ from tests.hangs import STDLIB, TORCH, hang, rank, stack
 OWN_LINE = stack(user=(88, "validate"))
 READS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("os.read",)),))
 POLLING = Loop(line=87, head="while not os.path.exists(path)", awaits="os.path.exists(path)")
+BALANCES = Loop(line=87, head="while not balanced(parts)")
+IN_A_WHILE = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", loops=(BALANCES,)),))
 POLLS = SourceCode(places=(CodePlace(file="/job/train.py", line=88, function="validate", loops=(POLLING,)),))
 ASKS_THE_STORE = SourceCode(
     places=(CodePlace(file="/job/train.py", line=88, function="validate", calls=("self.store.get",)),)
@@ -189,6 +191,15 @@ SICK = (
         where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
         measured={"activity": "computes", "moves": True, "seconds": None, "waiting": [0]},
         severity=Severity.INFO,
+    ),
+    Sick(  # nothing bounds a `while`
+        evidence=hang(
+            rank(), rank(OWN_LINE, active=True, moved=True, cpu_share=0.97), seconds=None, facts=(IN_A_WHILE,)
+        ),
+        says="rank 1 in validate (train.py:88) computes; rank 0 waits for it in backward",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "computes", "moves": True, "seconds": None, "waiting": [0]},
     ),
     Sick(  # a loop without an end looks so too
         evidence=hang(rank(), rank(OWN_LINE, active=True, cpu_share=0.97), seconds=None),
