@@ -28,7 +28,8 @@ REMEDIES = {
     Activity.SOCKET: "give the connection a timeout, and see whether the other end answers from that host",
     Activity.SUBPROCESS: "look at the subprocess, and give the wait for it a timeout",
     Activity.STORE: "see which rank should set this key, and whether it does, under the same name and in the same store",
-    Activity.COMPUTING: "share the work among the ranks, or raise the timeout of the group that the others wait in",
+    Activity.COMPUTING: "see whether this code ends; where it is meant to take so long, share the work among the ranks, or raise "
+    "the timeout of the group that the others wait in",
 }
 OF_A_LOOP = (
     "see why this condition does not become true on this rank: what it asks for (a file, a flag) has another name, or no rank "
