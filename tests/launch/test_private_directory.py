@@ -40,7 +40,10 @@ with private_directory() as folder:
 
 
 def removers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if REMOVER in child.cmdline()]
+    """Those that run; a child has no command line for a moment, while it becomes another program."""
+    children = psutil.Process().children()
+    assert within(lambda: all(child.status() == psutil.STATUS_ZOMBIE or child.cmdline() for child in children))
+    return [child for child in children if REMOVER in child.cmdline()]
 
 
 @pytest.fixture
