@@ -9,7 +9,7 @@ from typing import Any
 from tests.fuzz.inputs import ESCAPES, NUMBERS, Input
 
 ODD = (
-    *ESCAPES, *NUMBERS, "--", "-", "DDP", "DDP305", "x" * 5000, "a/" * 1500, "/dev/zero", "/proc/self/mem", "..", "pipe", "/",
+    *ESCAPES, *NUMBERS, "--", "-", "DDP", "DDP305", "x" * 5000, "a/" * 1500, "/dev/zero", "/proc/self/mem", "..", "pipe", "/dev",
     "\udc80", "1,,2", "1K..", "64M..1K", "1e3", "json", "html", "warn", "https://bob:hunter2@host/x", "--password=hunter2",
 )  # fmt: skip
 # With these a command refuses to begin: its ranks, its job or its meeting of nodes would take longer than all else here.
