@@ -39,6 +39,7 @@ OF_WORK = (
     "nothing, where this rank alone evaluates or saves a checkpoint: it is at work. Where it goes on too long, look again: "
     "`ddpdoctor hang` in a minute, or `ddpdoctor watch` from the start"
 )
+OF_A_DUMP = "look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs"
 OF_FEW = "look at both sides: `ddpdoctor hang` shows them while they hang; most ranks may be right not to call it"
 OUTSIDE = (*REMEDIES, Activity.IMPORTING, Activity.UNKNOWN)
 
@@ -95,9 +96,7 @@ def _by_recorders(graph: WaitForGraph) -> Finding:
         ranks=sorted({*graph.ranks, *waiting}) if few_wait else graph.ranks,
         where=[*witnesses(last, graph.ranks), *witnesses(waiting, sorted(waiting))],
         details=graph.details(),
-        remedy=OF_FEW
-        if few_wait
-        else "look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs",
+        remedy=OF_FEW if few_wait else OF_A_DUMP,
         waiting=[*graph.waiting],
     )
 

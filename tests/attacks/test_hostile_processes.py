@@ -97,7 +97,7 @@ RANKS = {
     "no name": Rank(program=RENAMED.format(name=b"")),
     "a working directory that is gone": Rank(folder="gone", afterwards=Path.rmdir),
     "a working directory with escapes": Rank(folder=HOSTILE),
-    "an agent's directory of its own choice": Rank(environ={"DDPDOCTOR_DIRECTORY": "/proc/self/root/dev"}),
+    "an agent's directory of its own choice": Rank(environ={"DDPDOCTOR_DIRECTORY": "/proc/self/cwd"}),
     "programs and modules of its own in the paths": Rank(
         environ=dict.fromkeys(
             ("PATH", "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "TMPDIR", "XDG_RUNTIME_DIR"), "{here}"

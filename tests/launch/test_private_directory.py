@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -46,6 +47,21 @@ def removers() -> list[psutil.Process]:
     return [child for child in children if REMOVER in child.cmdline()]
 
 
+@contextlib.contextmanager
+def started(owner: str, place: Path) -> Iterator[subprocess.Popen[str]]:
+    """A program that has its directory in `place`."""
+    with subprocess.Popen(
+        [sys.executable, "-c", owner],
+        env={**os.environ, "TMPDIR": str(place)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as us:
+        assert us.stdout is not None
+        assert us.stdout.readline() == "ready\n"
+        yield us
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
@@ -79,15 +95,7 @@ def test_a_remover_that_is_stopped_or_killed_keeps_nobody_waiting(
     "owner", [OWNER, OWNER_OF_A_GUARDED_PROGRAM], ids=["alone", "with a program that writes there"]
 )
 def test_it_goes_where_its_owner_is_killed(place: Path, owner: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", owner],
-        env={**os.environ, "TMPDIR": str(place)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as us:
-        assert us.stdout is not None
-        assert us.stdout.readline() == "ready\n"
+    with started(owner, place) as us:
         assert within(lambda: bool(list(place.glob("*/file"))))
         us.kill()
 
@@ -106,19 +114,11 @@ def test_it_stays_as_long_as_a_process_that_has_inherited_its_keepers(
 
 def killed_with_its_remover(owner: str, place: Path) -> psutil.Process | None:
     """Start a program, kill what removes its directory, then the program; the other process that it started."""
-    with subprocess.Popen(
-        [sys.executable, "-c", owner],
-        env={**os.environ, "TMPDIR": str(place)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as us:
-        assert us.stdout is not None
-        assert us.stdout.readline() == "ready\n"
-        started = {REMOVER in child.cmdline(): child for child in psutil.Process(us.pid).children()}
-        started[True].kill()  # which counts before it sees that its owner has ended
+    with started(owner, place) as us:
+        children = {REMOVER in child.cmdline(): child for child in psutil.Process(us.pid).children()}
+        children[True].kill()  # which counts before it sees that its owner has ended
         us.kill()
-    return started.get(False)
+    return children.get(False)
 
 
 @pytest.fixture

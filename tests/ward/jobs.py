@@ -46,7 +46,7 @@ def environment(culprit: int, style: str = "gloo") -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """The flight recorders that a job writes to a folder, one per rank; their changes show whether the job stands still."""
+    """A folder with one flight recorder per rank. A job hangs when none of them changes."""
 
     dumps: Path
     """One pickle per rank."""

@@ -44,7 +44,7 @@ def inspected(
 
 
 def _stands_still(job: subprocess.Popen[str], recording: Recording, seconds: float) -> bool:
-    """Wait until the job stands still or has ended. Returns whether it still runs."""
+    """Wait for a hang or for the end of the job. Return whether the job still runs."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while job.poll() is None and time.monotonic() < deadline and not recording.stands_still(seconds):
         time.sleep(POLL_SECONDS)
