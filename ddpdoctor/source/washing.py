@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ddpdoctor.source import torch_names as names
@@ -32,16 +33,25 @@ class Washing:
             scope.definitions[key].sort(key=lambda definition: definition.order)
 
     def washed(self, scope: Scope) -> list[tuple[RawCall, str]]:
-        """Each call with a name that it makes equal on all ranks."""
-        if id(scope) not in self._known:
-            self._known[id(scope)] = []  # a function that calls itself adds nothing
-            self._known[id(scope)] = [
-                (call, each)
-                for call in scope.calls
-                for key in self._keys(scope, call.node)
-                for each in _and_listed(scope, key)
+        """Each call with a name that it makes equal on all ranks; functions that it calls are read first, without recursion."""
+        pending = [self._opened(scope)] if id(scope) not in self._known else []
+        while pending:
+            at, called = pending[-1]
+            unread = next((one for one in called if id(one) not in self._known), None)
+            if unread is not None:
+                pending.append(self._opened(unread))
+                continue
+            pending.pop()
+            self._known[id(at)] = [
+                (call, each) for call in at.calls for key in self._keys(at, call.node) for each in _and_listed(at, key)
             ]
         return self._known[id(scope)]
+
+    def _opened(self, scope: Scope) -> tuple[Scope, Iterator[Scope]]:
+        """A function and those that it calls. Until it is read, a call of it adds nothing, as where it calls itself."""
+        self._known[id(scope)] = []
+        targets = (self.index.target(scope, name) for call in scope.calls if (name := dotted(call.node.func)))
+        return scope, (target for target in targets if target is not None)
 
     def _keys(self, scope: Scope, node: ast.Call) -> list[str]:
         name = dotted(node.func)

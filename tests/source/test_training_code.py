@@ -308,3 +308,13 @@ def test_folders_that_are_no_part_of_a_project_are_left_out(tmp_path: Path) -> N
     (own / "pyvenv.cfg").write_text("")
     assert python_files([tmp_path]) == [tmp_path / "src" / "train.py"]
     assert python_files([own]) == [own / "train.py"]
+
+
+@pytest.mark.parametrize("last", ["return dist.all_reduce(x)", "return f0(x)"], ids=["chain", "ring"])
+def test_a_thousand_functions_that_call_each_other_are_read(last: str) -> None:
+    functions = "".join(f"def f{number}(x):\n    return f{number + 1}(x)\n\n" for number in range(1000))
+    main = f"{functions}def f1000(x):\n    {last}\n"
+    assert (
+        codes(main=UNDER_A_TEST.format(before="loss = f0(1)", test="loss").replace("def main", f"{main}\n\ndef main"))
+        == []
+    )
