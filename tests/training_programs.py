@@ -5,6 +5,24 @@ from __future__ import annotations
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.source.training_code import read_texts
 
+UNDER_A_TEST = """\
+import os
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def main():
+    dist.init_process_group("gloo")
+    {before}
+    if {test}:
+        dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
 GOOD = """\
 import os
 

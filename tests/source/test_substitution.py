@@ -12,28 +12,9 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.source import training_code
 from ddpdoctor.source.substitution import MOST_COPIED, MOST_DEEP, Substitutions, is_small
 from ddpdoctor.source.values import Values
+from tests.training_programs import UNDER_A_TEST
 
-PROGRAM = """\
-import os
-from functools import partial
-import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-
-{helpers}
-
-
-def main():
-    dist.init_process_group("gloo")
-    {before}
-    if {test}:
-        dist.barrier()
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
-"""
+PROGRAM = "from functools import partial\nfrom torch import nn\n{helpers}\n" + UNDER_A_TEST
 
 Lint = Callable[..., tuple[list[str], int]]
 READ = "def read(key):\n    return os.environ[key]"

@@ -12,25 +12,7 @@ from ddpdoctor.evidence import Evidence
 from ddpdoctor.source import parallel_reading
 from ddpdoctor.source.parallel_reading import read_training_code
 from ddpdoctor.source.training_code import python_files, read_files
-from tests.training_programs import GOOD, source, training
-
-UNDER_A_TEST = """\
-import os
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-
-def main():
-    dist.init_process_group("gloo")
-    {before}
-    if {test}:
-        dist.barrier()
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
-"""
+from tests.training_programs import GOOD, UNDER_A_TEST, source, training
 
 
 def codes(**modules: str) -> list[str]:
