@@ -1,6 +1,6 @@
 """How much memory ddpdoctor takes for each byte of a file that it reads, honest or hostile.
 
-    python -m tests.bench memory
+    python -m tests.bench memory           # KINDS="case,log" for some kinds
 
 Each kind of input is made in two sizes, and read by a command in a process of its own. What counts is how the peak of its memory
 grows from the smaller to the larger one, in bytes for each byte of the file: without the memory of the modules. The limit is the
@@ -9,19 +9,36 @@ one of the fuzzer, for the larger one. `lint` passes over a program of more than
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
+from ddpdoctor import case
+from ddpdoctor.transport.bundle import Bundle, Who
+from ddpdoctor.transport.facts import parts_of
+from tests.bench.large_case import job
 from tests.fuzz.__main__ import MEMORY_A_BYTE, MOST_MEMORY
 
 MODULES_BYTES = 40 << 20  # which the fuzzer does not count
-SIZES = (1 << 20, 4 << 20)
-SIZES_OF = {"train.py": (1 << 17, 1 << 19), "job.sh": (1 << 15, 120_000)}
+CASE_BYTES_A_RANK = 34_000  # of `large_case`, about
+# the peak of a process is at least that of the one which started it, and this one has torch
+MEASURE = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+print(used.ru_maxrss, os.waitstatus_to_exitcode(status))
+os._exit(0)
+"""
+READ = "import sys; from tests.fuzz.readers import read; sys.exit(read(sys.argv[1:]))"
 TRAIN = """
 def step_{n}(model, batch):
     loss = model(batch).mean()
@@ -92,47 +109,141 @@ def script(size: int) -> bytes:
     return b"#!/bin/bash\n" + repeated("torchrun --nproc-per-node 8 train_{n}.py\n", size)
 
 
-KINDS: dict[str, tuple[str, Callable[[int], bytes], tuple[str, ...]]] = {
-    "log": ("job.log", log, ("diagnose",)),
-    "log of failures": ("job.log", failing_log, ("diagnose",)),
-    "recorder dump": ("rank_0", dump, ("diagnose",)),
-    "dump of empty containers": ("rank_0", empty_containers, ("diagnose",)),
-    "program": ("train.py", program, ("lint",)),
-    "program of one list": ("train.py", brackets, ("lint",)),
-    "launch script": ("job.sh", script, ("lint",)),
+def saved_case(size: int) -> bytes:
+    """A case whose ranks each have a recorder."""
+    with tempfile.TemporaryDirectory() as folder:
+        return case.save(job(size // CASE_BYTES_A_RANK), Path(folder, "job.json")).read_bytes()
+
+
+def case_of_empty_ranks(size: int) -> bytes:
+    """A case of as many ranks as fit, of which nothing is known."""
+    ranks = b",".join(b'{"rank":%d,"host":"","facts":{}}' % rank for rank in range(size // 40))
+    return b'{"schema":"%s","ranks":[%s]}' % (case.SCHEMA.encode(), ranks)
+
+
+def case_of_empty_containers(size: int) -> bytes:
+    """A case whose only fact has a list of empty objects."""
+    fact = b'{"places":[' + b"{}," * (size // 3) + b"{}]}"
+    return b'{"schema":"%s","job":{"SourceCode":%s}}' % (case.SCHEMA.encode(), fact)
+
+
+def checkpoint(size: int) -> bytes:
+    """A checkpoint of tensors of 1,024 numbers."""
+    return _saved({f"layer.{number}.weight": torch.ones(1024) for number in range(size // 4300)})
+
+
+def checkpoint_of_empty_tensors(size: int) -> bytes:
+    """A checkpoint of as many tensors without elements as fit."""
+    return _saved({str(number): torch.zeros(0) for number in range(size // 360)})
+
+
+def zip_bomb(size: int) -> bytes:
+    """A checkpoint that is a thousand times as large once it is decompressed."""
+    plain = io.BytesIO(_saved({"w": torch.zeros(size * 250)}))
+    packed = io.BytesIO()
+    with zipfile.ZipFile(plain) as whole, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in whole.infolist():
+            archive.writestr(part.filename, whole.read(part))
+    return packed.getvalue()
+
+
+def _saved(state: dict[str, torch.Tensor]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def rank_message(size: int) -> bytes:
+    """What a rank says to rank 0: facts that fill a message."""
+    bundle = Bundle()
+    who = Who(rank=0, world_size=2, host="a", pid=1, clock="c")
+    facts = job(1).ranks[0].facts
+    bundle.add(who, {**parts_of(facts, (), ()), "log": [os.urandom(size)]})
+    return bundle.encode()
+
+
+def message_of_empty_parts(size: int) -> bytes:
+    """A message of as many ranks without facts as fit."""
+    bundle = Bundle()
+    for rank in range(size // 60):
+        bundle.add(Who(rank=rank, world_size=1 << 20, host="a", pid=1, clock="c"), {})
+    return bundle.encode()
+
+
+def ras_answer(size: int) -> bytes:
+    """What a listener at NCCL's port says: a table of processes without an end."""
+    return repeated("Errors\n======\n\nINCOMPLETE\n  Process 4101 on node 10.0.0.2 managing GPU {n}\n\n", size)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """An input that a command reads."""
+
+    make: Callable[[int], bytes]
+    """Its content, for about so many bytes."""
+    names: tuple[str, ...]
+    """The files that have this content."""
+    command: tuple[str, ...]
+    """What reads them: `@NAME` is a reader of `tests/fuzz/readers.py`."""
+    sizes: tuple[int, int] = (1 << 20, 4 << 20)
+    """The smaller and the larger size, in bytes."""
+
+
+_PROGRAM, _CHECKPOINTS = (1 << 17, 1 << 19), ("a.pt", "b.pt")
+KINDS = {
+    "log": Kind(log, ("job.log",), ("diagnose",)),
+    "log of failures": Kind(failing_log, ("job.log",), ("diagnose",)),
+    "recorder dump": Kind(dump, ("rank_0",), ("diagnose",)),
+    "dump of empty containers": Kind(empty_containers, ("rank_0",), ("diagnose",)),
+    "case": Kind(saved_case, ("case.json",), ("diagnose",)),
+    "case of empty ranks": Kind(case_of_empty_ranks, ("case.json",), ("diagnose",)),
+    "case of empty containers": Kind(case_of_empty_containers, ("case.json",), ("diagnose",)),
+    "checkpoint": Kind(checkpoint, _CHECKPOINTS, ("verify-sync",)),
+    "checkpoint of empty tensors": Kind(checkpoint_of_empty_tensors, _CHECKPOINTS, ("verify-sync",)),
+    "checkpoint that is a zip bomb": Kind(zip_bomb, _CHECKPOINTS, ("verify-sync",), (1 << 17, 1 << 19)),
+    "message of a rank": Kind(rank_message, ("message",), ("@rank",)),
+    "message of empty ranks": Kind(message_of_empty_parts, ("message",), ("@rank",)),
+    "answer of a listener": Kind(ras_answer, ("message",), ("@listener",)),
+    "program": Kind(program, ("train.py",), ("lint",), _PROGRAM),
+    "program of one list": Kind(brackets, ("train.py",), ("lint",), _PROGRAM),
+    "launch script": Kind(script, ("job.sh",), ("lint",), (1 << 15, 120_000)),
 }
 
 
-def peak(name: str, content: bytes, command: tuple[str, ...]) -> tuple[int, int]:
-    """The most memory of a process that reads the file, in bytes, and its exit code."""
-    with tempfile.TemporaryDirectory(prefix="ddpdoctor-bench-") as folder:
-        Path(folder, name).write_bytes(content)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ddpdoctor", *command, name],
-            cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+def peak(kind: Kind, content: bytes) -> tuple[int, int]:
+    """The most memory of a process that reads the files, in bytes, and its exit code."""
+    with tempfile.TemporaryDirectory(prefix="ddpdoctor-bench-") as parent:
+        folder = Path(parent, "b")  # as the readers of the fuzzer expect it
+        folder.mkdir()
+        for name in kind.names:
+            Path(folder, name).write_bytes(content)
+        names = () if kind.command[0].startswith("@") else kind.names
+        program = ("-c", READ) if kind.command[0].startswith("@") else ("-m", "ddpdoctor")
+        measured = subprocess.run(
+            [sys.executable, "-c", MEASURE, sys.executable, *program, *kind.command, *names],
+            cwd=folder, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(Path.cwd())}, check=True,
         )  # fmt: skip
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return used.ru_maxrss << 10, process.returncode
+        kilobytes, code = measured.stdout.split()
+        return int(kilobytes) << 10, int(code)
 
 
 def main() -> int:
     """Measure and print; 1 where a kind is over the limit."""
-    bad = False
-    for kind, (name, make, command) in KINDS.items():
-        contents = [make(size) for size in SIZES_OF.get(name, SIZES)]
-        (small, _), (large, code) = (peak(name, content, command) for content in contents)
-        multiple = (large - small) / (len(contents[1]) - len(contents[0]))
-        bad = bad or large - MODULES_BYTES > MOST_MEMORY + MEMORY_A_BYTE * len(contents[1])
-        sizes = [
-            f"{bytes_ >> 20} MB for {len(content) >> 10} KB"
-            for bytes_, content in zip((small, large), contents, strict=True)
-        ]
-        print(
-            f"memory: {kind}: {', '.join(sizes)}: {multiple:.1f} bytes a byte; exit code {code}",
-            flush=True,
-        )
-    return int(bad)
+    chosen = os.environ.get("KINDS", ",".join(KINDS)).split(",")
+    return max([measured(name, KINDS[name]) for name in chosen])
+
+
+def measured(name: str, kind: Kind) -> int:
+    """Print a line for one kind; 1 where it is over the limit."""
+    contents = [kind.make(size) for size in kind.sizes]
+    (small, _), (large, code) = (peak(kind, content) for content in contents)
+    multiple = (large - small) / (len(contents[1]) - len(contents[0])) / len(kind.names)
+    sizes = [
+        f"{bytes_ >> 20} MB for {len(content) * len(kind.names) >> 10} KB"
+        for bytes_, content in zip((small, large), contents, strict=True)
+    ]
+    print(f"memory: {name}: {', '.join(sizes)}: {multiple:.1f} bytes a byte; exit code {code}", flush=True)
+    return int(large - MODULES_BYTES > MOST_MEMORY + MEMORY_A_BYTE * len(contents[1]))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from ddpdoctor import case
 from ddpdoctor.errors import DdpdoctorError
@@ -26,6 +27,8 @@ ANSWER_SECONDS = 20.0  # two beats, and a look in between
 PATIENCE_SECONDS = 10.0  # all nodes stand still at the same moment, and a look takes one to three seconds
 POLL_SECONDS = 0.2
 CLOCK_SECONDS = 2.0  # how coarse the times of a file system may be
+
+Version: TypeAlias = tuple[int, int, int]  # inode, time of modification in nanoseconds, and size of a file
 
 
 class WrittenCase(enum.Enum):
@@ -58,6 +61,9 @@ class OtherNodes:
     _seen: set[int] = field(default_factory=set)
     _next_beat: float = 0.0
     _next_visit: float = 0.0
+    _read: dict[int, tuple[Version, Evidence]] = field(
+        default_factory=dict
+    )  # cases of other nodes, by their lowest rank
 
     @property
     def wrote(self) -> bool:
@@ -110,6 +116,7 @@ class OtherNodes:
 
     def clear_stall(self) -> None:
         """Remove this node's case of a stall that is over, so that nobody judges a later one by it."""
+        self._read.clear()
         if self._written is WrittenCase.STALL and self._lowest is not None:
             self._written = WrittenCase.NONE
             with contextlib.suppress(OSError):
@@ -172,7 +179,7 @@ class OtherNodes:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while waiting and time.monotonic() < deadline:
             for lowest in sorted(waiting & self._cases_since(since)):
-                theirs = _read(self._case(lowest))
+                theirs = self._case_of(lowest)
                 if theirs is not None and not (ended and not theirs.meta.get(ENDED)):
                     waiting.remove(lowest)
                     yield theirs
@@ -189,7 +196,7 @@ class OtherNodes:
 
     def _rank_0_failed(self) -> bool:
         written_at = _times(self._case(0)).get(0, 0.0)
-        theirs = _read(self._case(0)) if written_at >= self._joined_at else None
+        theirs = self._case_of(0) if written_at >= self._joined_at else None
         return theirs is not None and theirs.meta.get(ENDED, "") not in {"", "0"}
 
     def _alive(self, others: Sequence[int] | None = None) -> set[int]:
@@ -204,6 +211,17 @@ class OtherNodes:
             times = {lowest: at for each in {*others, self._lowest} for lowest, at in _times(self._sign(each)).items()}
         now = max(times.values(), default=0.0)
         return {lowest for lowest, touched in times.items() if touched > now - ALIVE_SECONDS}
+
+    def _case_of(self, lowest: int) -> Evidence | None:
+        """What another node has written; a file that has not changed since is not read again."""
+        file = self._case(lowest)
+        with contextlib.suppress(OSError, DdpdoctorError):
+            status = file.stat()
+            version = status.st_ino, status.st_mtime_ns, status.st_size
+            if lowest not in self._read or self._read[lowest][0] != version:
+                self._read[lowest] = version, case.load(file)
+            return self._read[lowest][1]
+        return None
 
     def _cases_since(self, since: float) -> set[int]:
         """The lowest ranks of the nodes whose cases were written after `since`."""
@@ -243,10 +261,3 @@ def _times(pattern: Path) -> dict[int, float]:
         with contextlib.suppress(OSError, ValueError):
             found[int(file.stem.rpartition("-")[2])] = file.stat().st_mtime
     return found
-
-
-def _read(file: Path) -> Evidence | None:
-    try:
-        return case.load(file)
-    except DdpdoctorError:
-        return None

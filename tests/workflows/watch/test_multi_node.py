@@ -208,3 +208,15 @@ def test_half_of_a_job_is_not_all_of_it() -> None:
     half = flights(*[[STEP, waits(STEP)]] * 2, backend="gloo")
     assert [finding.code for finding in diagnose(half).findings] == ["DDP314"]
     assert diagnose(replace(half, job=(*half.job, JobSize(ranks=4)))).findings == ()
+
+
+def test_only_the_cases_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    load = multi_node.case.load
+    monkeypatch.setattr(multi_node.case, "load", lambda file: (read.append(file.name), load(file))[1])
+    first, second = node(tmp_path, 0, 1), node(tmp_path, 2, 3)
+    for made, reads in ((3, 1), (3, 1), (7, 2)):
+        if made != 3 or not read:
+            second.on_stall(steps(2, 3, made=made), 5.0)
+        assert known(first.on_stall(steps(0, 1), 5.0)) == {0: 3, 1: 3, 2: made, 3: made}
+        assert read == ["node-with-rank-2.json"] * reads
