@@ -1,0 +1,191 @@
+"""How each rank of a job log ended: what launchers, tables and exceptions say, put together once all lines are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ddpdoctor.evidence.frames import is_launchers
+from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.logs.log_contents import LogContents, RankLines
+
+MAX_RANKS_OF_A_NODE = 1024
+GRACE_SECONDS = 25.0  # torchrun waits for 30 s between SIGTERM and SIGKILL; tables show whole seconds
+LAUNCHERS_OWN = {
+    "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SignalException",
+    "RayTaskError",
+}  # fmt: skip
+
+
+def complete(log: LogContents) -> list[RankError]:
+    """Give each rank its exit code and its exceptions, wherever in the log they stand.
+
+    Returns:
+        The exceptions that ranks survived, which are taken out.
+    """
+    _take_over_the_table(log)
+    _give_local_ranks_their_ends(log)
+    _absent_from_the_table(log)
+    handled = [] if _shows_an_end(log) else [*_take_out_what_was_survived(log)]
+    _give_to_the_ranks_that_failed(log)
+    return handled
+
+
+def rank_exits(log: LogContents) -> dict[int, RankExit]:
+    """By rank, how it ended, from contents that are `complete`. Ranks that a launcher named as one range share one object."""
+    order, failed = _order(log), _failed(log)
+    exits: dict[tuple[int, int | None], RankExit] = {}
+    found = {}
+    for number, rank in sorted(log.numbered().items()):
+        key = (id(rank), order.get(number))
+        if key not in exits:
+            exits[key] = _exit(log, rank, order.get(number), failed)
+        found[number] = exits[key]
+    return found
+
+
+def _take_over_the_table(log: LogContents) -> None:
+    for row in log.table.rows:
+        rank = log.of(row.rank)
+        rank.host, rank.ended_at = row.host, row.ended_at
+        if row.code is not None:
+            rank.code, rank.pid = row.code, row.pid
+        row.tracebacks.close()
+        rank.tracebacks.errors += row.tracebacks.errors
+        if row.tracebacks.errors and rank.first_error is None:
+            rank.first_error = log.lines
+    log.several_nodes = log.several_nodes or len({row.host for row in log.table.rows}) > 1
+
+
+def _give_local_ranks_their_ends(log: LogContents) -> None:
+    """On one node a local rank is the rank; on several nothing shows which it is, unless the table does."""
+    seen = [*log.numbered()]
+    pids = {rank.pid for rank in log.ranks.values()}
+    for end in log.local:
+        if end.pid in pids and end.pid is not None:
+            continue
+        if log.several_nodes or (seen and max(seen) > end.local_rank + 7 and end.local_rank not in seen):
+            log.ends.append(RankExit(exit_code=end.code, pid=end.pid))
+        else:
+            rank = log.of(end.local_rank)
+            rank.code, rank.pid = end.code, end.pid
+
+
+def _absent_from_the_table(log: LogContents) -> None:
+    """A rank of a single node that the table leaves out ended well: torchrun lists all that failed or that it ended."""
+    listed = {row.rank for row in log.table.rows if row.pid is not None}
+    hosts = {row.host for row in log.table.rows}
+    if not log.table.whole or len(hosts) != 1 or log.closing:
+        return
+    size = max([*log.numbered(), (log.world_size or 0) - 1]) + 1
+    if size > MAX_RANKS_OF_A_NODE:
+        return
+    for number in range(size):
+        if number not in listed:
+            log.of(number).code, log.of(number).host = 0, next(iter(hosts))
+
+
+def _shows_an_end(log: LogContents) -> bool:
+    """Whether anything but exceptions shows that the job failed."""
+    ended = any(rank.code for rank in log.ranks.values())
+    return ended or bool(log.closing or log.ended_by or log.oom_line or log.ends)
+
+
+def _take_out_what_was_survived(log: LogContents) -> Iterator[RankError]:
+    """Exceptions, and lines that show a failure, after which the same rank went on as before: somebody caught them."""
+    for number, rank in log.ranks.items():
+        errors = rank.tracebacks.errors
+        yield from errors[: rank.survived]
+        del errors[: rank.survived]
+        survived = {*rank.said[: rank.survived_said]} - {*rank.said[rank.survived_said :]}
+        del rank.said[: rank.survived_said]
+        log.failure_lines = [line for line in log.failure_lines if line.rank != number or line.text not in survived]
+
+
+def _give_to_the_ranks_that_failed(log: LogContents) -> None:
+    """Exceptions without a rank belong to the ranks that failed without one, where there are as many and all are alike."""
+    nobody = log.ranks.get(None, RankLines())
+    own = [error for error in nobody.tracebacks.errors if not is_passed_on(error)]
+    silent = [
+        number
+        for number, rank in log.numbered().items()
+        if (rank.code or 0) > 0 and not rank.tracebacks.errors and rank.pid not in log.closing
+    ]
+    listed = {row.pid for row in log.table.rows}
+    if any(end.pid not in listed for end in log.local):
+        return  # this line is of the first rank that torchrun looked at, and the exception may be another one's
+    if len(own) == len(silent) and len({(error.type, error.stack) for error in own}) == 1:
+        nobody.tracebacks.errors.clear()
+        for rank, error in zip(map(log.of, silent), own, strict=True):
+            rank.tracebacks.errors.append(error)
+            rank.first_error = nobody.first_error
+
+
+def _order(log: LogContents) -> Mapping[int, int]:
+    """By rank, the place of its failure among all: by the clock where every rank's first line shows one, else by lines."""
+    failed = {number: rank for number, rank in log.numbered().items() if rank.first_error is not None}
+    clock = {line.rank: line.at for line in reversed(log.failure_lines)}
+    times = {number: clock.get(number) for number in failed}
+    if None in times.values():
+        moments: dict[int, float] = {number: float(rank.first_error or 0) for number, rank in failed.items()}
+    else:
+        moments = {number: at for number, at in times.items() if at is not None}
+    places = {moment: place for place, moment in enumerate(sorted({*moments.values()}))}
+    return {number: places[moment] for number, moment in moments.items()}
+
+
+def _exit(log: LogContents, rank: RankLines, order: int | None, failed: _Failed) -> RankExit:
+    ours = _ended_by_launcher(log, rank, failed)
+    killed = rank.code == -9 and not ours
+    return RankExit(
+        exit_code=rank.code,
+        error=_last(rank.tracebacks.errors) if rank.code != 0 else None,
+        ended_by_launcher=ours,
+        ended_at=rank.ended_at,
+        order=order,
+        tail=tuple(dict.fromkeys([*rank.said, *rank.tail])),
+        kernel_said=log.oom_line if killed and (not log.oom_pids or rank.pid in log.oom_pids) else None,
+        pid=rank.pid,
+    )
+
+
+class _Failed(NamedTuple):
+    """The ranks that ended badly and not by SIGTERM, which a launcher may have answered by ending the others."""
+
+    any: bool
+    """Whether there is one."""
+    first_at: float | None
+    """When the first of them ended, in seconds since the epoch; None where no table shows it."""
+
+
+def _failed(log: LogContents) -> _Failed:
+    failed = [rank for rank in log.ranks.values() if rank.code not in {None, 0, -15}]
+    return _Failed(bool(failed), min((rank.ended_at for rank in failed if rank.ended_at is not None), default=None))
+
+
+def _ended_by_launcher(log: LogContents, rank: RankLines, failed: _Failed) -> bool:
+    """Whether the launcher ended this rank: it says so, or it sent SIGTERM, and SIGKILL 30 s later, after another's end."""
+    if rank.pid is not None and rank.pid in log.closing:
+        return True
+    if rank.code == -15:
+        return failed.any
+    if rank.code != -9 or rank.ended_at is None or failed.first_at is None:
+        return False
+    return rank.ended_at - failed.first_at >= GRACE_SECONDS
+
+
+def is_passed_on(error: RankError) -> bool:
+    """Whether a launcher passes on with it that a rank failed; `subprocess` raises the same type for a tool of the user's."""
+    if error.type != "CalledProcessError":
+        return error.type in LAUNCHERS_OWN
+    return "python" in error.message or not error.stack or any(is_launchers(frame.file) for frame in error.stack)
+
+
+def _last(errors: Sequence[RankError]) -> RankError | None:
+    """The exception that ended a rank: its last one, with the first as its cause where they were told apart."""
+    own = [error for error in errors if not is_passed_on(error)]
+    if not own:
+        return None
+    last = own[-1]
+    return replace(last, cause=own[0]) if len(own) > 1 and last.cause is None and own[0] != last else last
