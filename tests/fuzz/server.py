@@ -42,8 +42,10 @@ def serve() -> None:
 def _warm_up() -> None:
     from ddpdoctor import cli
 
-    out, here = os.dup(1), Path.cwd()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    saved, here = [os.dup(stream) for stream in (1, 2)], Path.cwd()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
     with tempfile.TemporaryDirectory(prefix="ddpdoctor-fuzz-") as folder:
         os.chdir(folder)
         for name, text in WARM_UP:
@@ -57,7 +59,9 @@ def _warm_up() -> None:
             cli.run(arguments)
         os.chdir(here)
     sys.stdout.flush()
-    os.dup2(out, 1)
+    sys.stderr.flush()
+    for stream, before in zip((1, 2), saved, strict=True):
+        os.dup2(before, stream)
 
 
 class _Worker:
