@@ -39,6 +39,10 @@ OF_WORK = (
     "nothing, where this rank alone evaluates or saves a checkpoint: it is at work. Where it goes on too long, look again: "
     "`ddpdoctor hang` in a minute, or `ddpdoctor watch` from the start"
 )
+OF_A_LOCK = (
+    "release the lock before the collective: call the collective outside of the `with` block, as the ranks that wait for the "
+    "lock cannot come to it"
+)
 OF_A_DUMP = "look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs"
 OF_FEW = "look at both sides: `ddpdoctor hang` shows them while they hang; most ranks may be right not to call it"
 OUTSIDE = (*REMEDIES, Activity.IMPORTING, Activity.UNKNOWN)
@@ -66,6 +70,8 @@ def check(
     """One finding for all ranks that are kept by the same kind of thing; without stacks, where they were last."""
     if hang is not None:
         yield from _by_stacks(hang, errors, stacks, code)
+        if hang.holders:
+            yield _by_lock(hang)
     elif graph is None:
         raise SkipCheck(
             "no rank waits for another one, and there is no flight-recorder dump"
@@ -101,6 +107,38 @@ def _by_recorders(graph: WaitForGraph) -> Finding:
     )
 
 
+def _by_lock(hang: Hang) -> Finding:
+    """A rank waits in a collective for ranks that wait for a lock of its own."""
+    held_up = [
+        one
+        for one in hang.waiting
+        if one.holder in {holder.rank for holder in hang.holders} and not one.waits_for_peers
+    ]
+    lock = held_up[0].process.waits_on if held_up[0].process is not None else None
+    each = "each holds" if len(hang.holders) > 1 else "holds"
+    return RULE.finding(
+        f"{hang.who(hang.holders)} {each} a lock ({lock}) while it waits in {hang.holders[0].operation or 'a collective'}; "
+        f"{hang.who(held_up)} {verb([one.rank for one in held_up], 'waits', 'wait')} for this lock and cannot come",
+        ranks=[one.rank for one in hang.holders],
+        where=hang.where(hang.holders),
+        remedy=OF_A_LOCK,
+        activity=Activity.LOCK.value,
+        waiting=[one.rank for one in hang.waiting if one not in hang.holders],
+        seconds=hang.seconds,
+    )
+
+
+def _ended_children(culprits: Sequence[RankActivity]) -> list[str]:
+    """`process 123, which rank 1 started, has ended`: of ranks that wait for what another process should hand over."""
+    waiting = [one for one in culprits if one.kind in {Activity.HANDOVER, Activity.PIPE} and one.process is not None]
+    return [
+        f"process {child.pid}, which rank {one.rank} started, has ended"
+        for one in waiting
+        for child in (one.process.children if one.process is not None else ())
+        if child.state == "Z"
+    ]
+
+
 def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | None:
     """The loop in which all of them sleep until something is so, where they sleep in one that does nothing else."""
     places = {one.place for one in culprits if one.kind is Activity.SLEEP}
@@ -132,7 +170,11 @@ def _by_stacks(
                 severity=Severity.INFO if at_work else None,
                 ranks=[activity.rank for activity in culprits],
                 where=[*dead_threads.where(died), *hang.where(culprits)],
-                details=[*dead_threads.sentences(died), *other_threads.sentences(culprits, stacks)],
+                details=[
+                    *dead_threads.sentences(died),
+                    *other_threads.sentences(culprits, stacks),
+                    *_ended_children(culprits),
+                ],
                 remedy=dead_threads.REMEDY if died else remedy,
                 activity=activity.value,
                 waiting=[activity.rank for activity in hang.waiting],

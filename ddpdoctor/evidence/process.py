@@ -33,6 +33,18 @@ class ChildProcess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counterpart:
+    """A process that can end the wait of a rank: it holds the lock, or has the other end of the pipe."""
+
+    pid: int
+    """Its process id."""
+    state: str
+    """As in ps: R, S, D, T, Z."""
+    command: str
+    """Its command line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessState:
     """A rank's process over the time in which it was observed. None stands for "/proc does not tell"."""
 
@@ -50,6 +62,8 @@ class ProcessState:
     """The system call that the main thread is in."""
     waits_on: str | None = None
     """The file, socket, pipe or lock that this call is about."""
+    counterparts: tuple[Counterpart, ...] = ()
+    """Who holds that lock, or has the other end of that pipe; empty also where nobody asked."""
     kernel_function: str | None = None
     """The kernel function in which it sleeps."""
     children: tuple[ChildProcess, ...] = ()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-import platform
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -13,32 +13,14 @@ from pathlib import Path
 
 import psutil
 
-from ddpdoctor.evidence.process import A_NAMED_PIPE, A_PIPE, ChildKind, ChildProcess, ProcessState
+from ddpdoctor.evidence.process import ChildKind, ChildProcess, Counterpart, ProcessState
+from ddpdoctor.host.system_calls import counterparts, read_or_nothing, system_call
 from ddpdoctor.launch.process_files import arguments_of, environment_of
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 MOST_CHILDREN = 64
+MOST_COUNTERPARTS = 4
 CAP_SYS_PTRACE = 19  # man 7 capabilities
-
-# man 2 syscall; the numbers that a rank may sit in, on the machines that PyTorch is built for
-_X86_64 = {
-    0: "read", 1: "write", 7: "poll", 17: "pread64", 18: "pwrite64", 23: "select", 34: "pause", 35: "nanosleep",
-    42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom", 46: "sendmsg", 47: "recvmsg", 61: "wait4", 72: "fcntl",
-    73: "flock", 74: "fsync", 75: "fdatasync", 202: "futex", 219: "restart_syscall", 230: "clock_nanosleep",
-    232: "epoll_wait", 247: "waitid", 257: "openat", 262: "newfstatat", 270: "pselect6", 271: "ppoll", 281: "epoll_pwait",
-    288: "accept4",
-}  # fmt: skip
-_AARCH64 = {
-    22: "epoll_pwait", 25: "fcntl", 32: "flock", 56: "openat", 63: "read", 64: "write", 67: "pread64", 68: "pwrite64",
-    72: "pselect6", 73: "ppoll", 79: "newfstatat", 82: "fsync", 83: "fdatasync", 95: "waitid", 98: "futex", 101: "nanosleep",
-    115: "clock_nanosleep", 128: "restart_syscall", 202: "accept", 203: "connect", 206: "sendto", 207: "recvfrom",
-    211: "sendmsg", 212: "recvmsg", 242: "accept4", 260: "wait4",
-}  # fmt: skip
-SYSTEM_CALLS = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(platform.machine(), {})
-ABOUT_A_FILE = {
-    "read", "write", "pread64", "pwrite64", "connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg",
-    "fcntl", "flock", "fsync", "fdatasync",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +50,11 @@ def sample(pid: int) -> Sample | None:
         found = sample(child)
         if found is not None:
             children[child] = found
-    call, waits_on = _system_call(pid)
+    call, waits_on = system_call(pid)
     return Sample(
         system_call=call,
         waits_on=waits_on,
-        kernel_function=_read(Path(f"/proc/{pid}/wchan")).strip("0") or None,
+        kernel_function=read_or_nothing(Path(f"/proc/{pid}/wchan")).strip("0") or None,
         at=time.monotonic(),
         state=fields[0],
         ticks=int(fields[11]) + int(fields[12]),
@@ -91,6 +73,7 @@ def state_between(pid: int, before: Sample, after: Sample) -> ProcessState:
         io_bytes=None if before.io_bytes is None or after.io_bytes is None else after.io_bytes - before.io_bytes,
         system_call=before.system_call,
         waits_on=before.waits_on,
+        counterparts=tuple(_counterparts(pid, before.system_call)),
         kernel_function=before.kernel_function,
         children=tuple(_child(child, before.children.get(child), now) for child, now in after.children.items()),
         command=command(pid),
@@ -149,7 +132,7 @@ def user(pid: int) -> int | None:
 
 def has_mapped(pid: int, addresses: Collection[int]) -> bool | None:
     """Whether one of these addresses lies in the memory of a process; None where its map cannot be read."""
-    bounds = [line.partition(" ")[0].partition("-") for line in _read(Path(f"/proc/{pid}/maps")).splitlines()]
+    bounds = [line.partition(" ")[0].partition("-") for line in read_or_nothing(Path(f"/proc/{pid}/maps")).splitlines()]
     regions = [(int(begin, 16), int(end, 16)) for begin, _, end in bounds]
     return any(begin <= address < end for begin, end in regions for address in addresses) if regions else None
 
@@ -178,7 +161,7 @@ def parents() -> dict[int, int]:
 
 def _may_inspect(pid: int) -> bool:
     """Whether the kernel tells us of a zombie what it tells only its user, and who may trace all processes."""
-    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)$", _read(Path("/proc/self/status")), re.MULTILINE)
+    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)$", read_or_nothing(Path("/proc/self/status")), re.MULTILINE)
     if capabilities and int(capabilities[1], 16) >> CAP_SYS_PTRACE & 1:
         return True
     try:
@@ -202,7 +185,7 @@ def _child(pid: int, before: Sample | None, after: Sample) -> ChildProcess:
 def _kind(pid: int) -> ChildKind:
     """PyTorch names its loader workers since 2.7; before, they are forks or `multiprocessing` children of a rank."""
     line = command(pid)
-    if _read(Path(f"/proc/{pid}/comm")).strip().startswith("pt_data_worker"):
+    if read_or_nothing(Path(f"/proc/{pid}/comm")).strip().startswith("pt_data_worker"):
         return "data loader worker"
     fork = re.search(r"multiprocessing[./](?:spawn|forkserver)", line) and "resource_tracker" not in line
     fields = _stat(pid)
@@ -221,76 +204,16 @@ def _io_bytes(pid: int) -> int | None:
 
 def _children(pid: int) -> Iterator[int]:
     for task in Path(f"/proc/{pid}/task").glob("*"):
-        yield from (int(child) for child in _read(task / "children").split())
+        yield from (int(child) for child in read_or_nothing(task / "children").split())
 
 
-def _system_call(pid: int) -> tuple[str | None, str | None]:
-    """The system call that the main thread sits in, and the file or socket that it is about."""
-    words = _read(Path(f"/proc/{pid}/syscall")).split()
-    if not words or not words[0].isdigit():
-        return None, None
-    call = SYSTEM_CALLS.get(int(words[0]), f"system call {words[0]}")
-    if call not in ABOUT_A_FILE or len(words) < 2:
-        return call, None
-    descriptor = int(words[1], 16) & 0xFFFFFFFF
-    try:
-        target = str(Path(f"/proc/{pid}/fd/{descriptor}").readlink())
-        named_pipe = Path(f"/proc/{pid}/fd/{descriptor}").is_fifo()
-    except OSError:
-        return call, None
-    if descriptor == 0:
-        return call, "standard input"
-    if target.startswith("socket:["):
-        return call, _socket(pid, target[8:-1])
-    if target.startswith("pipe:["):
-        return call, A_PIPE
-    if named_pipe:
-        return call, f"{A_NAMED_PIPE} {target}"
-    return call, target + (_lock_holder(pid) if call in {"flock", "fcntl"} else "")
-
-
-def _socket(pid: int, inode: str) -> str:
-    """`a connection to HOST:PORT`, as far as the tables of /proc/PID/net know the socket."""
-    for table in ("tcp", "tcp6"):
-        for line in _read(Path(f"/proc/{pid}/net/{table}")).splitlines()[1:]:
-            fields = line.split()
-            if len(fields) > 9 and fields[9] == inode:
-                return f"a connection to {_address(fields[2])}"
-    return "a socket"
-
-
-def _address(text: str) -> str:
-    """`0100007F:1F90` (each 32-bit word in the byte order of the machine) as `127.0.0.1:8080`."""
-    import ipaddress
-
-    host, _, port = text.partition(":")
-    words = [bytes.fromhex(host[at : at + 8])[::-1] for at in range(0, len(host), 8)]
-    address = ipaddress.ip_address(b"".join(words))
-    mapped = getattr(address, "ipv4_mapped", None)
-    return f"{mapped or address}:{int(port, 16)}"
-
-
-def _lock_holder(pid: int) -> str:
-    """Who holds the file lock that `pid` waits for: a waiter stands below its holder, marked with an arrow."""
-    holder = ""
-    for line in _read(Path("/proc/locks")).splitlines():
-        fields = line.split()
-        if "->" in fields:
-            if str(pid) in fields[4:6]:
-                return f", locked by process {holder}"
-        elif len(fields) > 4:
-            holder = fields[4]
-    return ""
+def _counterparts(pid: int, waits_in: str | None) -> Iterator[Counterpart]:
+    for other in itertools.islice(counterparts(pid, waits_in), MOST_COUNTERPARTS):
+        if (fields := _stat(other)) is not None:
+            yield Counterpart(pid=other, state=fields[0], command=command(other)[:300])
 
 
 def _stat(pid: int) -> list[str] | None:
     """The fields of /proc/PID/stat after the name, which may hold spaces and brackets: the state is number 0."""
-    fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    fields = read_or_nothing(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     return fields if len(fields) > 20 else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

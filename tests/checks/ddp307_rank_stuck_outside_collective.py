@@ -2,7 +2,7 @@
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.job_log import JobLog
-from ddpdoctor.evidence.process import ChildProcess
+from ddpdoctor.evidence.process import ChildProcess, Counterpart
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Thread
@@ -39,6 +39,10 @@ QUEUE = (f"{STDLIB}/queue.py", 171, "get")
 LOCK = stack((f"{STDLIB}/threading.py", 271, "__enter__"), user=(70, "save"))
 LOGS_METRICS = ChildProcess(pid=120, kind="subprocess", state="R", command="wandb-core", cpu_share=0.4)
 CONVERTS = ChildProcess(pid=121, kind="subprocess", state="R", command="ffmpeg -i a.mp4", cpu_share=0.9)
+TEE = Counterpart(pid=55, state="S", command="/usr/bin/tee job.log")
+A_RANK = Counterpart(pid=101, state="S", command="python train.py")
+WAITS_FOR_A_FILE_LOCK = {"system_call": "flock", "waits_on": "/data/x.lock", "pid": 102, "counterparts": (A_RANK,)}
+IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 4600, "barrier"), user=(63, "prepare"))
 LOGGER = Thread(name="logger", frames=stack(QUEUE, user=(12, "write")), os_id=101)
 EXECUTOR = Thread(
     name="asyncio_0",
@@ -133,6 +137,44 @@ SICK = (
         ranks=(0,),
         where=("rank 0 /job/train.py:88 validate", "rank 1 /job/train.py:61 train_step"),
         measured={"activity": "waits for a pipe", "waiting": [1], "seconds": 6.1, "moves": False},
+    ),
+    Sick(
+        evidence=hang(rank(OWN_LINE, system_call="write", waits_on="a pipe", counterparts=(TEE,)), rank()),
+        says="rank 0 in validate (train.py:88) waits for a pipe (write) to process 55 (tee job.log); rank 1 waits for it in "
+        "backward for 6.1 s",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:88 validate", "rank 1 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a pipe", "waiting": [1], "seconds": 6.1, "moves": False},
+    ),
+    Sick(  # the one that holds the file lock waits for those that wait for the lock
+        evidence=hang(rank(IN_BARRIER, pid=101), rank(OWN_LINE, **WAITS_FOR_A_FILE_LOCK)),
+        says="rank 0 in prepare (train.py:63) holds a lock (/data/x.lock) while it waits in barrier; rank 1 in validate "
+        "(train.py:88) waits for this lock and cannot come",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:63 prepare", "rank 1 /job/train.py:88 validate"),
+        measured={"activity": "waits for a lock", "waiting": [1], "seconds": 6.1},
+    ),
+    Sick(  # the one that holds the file lock sleeps
+        evidence=hang(
+            rank(OWN_LINE, pid=101, system_call="clock_nanosleep"), rank(OWN_LINE, **WAITS_FOR_A_FILE_LOCK), rank()
+        ),
+        says="rank 0 in validate (train.py:88) sleeps; ranks 1-2 wait for it in backward and for a lock that rank 0 holds for "
+        "6.1 s",
+        ranks=(0,),
+        where=(
+            "rank 0 /job/train.py:88 validate",
+            "rank 1 /job/train.py:88 validate",
+            "rank 2 /job/train.py:61 train_step",
+        ),
+        measured={"activity": "sleeps", "waiting": [1, 2], "seconds": 6.1, "moves": False},
+    ),
+    Sick(  # somebody else holds the file lock
+        evidence=hang(rank(), rank(OWN_LINE, **{**WAITS_FOR_A_FILE_LOCK, "counterparts": (TEE,)})),
+        says="rank 1 in validate (train.py:88) waits for a lock (flock of /data/x.lock, held by process 55 (tee job.log)); "
+        "rank 0 waits for it in backward for 6.1 s",
+        ranks=(1,),
+        where=("rank 1 /job/train.py:88 validate", "rank 0 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a lock", "waiting": [0], "seconds": 6.1, "moves": False},
     ),
     Sick(  # a thread of it died; the job hung until it was ended
         evidence=hang((*rank(), ENDED), (*rank(EVENT), ENDED), facts=(JobLog(files=(), lines=9, errors=(DIED,)),)),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from ddpdoctor.evidence.process import Counterpart
 from ddpdoctor.host import processes
 
 ANOTHER = 65534
@@ -69,3 +76,43 @@ def test_an_exit_code_that_the_kernel_keeps_to_itself_is_not_taken_for_0(
 ) -> None:
     pid = zombie(code)
     assert told_to_another_user(lambda: processes.exit_code(pid)) == "None"
+
+
+def test_whoever_holds_a_file_lock_or_the_other_end_of_a_pipe_is_known(tmp_path: Path) -> None:
+    waits = "import fcntl, sys; file = open(sys.argv[1], 'a'); print('begins', flush=True); "
+    lock = tmp_path / "x.lock"
+    with (
+        lock.open("a") as held,
+        started(
+            f"{waits} fcntl.flock(file, fcntl.LOCK_EX)", str(lock), prepare=lambda: fcntl.flock(held, fcntl.LOCK_EX)
+        ) as for_lock,
+        started("import sys; print('begins', flush=True); sys.stdin.buffer.read(1)") as for_nothing,
+        started("import os; print('begins', flush=True); read, write = os.pipe(); os.read(read, 1)") as for_itself,
+    ):
+        assert [one.pid for one in counterparts(for_lock, "flock")] == [os.getpid()]
+        assert counterparts(for_nothing, "read")[0].pid == os.getpid()
+        assert counterparts(for_itself, "read") == ()
+
+
+@contextlib.contextmanager
+def started(program: str, *arguments: str, prepare: Callable[[], None] = lambda: None) -> Iterator[int]:
+    """A program that has begun, until the end of the block."""
+    prepare()
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def counterparts(pid: int, call: str) -> tuple[Counterpart, ...]:
+    """What is known of them once the process sits in this system call."""
+    end = time.monotonic() + 30
+    while (before := processes.sample(pid)) is None or before.system_call != call:
+        assert time.monotonic() < end, before
+        time.sleep(0.05)
+    return processes.state_between(pid, before, before).counterparts

@@ -17,11 +17,15 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hang:
-    """Ranks that wait for their peers, and the peers that do something else instead. `seconds` is None where unknown."""
+    """Ranks that wait for their peers, and the peers that do something else instead. `seconds` is None where unknown.
+
+    `holders` are the ranks that wait for their peers and meanwhile hold the file locks that these wait for.
+    """
 
     waiting: tuple[RankActivity, ...]
     elsewhere: tuple[RankActivity, ...]
     seconds: float | None
+    holders: tuple[RankActivity, ...] = ()
 
     def culprits(self, *activities: Activity) -> tuple[RankActivity, ...]:
         """The ranks that keep the others waiting by one of these activities."""
@@ -45,9 +49,11 @@ class Hang:
     def wait_for(self, culprits: Sequence[RankActivity]) -> str:
         """`ranks 0-1,3 wait for it in backward for 6.1 s`: the end of a sentence about the culprits."""
         ranks = [activity.rank for activity in self.waiting]
-        operations = sorted({activity.operation for activity in self.waiting if activity.operation})
         verb = "wait" if len(ranks) > 1 else "waits"
-        where = f" in {' and '.join(operations)}" if operations else ""
+        named = [one.operation for one in self.waiting if one.waits_for_peers and one.operation]
+        locks = [_waits_in(one) for one in self.waiting if not one.waits_for_peers]
+        ways = [*([f"in {' and '.join(sorted({*named}))}"] if named else []), *sorted({*locks})]
+        where = f" {' and '.join(ways)}" if ways else ""
         how_long = f" for {self.seconds:.1f} s" if self.seconds is not None else ""
         them = "them" if len(culprits) > 1 else "it"
         return f"{group_ranks(ranks)} {verb} for {them}{where}{how_long}"
@@ -55,7 +61,7 @@ class Hang:
     def where(self, culprits: Sequence[RankActivity]) -> tuple[Where, ...]:
         """The culprits' places with what they do there, then those of the ranks that wait."""
         theirs = [_where(activity, f"{activity.description}{_effort(activity)}") for activity in culprits]
-        others = [_where(activity, f"waiting in {activity.operation or 'a collective'}") for activity in self.waiting]
+        others = [_where(one, f"waiting {_waits_in(one)}") for one in self.waiting if one not in culprits]
         return tuple(where for where in theirs + others if where is not None)
 
 
@@ -69,8 +75,13 @@ def derive(activities: Activities, stall: Stall | None, timeline: Timeline | Non
         raise SkipCheck("no rank waits for another one")
     if stall is None:
         _refuse_what_goes_on(activities, timeline)
+    held_up = {one.rank for one in activities.elsewhere if one.kind is Activity.LOCK and one.holder is not None}
+    held_by = {one.holder for one in activities.elsewhere if one.rank in held_up}
     return Hang(
-        waiting=activities.waiting, elsewhere=activities.elsewhere, seconds=stall.seconds if stall is not None else None
+        waiting=tuple(one for one in activities.each if one.waits_for_peers or one.rank in held_up),
+        elsewhere=tuple(one for one in activities.elsewhere if one.rank not in held_up),
+        seconds=stall.seconds if stall is not None else None,
+        holders=tuple(one for one in activities.waiting if one.rank in held_by),
     )
 
 
@@ -92,6 +103,13 @@ def _refuse_what_goes_on(activities: Activities, timeline: Timeline | None) -> N
         seconds = outstanding_of(timeline).seconds
         if seconds is not None and seconds < MOVING_SECONDS:
             raise SkipCheck(f"the job goes on: the oldest call that a rank waits in is {seconds:.1f} s old")
+
+
+def _waits_in(activity: RankActivity) -> str:
+    """`in barrier`, or `for a lock that rank 0 holds`."""
+    if activity.waits_for_peers:
+        return f"in {activity.operation or 'a collective'}"
+    return f"for a lock that rank {activity.holder} holds"
 
 
 def _where(activity: RankActivity, note: str) -> Where | None:

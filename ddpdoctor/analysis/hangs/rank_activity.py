@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.stack_patterns import (
@@ -26,6 +27,7 @@ from ddpdoctor.evidence.stacks import Stacks, Thread
 
 BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's and OpenMP's threads
 IDLE_SHARE = 0.05  # of one CPU: above what waiting takes, below what a collective takes that goes on slowly
+MOST_SHOWN = 60  # characters of a command line
 MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more, one that waits does none
 
 _NEVER_HEALTHY = frozenset({Activity.STOPPED, Activity.HUMAN})
@@ -56,7 +58,8 @@ class RankActivity:
     `moves` is True where it was elsewhere at a later look, used a CPU, or did IO; None where nobody looked twice. A rank that
     waits for its peers may use a CPU for that: of such a rank only the line counts. `moved` is whether it was elsewhere,
     whatever it does; `advanced` whether it has left a line to which no loop leads back. `spins` is whether its thread is on a
-    CPU. `joined` is False for a process of the launch that has not called `init_process_group`.
+    CPU. `joined` is False for a process of the launch that has not called `init_process_group`. `holder` is the rank whose
+    process holds the file lock, or has the other end of the pipe, that it waits for.
     """
 
     rank: int
@@ -71,6 +74,7 @@ class RankActivity:
     spins: bool = False
     joined: bool = True
     advanced: bool = False
+    holder: int | None = None
 
     @property
     def description(self) -> str:
@@ -81,10 +85,24 @@ class RankActivity:
         state = self.process
         if self.kind is Activity.PIPE and state is not None:
             named = f" of {state.waits_on}" if (state.waits_on or "").startswith(A_NAMED_PIPE) else ""
-            return f"{self.kind.value} ({state.system_call}{named})"
+            toward = "from" if state.system_call == "read" else "to"
+            return f"{self.kind.value} ({state.system_call}{named}){self._counterpart(f' {toward} ')}"
         if self.kind in _ABOUT_SOMETHING and state is not None and state.waits_on:
-            return f"{self.kind.value} ({state.system_call} of {state.waits_on})"
+            held = self._counterpart(", held by ") if self.kind is Activity.LOCK else ""
+            return f"{self.kind.value} ({state.system_call} of {state.waits_on}{held})"
         return self.kind.value
+
+    def _counterpart(self, introduction: str) -> str:
+        """`, held by rank 0`, ` to process 123 (tee log.txt)`; empty where nobody is known, or several are."""
+        if self.holder is not None:
+            return f"{introduction}rank {self.holder}"
+        known = self.process.counterparts if self.process is not None else ()
+        if len(known) != 1:
+            return ""
+        program, _, arguments = known[0].command.partition(" ")
+        command = f"{PurePath(program).name} {arguments}".strip()
+        shown = command if len(command) <= MOST_SHOWN else f"{command[:MOST_SHOWN]}..."
+        return f"{introduction}process {known[0].pid} ({shown})"
 
     @property
     def shows_life(self) -> bool:
@@ -141,6 +159,13 @@ def derive(
     by_rank = {entry.rank: entry.value for entry in stacks or ()}
     states = {entry.rank: entry.value for entry in processes}
     absent = {entry.rank for entry in joining or () if not entry.value.called}
+    ranks = {(entry.host, entry.value.pid): entry.rank for entry in processes}
+    holders = {
+        entry.rank: holder
+        for entry in processes
+        for other in entry.value.counterparts[:1]
+        if (holder := ranks.get((entry.host, other.pid))) is not None
+    }
     return Activities(
         each=tuple(
             _rank_activity(
@@ -151,6 +176,7 @@ def derive(
                 code,
                 recorded=timeline is not None and rank in timeline.call_index.records,
                 joined=rank not in absent,
+                holder=holders.get(rank),
             )
             for rank in sorted(by_rank.keys() | states.keys())
         )
@@ -176,6 +202,7 @@ def _rank_activity(
     *,
     recorded: bool,
     joined: bool,
+    holder: int | None,
 ) -> RankActivity:
     keeps_the_gil = _keeps_the_gil(stacks, process)
     thread = stacks.gil_holder if stacks is not None and keeps_the_gil else _thread_that_matters(stacks)
@@ -213,6 +240,7 @@ def _rank_activity(
         spins=thread is not None and thread.active,
         joined=joined,
         advanced=_advanced(stacks, code),
+        holder=holder,
     )
 
 

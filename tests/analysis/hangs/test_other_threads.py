@@ -1,14 +1,17 @@
-"""The threads that are named beside a rank that waits for one of them."""
+"""The threads and processes that are named beside a rank that waits for one of them."""
 
 from __future__ import annotations
 
 from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.evidence.stacks import Thread
 from tests.hangs import STDLIB, hang, rank, stack
 
 HOLDS = Thread(name="Thread-1 (heartbeat)", frames=stack(user=(5, "heartbeat")), os_id=101)
 OF_A_LIBRARY = Thread(name="tqdm", frames=stack((f"{STDLIB}/threading.py", 327, "wait"))[:1], os_id=102)
 OWN_LINE = stack(user=(88, "validate"))
+QUEUE = stack((f"{STDLIB}/multiprocessing/queues.py", 103, "get"), user=(88, "validate"))
+ENDED = ChildProcess(pid=122, kind="subprocess", state="Z", command="[python]")
 
 
 def details(*, system_call: str) -> tuple[str, ...]:
@@ -24,3 +27,12 @@ def test_a_rank_that_waits_for_a_lock_is_shown_with_its_other_threads() -> None:
 
 def test_a_rank_that_sleeps_is_shown_without_them() -> None:
     assert details(system_call="clock_nanosleep") == ()
+
+
+def test_a_rank_that_waits_for_what_another_process_gives_is_shown_with_its_processes_that_have_ended() -> None:
+    (found,) = diagnose(hang(rank(), rank(QUEUE, children=(ENDED,)))).findings
+    assert found.details == ("process 122, which rank 1 started, has ended",)
+    (found,) = diagnose(hang(rank(), rank(QUEUE, children=()))).findings
+    assert found.details == ()
+    (found,) = diagnose(hang(rank(), rank(OWN_LINE, system_call="clock_nanosleep", children=(ENDED,)))).findings
+    assert found.details == ()
