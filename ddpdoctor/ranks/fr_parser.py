@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import Call, FlightRecord, GroupStatus, ProcessGroup, State
+from ddpdoctor.ranks.fr_repeats import NUMBERS, Entries
 
 VERSIONS = re.compile(r"2\.\d{1,2}")
 T = TypeVar("T")
@@ -29,7 +30,7 @@ END_OF_BATCH = "coalesced"  # closes calls that were issued as one
 _CONTENT = ("process_group", "pg_id", "profiling_name", "is_p2p", "timeout_ms")
 _TENSORS = ("input_sizes", "input_dtypes", "output_sizes", "output_dtypes")
 _KIND = (*_CONTENT, *_TENSORS, "frames")
-_COURSE = ("collective_seq_id", "p2p_seq_id", "state", "retired", "time_created_ns", "time_discovered_completed_ns")
+_COURSE = (*NUMBERS, "state", "retired")
 _ADDED_LATER = {
     "process_group": ("", ""),
     "pg_id": 0,
@@ -47,8 +48,15 @@ _NUMBER = re.compile(r"\d+")
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.DONE}
 
 
-def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord:  # noqa: ANN401 - hostile until parsed
+def record_of(
+    document: Any,  # noqa: ANN401 - hostile until parsed
+    *,
+    taken_at: float | None = None,
+    entries: Entries | None = None,
+) -> FlightRecord:
     """The record in a dump that has been decoded to containers and scalars, by whichever door it came.
+
+    With `entries` these are its entries.
 
     Raises:
         UndecidedError: it is no dump, or not of a version that we read; the message says what is wrong with it.
@@ -57,26 +65,30 @@ def record_of(document: Any, *, taken_at: float | None = None) -> FlightRecord: 
         raise UndecidedError('it is not a flight-recorder dump: it has no "version"')
     if not VERSIONS.fullmatch(document["version"]):
         raise UndecidedError(f"it is a dump of version {document['version'][:20]!r}; 2.0 to 2.10 can be read")
-    entries = document.get("entries", [])
-    if not isinstance(entries, list) or not set(map(type, entries)) <= {dict}:
+    decoded = entries.decoded if entries else document.get("entries", [])
+    if not isinstance(decoded, list) or not set(map(type, decoded)) <= {dict}:
         raise UndecidedError("its entries are not a list of records")
     try:
-        return _parsed(document, entries, taken_at)
+        return _parsed(document, decoded, entries, taken_at)
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise UndecidedError(f"its entries are damaged ({type(error).__name__}: {str(error)[:100]})") from None
 
 
-def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at: float | None) -> FlightRecord:
-    if entries and not entries[0].keys() >= {*_KIND, *_COURSE}:
-        entries = [*_completed(entries)]
-    columns = _columns(entries)
-    collective, between, states, retired, created, completed = (columns[name] for name in _COURSE)
+def _parsed(
+    document: Mapping[str, Any], decoded: list[dict[str, Any]], ring: Entries | None, taken_at: float | None
+) -> FlightRecord:
+    if decoded and not decoded[0].keys() >= {*_KIND, *_COURSE}:
+        decoded = [*_completed(decoded)]
+    columns = _columns(decoded)
+    collective, between, created, completed = ((ring.numbers if ring else columns)[name] for name in NUMBERS)
     kinds, firsts = _kinds([columns[name] for name in _KIND])
-    calls, call_of = _distinct(entries[first] for first in firsts)
-    frames, stacks, stack_of = _stacks(entries[first]["frames"] for first in firsts)
+    calls, call_of = _distinct(decoded[first] for first in firsts)
+    frames, stacks, stack_of = _stacks(decoded[first]["frames"] for first in firsts)
     groups: dict[tuple[str, str, str], int] = {}
     parsed = _calls(calls, groups)
-    call = _shared(tuple([call_of[kind] for kind in kinds]))
+    own_calls = [call_of[kind] for kind in kinds]
+    states = _states(columns["state"], columns["retired"], calls, own_calls)
+    call = _shared(_spread(own_calls, ring))
     known = _groups(groups, calls, document)
     seq = _shared(_sequence(collective, between, parsed, call))
     return FlightRecord(
@@ -87,14 +99,19 @@ def _parsed(document: Mapping[str, Any], entries: list[dict[str, Any]], taken_at
         calls=parsed,
         frames=frames,
         stacks=stacks,
-        lost=int(entries[0]["record_id"]) if entries else 0,
+        lost=int(decoded[0]["record_id"]) if decoded else 0,
         call=call,
         seq=seq,
-        stack=_shared(tuple([stack_of[kind] for kind in kinds])),
-        state=_with_batches(_states(states, retired, calls, call), known, parsed, call, seq, collective),
+        stack=_shared(_spread([stack_of[kind] for kind in kinds], ring)),
+        state=_with_batches(_shared_states(_spread(states, ring)), known, parsed, call, seq, collective),
         created_ns=_integers(created),
         completed_ns=_integers([moment or 0 for moment in completed]) if any(completed) else (),
     )
+
+
+def _spread(column: Sequence[T], ring: Entries | None) -> tuple[T, ...]:
+    """The values of all entries, given those of the entries that were decoded."""
+    return tuple(column) if ring is None else tuple(map(column.__getitem__, ring.like))
 
 
 def _completed(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -310,12 +327,10 @@ def _states(
     found = tuple(map(_STATES.__getitem__, states))
     silent = [call["profiling_name"].startswith(BACKENDS_THAT_NEVER_COMPLETE) for call in calls]
     if not any(silent):
-        return _shared_states(found)
-    return _shared_states(
-        tuple(
-            State.DONE if silent[number] and gone else state
-            for number, gone, state in zip(column, retired, found, strict=True)
-        )
+        return found
+    return tuple(
+        State.DONE if silent[number] and gone else state
+        for number, gone, state in zip(column, retired, found, strict=True)
     )
 
 
