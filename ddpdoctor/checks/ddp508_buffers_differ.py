@@ -18,11 +18,13 @@ RULE = Rule(
     about_step=True,
 )
 
+OWN = "buffers are updated by each rank for itself, as its model is wrapped with `broadcast_buffers=False`"
+
 
 def check(replicas: Replicas) -> Iterator[Finding]:
-    """Buffers that differ: a fault inside a forward, information outside one, where DDP lets them differ."""
+    """Buffers that differ: a fault inside a forward, information outside one or where DDP leaves them to each rank."""
     differences = differing(replicas, "buffer")
     if differences:
-        yield value_finding(
-            RULE, replicas, differences, "buffers", Severity.FAIL if replicas.in_forward else Severity.INFO
-        )
+        severity = Severity.FAIL if replicas.in_forward and not replicas.own_buffers else Severity.INFO
+        reason = f"{len(differences)} {OWN}" if replicas.own_buffers else ""
+        yield value_finding(RULE, replicas, differences, "buffers", severity, reason=reason)

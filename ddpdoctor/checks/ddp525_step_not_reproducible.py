@@ -31,6 +31,10 @@ UNCOUNTED = (
     "first look for code that writes these tensors on these ranks only and is not counted by PyTorch (`.data`, NumPy, a C++ "
     "extension), also between two backwards; "
 )
+LOADED = (
+    "compare the checkpoint files that these ranks and the others read (`sha256sum`): if they differ, copy the good file again; "
+    "if they are equal, "
+)
 NONDETERMINISTIC = (
     "make the step deterministic: no random numbers in it that depend on the rank, torch.use_deterministic_algorithms(True), one "
     "implementation (foreach, fused) on all ranks; then run `ddpdoctor verify-sync --every 1` again"
@@ -47,8 +51,10 @@ def check(divergences: Divergences, tracks: PerRank[Track] | None) -> Iterator[F
             + tie_note(tied=found.tied and found.at is not Corrupted.NONDETERMINISTIC),
             tensors=found.tensors,
             cause=found.at.value,
-            note="the first forward after it"
-            if found.at in {Corrupted.MEMORY, Corrupted.UNSEEN}
+            note="loads them"
+            if found.loaded
+            else "the first forward after it"
+            if found.at in {Corrupted.MEMORY, Corrupted.BUFFER, Corrupted.UNSEEN}
             else "the optimizer step",
             remedy=_remedy(found),
             numbers={"bits": list(found.bits), **_repetition(found)},
@@ -59,6 +65,8 @@ def _remedy(found: StepNotReproducible) -> str | None:
     """None for that of the rule: the step was made again, from weights that were equal right before it."""
     if found.at is Corrupted.NONDETERMINISTIC:
         return NONDETERMINISTIC
+    if found.loaded:
+        return f"{LOADED}{RULE.remedy}"
     return UNCOUNTED + "if there is none, " + RULE.remedy if found.repeated is None else None
 
 
@@ -80,11 +88,21 @@ def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRa
         case Corrupted.NONDETERMINISTIC:
             return f"{at}, {found.optimizer}.step gave other weights on every rank: {what}; {EQUAL}{_again(found)}"
         case Corrupted.STATE:
+            if found.loaded:
+                return f"{at}, the optimizer state {what} is not what the other ranks loaded on {who}"
             since = f"since step {found.equal_at}, and no operation wrote it on these ranks only"
             return f"{at}, the optimizer state {what} differs on {who} {since}"
         case Corrupted.MEMORY:
             before = f"before step {found.step} of {divergences.steps}"
-            return f"{before}, {what} changed on {who}{bits}, and no operation wrote it since the step before"
+            if found.loaded:
+                return f"{before}, {what} on {who} is not what the other ranks loaded{bits}"
+            since = "the step before" if found.step else "the model was wrapped"
+            return (
+                f"{before}, {what} changed on {who}{bits}, and no operation wrote it on these ranks only since {since}"
+            )
+        case Corrupted.BUFFER:
+            since = f"since step {found.equal_at}, and no operation wrote it on these ranks only"
+            return f"before step {found.step} of {divergences.steps}, the buffer {what} changed on {who} {since}"
         case Corrupted.UNSEEN:
             between = f"between steps {found.equal_at} and {found.step} of {divergences.steps}"
             return f"{between}, one element of {what} changed on {who}, and no operation wrote it on these ranks only"

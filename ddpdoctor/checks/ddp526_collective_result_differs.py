@@ -20,7 +20,7 @@ RULE = Rule(
     remedy="restart from the last checkpoint without the host of these ranks; test its links (`ddpdoctor allreduce-bench` checks "
     "every result, `ddpdoctor net`), look at the error counters of NICs and NVLinks (`nvidia-smi nvlink -e`, `ethtool -S`), and "
     "use one version of NCCL on all hosts",
-    explains=("DDP503", "DDP504", "DDP505", "DDP507", "DDP509", "DDP517", "DDP525"),
+    explains=("DDP503", "DDP504", "DDP505", "DDP506", "DDP507", "DDP509", "DDP510", "DDP517", "DDP525"),
     about_step=True,
 )
 

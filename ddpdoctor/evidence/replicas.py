@@ -71,6 +71,8 @@ class ValueDifference:
     """How much of the tensor differs, as text."""
     kind: Kind = "value"
     """Whether arithmetic can tell the difference."""
+    changed_on: tuple[int, ...] = ()
+    """The ranks on which a tensor has changed that was equal everywhere before, and has kept its bytes on the others."""
 
     def __post_init__(self) -> None:
         need(len(self.sides) > 1, f"{self.name} differs between less than two sides")
@@ -111,6 +113,8 @@ class Replicas:
     """The user's lines that loaded the optimizer's state since its last step."""
     shadowed: Mapping[int, int] = field(default_factory=dict)
     """For each rank without data inside `Join`, how many steps its peers made without it."""
+    own_buffers: bool = False
+    """Whether `values` are buffers that the wrapper leaves to each rank, and that each rank has updated for itself."""
     averaged: bool = False
     """Whether the job averages its weights itself and has just done so; `lines` are then where."""
     tolerance: float = 0.0

@@ -72,8 +72,12 @@ class Averaged:
 class Integrity:
     """What tells an error of the hardware from one of the code, at one step."""
 
+    wrapped: int | None = None
+    """How often operations had written the weights when the last model was wrapped; None but in the first audited step."""
     begin: int
     """How often operations had written the weights before the first forward."""
+    buffers: int = 0
+    """How often they had written the buffers before the first forward."""
     state: int
     """How often they had written the optimizer's state before the step."""
     end: int
@@ -173,6 +177,8 @@ class StepSeen:
     """The fingerprints of the optimizer's state before the step; None where it has none."""
     buffers: Mapping[str, str] = field(default_factory=dict)
     """The fingerprints of the model's buffers."""
+    left_out: bool = False
+    """Whether a GradScaler left the step out; `after` is then what the weights were at that moment."""
     gradients: Mapping[str, Gradient] = field(default_factory=dict)
     """By the parameter's name."""
     line: Frame | None = None
@@ -185,6 +191,10 @@ class StepSeen:
     """The user's lines that made a parameter one that DDP does not reduce, by its name."""
     comm_hook: Frame | None = None
     """The user's line that registered a communication hook."""
+    closure: bool = False
+    """Whether the optimizer was given a closure, which computes gradients and losses inside the step."""
+    hook_of_torch: bool = False
+    """Whether that hook is PyTorch's own, and gives all ranks the same gradients."""
     random: tuple[Mapping[str, int], ...] = ()
     """A digest of each random generator when the observed part of the step began, and when it ended; empty where not read."""
     finite: bool = True
@@ -207,6 +217,11 @@ class StepSeen:
     def key(self) -> tuple[int, int, int]:
         """What it has in common with the steps of other ranks that belong to it."""
         return self.forwards, self.since, self.beside
+
+    @property
+    def following(self) -> int:
+        """The number of the step after it."""
+        return self.step + (not self.left_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +358,10 @@ class Track:
     """The weights at the moments that other fields refer to, by key."""
     steps: tuple[StepSeen, ...] = ()
     """The audited steps."""
+    left_out: tuple[StepSeen, ...] = ()
+    """Audited steps that a GradScaler left out."""
+    broadcasts_buffers: Mapping[str, bool] = field(default_factory=dict)
+    """By what the names of a model's tensors begin with, whether its wrapper copies rank 0's buffers to all ranks."""
     epochs: tuple[EpochSeen, ...] = ()
     """The passes over data loaders."""
     evaluations: tuple[EvaluationSeen, ...] = ()

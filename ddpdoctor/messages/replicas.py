@@ -29,6 +29,8 @@ def value_sentence(differences: Sequence[ValueDifference], total: str) -> str:
     """The first of them to the element, and how many there are: `0.weight[5, 2] is 1 on ranks 0-2 and 2 on rank 3`."""
     first = differences[0]
     others = f"; {len(differences)} {total} differ" if len(differences) > 1 else ""
+    if first.changed_on:
+        return f"{element_sentence(first)}{others}; {first.name} has changed on {group_ranks(first.changed_on)} only"
     doubt = tie_note(tied=vote_on(first.sides).tied)
     return f"{element_sentence(first)}{others}{doubt}"
 
@@ -92,13 +94,23 @@ def places(replicas: Replicas, culprits: Sequence[int], role: Role | None = None
 
 
 def value_finding(
-    rule: Rule, replicas: Replicas, differences: Sequence[ValueDifference], total: str, severity: Severity | None = None
+    rule: Rule,
+    replicas: Replicas,
+    differences: Sequence[ValueDifference],
+    total: str,
+    severity: Severity | None = None,
+    *,
+    reason: str = "",
 ) -> Finding:
-    """The finding of `rule` about the first of `differences`; `total` is what the tensors are called together."""
+    """The finding of `rule` about the first of `differences`; `total` is what the tensors are called together.
+
+    With a `reason` the ranks are not judged.
+    """
     first = differences[0]
-    minority = vote_on(first.sides).minority
+    minority = first.changed_on or vote_on(first.sides).minority
+    said = f"{element_sentence(first)}; {reason}" if reason else value_sentence(differences, total)
     return rule.finding(
-        f"{at_step(replicas)}{value_sentence(differences, total)}",
+        f"{at_step(replicas)}{said}",
         ranks=minority,
         where=places(replicas, minority, first.role),
         severity=severity,

@@ -184,6 +184,10 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
     integrity = {(one.forwards, one.since, one.beside): one for one in _of(trace.Integrity, records)}
     recomputed = {(one.forwards, one.since, one.beside): one for one in _of(trace.Recomputed, records)}
     end = next(reversed(_of(trace.End, records)), None)
+    steps = [
+        _with_recomputed(_with_integrity(_step(step), integrity, tables), recomputed, tables)
+        for step in _of(trace.Step, records)
+    ]
     return Track(
         method=joined.method,
         every=joined.every,
@@ -198,10 +202,11 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
             Left(step=last.step, weights=last.key, local=last.local) for last in _of(trace.LastWeights, records)
         ),
         tables=tables,
-        steps=tuple(
-            _with_recomputed(_with_integrity(_step(step), integrity, tables), recomputed, tables)
-            for step in _of(trace.Step, records)
-        ),
+        steps=tuple(one for one in steps if not one.left_out),
+        left_out=tuple(one for one in steps if one.left_out),
+        broadcasts_buffers={
+            _prefix(number): wrapped.broadcasts_buffers for number, wrapped in enumerate(_of(trace.Wrapped, records))
+        },
         epochs=tuple(map(_epoch, _of(trace.Epoch, records))),
         evaluations=tuple(map(_evaluation, _of(trace.Evaluation, records))),
         overflows=tuple(
@@ -248,7 +253,7 @@ def _start(records: Sequence[TraceRecord]) -> str | None:
 def _kind(model: int, row: trace.TensorRow) -> TensorKind:
     return TensorKind(
         role=row.role,
-        name=f"model{model + 1}:{row.name}" if model else row.name,
+        name=_prefix(model) + row.name,
         structure={
             "dtype": row.dtype,
             "shape": str(row.shape),
@@ -257,6 +262,11 @@ def _kind(model: int, row: trace.TensorRow) -> TensorKind:
             "ties": f"tied to {row.tied_to}" if row.tied_to else "not tied",
         },
     )
+
+
+def _prefix(model: int) -> str:
+    """What the names of its tensors begin with; see `evidence.training_trace.model_prefix`."""
+    return f"model{model + 1}:" if model else ""
 
 
 def _tables(written: Iterable[trace.Table]) -> dict[str, Table]:
@@ -320,6 +330,9 @@ def _step(step: trace.Step) -> StepSeen:
         random=(step.random_before, step.random_after),
         bypassed=_frames(step.bypassed),
         comm_hook=_frame(step.comm_hook),
+        hook_of_torch=step.hook_of_torch,
+        left_out=step.left_out,
+        closure=step.closure,
         averaging=_averaged(step.averaging) if step.averaging is not None else None,
         writes={what: frames_of(written) for what, written in step.writes.items()},
     )
@@ -336,7 +349,9 @@ def _with_integrity(
     return replace(
         step,
         integrity=Integrity(
+            wrapped=record.versions.wrapped,
             begin=record.versions.begin,
+            buffers=record.versions.buffers,
             state=record.versions.state,
             end=record.versions.after,
             reduced=dict(zip(names, _fingerprints(record.reduced), strict=False)),

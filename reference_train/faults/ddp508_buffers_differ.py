@@ -1,13 +1,20 @@
-"""DDP508: BatchNorm's statistics are each rank's own, because the wrapper is told not to synchronise them."""
+"""DDP508: one rank writes a buffer that its wrapper is told not to synchronise.
 
+With `--how statistics` no rank does: BatchNorm's statistics are each rank's own then, and that is all.
+"""
+
+import torch
 from patient import admit
 from torch import nn
 
-with admit() as patient:
+with admit(how="write") as patient:
     network = nn.Sequential(nn.BatchNorm2d(1), patient.network())
-    model = patient.wrap(network, forward_sync_buffers=False)  # sick
+    network.register_buffer("scale", torch.ones(4))
+    model = patient.wrap(network, forward_sync_buffers=False)
     optimizer = patient.optimizer(model)
-    for _, images, labels in patient.batches():
+    for step, images, labels in patient.batches():
+        if patient.sick_at(step) and patient.options.how == "write":
+            model.module.scale.fill_(2.0)  # sick
         optimizer.zero_grad()
         patient.loss(model, images, labels).backward()
         optimizer.step()

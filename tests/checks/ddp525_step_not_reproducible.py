@@ -53,7 +53,8 @@ SICK = (
         evidence=found(
             StepNotReproducible(step=5, ranks=(2,), tensors=("a",), at=Corrupted.MEMORY, bits=(3,), equal_at=4)
         ),
-        says="before step 5 of 40, a changed on rank 2 (bit 3 of one element), and no operation wrote it since the step before",
+        says="before step 5 of 40, a changed on rank 2 (bit 3 of one element), and no operation wrote it on these ranks only "
+        "since the step before",
         ranks=(2,),
         measured={"step": 5, "tensors": ["a"], "cause": "memory", "bits": [3]},
     ),

@@ -116,7 +116,7 @@ def one_fault() -> list[Sick]:
     ways = [(way, 8) for way in (*PLAIN, ABORTS, "with_lightning", "with_transformers")] + [("with_accelerate", 4)]
     rows = [
         Sick(
-            way=way, fault=fault, code=code, ranks=(0,) if fault == "weights" else (0, 1), step=step,
+            way=way, fault=fault, code=code, ranks=(0, 1) if fault == "rate" else (0,), step=step,
             needs=FRAMEWORKS.get(way, ""),
         )
         for way, step in ways
@@ -127,7 +127,7 @@ def one_fault() -> list[Sick]:
         *rows,
         Sick(way="accumulates", fault="weights", code="DDP503", ranks=(0, 1), step=2),
         Sick(way="accumulates", fault="rate", code="DDP506", ranks=(0, 1), step=2),
-        Sick(way="accumulates", fault="buffer", code="DDP508", ranks=(0, 1), step=3),
+        Sick(way="accumulates", fault="buffer", code="DDP508", ranks=(0,), step=3),
         Sick(way="averages_late", fault="rate", code="DDP506", ranks=(0, 1), step=8),
         Sick(way="averages_late", fault="weights", code="DDP503", ranks=(0, 1), step=8),
         Sick(way="shards", fault="rate", code="DDP506", ranks=(0, 1), step=8),

@@ -49,7 +49,7 @@ FAULTS = (
     Fault(code="DDP505", how="noise", tells=True, line="optimizer.step()"),
     Fault(code="DDP506", line="optimizer.step()"),
     Fault(code="DDP507", line="optimizer.step()"),
-    Fault(code="DDP508", step=1, blames="everyone"),
+    Fault(code="DDP508", tells=True),
     Fault(code="DDP509", how="clamp", tells=True),
     Fault(code="DDP509", how="load", tells=True),
     Fault(code="DDP509", how="element", tells=True),

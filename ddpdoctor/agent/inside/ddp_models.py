@@ -21,6 +21,12 @@ from .schema.source_line import SourceLine
 from .trace_writer import user_line
 
 
+def broadcasts_buffers(ddp: Any) -> bool:  # noqa: ANN401
+    """Whether the wrapper copies rank 0's buffers to all ranks before each forward in training."""
+    name = "forward_sync_buffers" if hasattr(ddp, "forward_sync_buffers") else "broadcast_buffers"  # from torch 2.13 on
+    return bool(getattr(ddp, name, True))
+
+
 class WrappedModel:
     """One wrapped model. `reduced` holds the ids of the parameters whose gradients DDP reduces.
 

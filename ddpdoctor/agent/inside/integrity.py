@@ -6,7 +6,7 @@ and in one element, no code is known that did it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 
@@ -28,16 +28,26 @@ class IntegrityLog:
 
     def __init__(self, trace: TraceWriter, digests: Digests, models: Models) -> None:
         self._trace, self._digests, self._models = trace, digests, models
-        self._last: tuple[int, str] | None = None  # the number of the last step written down, and the weights after it
+        self._last: tuple[int, str] | None = (
+            None  # after how many steps weights were written down last, and their table
+        )
+        self._wrapped: int | None = None
         self.begin("", 0)
 
-    def begin(self, weights: str, step: int) -> None:
-        """A window begins before `step` with the weights of the table `weights`."""
+    def wrapped(self) -> None:
+        """A model was wrapped, and its weights were written down."""
+        self._wrapped, self._last = _versions([*self._models.parameters().values()]), None
+
+    def begin(self, weights: str, steps: int) -> None:
+        """A window begins after `steps` steps with the weights of the table `weights`."""
         own = [*self._models.parameters().values()]
-        self._begin, self._state, self._reduced = _versions(own), 0, ""
-        follows = self._last is not None and self._last[0] == step - 1
-        moved = follows and self._last is not None and self._last[1] != weights
-        self._before = self._digests.parities(own) if moved else ""
+        self._begin, self._state, self._buffers, self._reduced = _versions(own), 0, 0, ""
+        moved = self._last is not None and self._last[0] == steps and self._last[1] != weights
+        self._before = self._digests.parities(own) if moved or self._wrapped is not None else ""
+
+    def forward(self, buffers: Iterable[Tensor]) -> None:
+        """A model with these buffers is about to run for the first time in this window."""
+        self._buffers += _versions([*buffers])
 
     def after_backward(self) -> None:
         """`loss.backward()` has returned, and DDP has reduced: fingerprints of the gradients before anybody changes them."""
@@ -50,21 +60,22 @@ class IntegrityLog:
         state = chain.from_iterable(of_one.values() for of_one in optimizer.state.values())
         self._state = _versions([value for value in state if isinstance(value, Tensor)])
 
-    def write(self, counts: StepCounts, beside: int, after: str) -> None:
-        """The optimizer has stepped, which leaves the weights of the table `after`."""
+    def write(self, counts: StepCounts, beside: int, after: str, *, left_out: bool = False) -> None:
+        """The optimizer has stepped, or its step was left out, which leaves the weights of the table `after`."""
         own = [*self._models.parameters().values()]
-        self._last = counts.steps, after
+        self._last = counts.steps + (not left_out), after
         self._trace.write(
             Integrity(
                 forwards=counts.forwards,
                 since=counts.since,
                 beside=beside,
-                versions=StepVersions(self._begin, self._state, _versions(own)),
+                versions=StepVersions(self._begin, self._state, _versions(own), self._buffers, self._wrapped),
                 reduced=self._reduced,
                 before=self._before,
                 after=self._digests.parities(own),
             )
         )
+        self._wrapped = None
 
 
 def _versions(tensors: Sequence[Tensor]) -> int:

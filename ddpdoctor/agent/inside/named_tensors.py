@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from .dtensor import is_meshed
 
 Role = Literal["parameter", "buffer", "optimizer state"]
+OWN = {"prev_loss"}  # LBFGS keeps the loss of its rank's own batch
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,10 @@ def optimizer_state(model: nn.Module | None, optimizer: Optimizer | None) -> Ite
 
 
 def named_state(model: nn.Module | None, optimizer: Optimizer) -> Iterator[tuple[str, Tensor, Any]]:
-    """Everything that the optimizer keeps, in order of its parameters: a name like `weight.exp_avg`, for which, by which key."""
+    """Everything that the optimizer keeps for all ranks alike, in order of its parameters.
+
+    Each has a name like `weight.exp_avg`, what it is kept for, and its key.
+    """
     names = (
         {id(parameter): name for name, parameter in unwrapped(model).named_parameters()} if model is not None else {}
     )
@@ -77,7 +81,7 @@ def named_state(model: nn.Module | None, optimizer: Optimizer) -> Iterator[tuple
         for number, parameter in enumerate(group["params"]):
             name = names.get(id(parameter), f"param_groups[{place}]['params'][{number}]")
             state = optimizer.state.get(parameter, {})
-            for key in sorted(state, key=str):
+            for key in sorted(state.keys() - OWN, key=str):
                 yield f"{name}.{key}", parameter, key
 
 

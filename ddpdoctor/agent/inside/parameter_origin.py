@@ -13,6 +13,8 @@ from torch.optim import Optimizer
 from .schema.source_line import SourceLine
 from .trace_writer import TraceWriter, user_line
 
+HOOKS_OF_TORCH = "torch.distributed.algorithms.ddp_comm_hooks."
+
 
 class Origins:
     """Lines of the user's code by what they made."""
@@ -24,6 +26,8 @@ class Origins:
         self._unfrozen: SourceLine | None = None
         self.wrapped = False
         self.comm_hook: SourceLine | None = None
+        self.hook_of_torch = False
+        """Whether `comm_hook` registers a hook of PyTorch's, which gives all ranks the same gradients."""
 
     def install(self, wrapper: Any) -> None:  # noqa: ANN401 - DistributedDataParallel
         """Follow registrations, parameter groups, `requires_grad_` and the wrapper's communication hooks."""
@@ -49,7 +53,7 @@ class Origins:
 
         @functools.wraps(register)
         def register_comm_hook(ddp: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            hooked()
+            hooked(kwargs.get("hook", args[1] if len(args) > 1 else None))
             return register(ddp, *args, **kwargs)
 
         register_module_parameter_registration_hook(on_parameter)
@@ -79,8 +83,10 @@ class Origins:
         if self.wrapped and requires_grad:
             self._unfrozen = user_line()
 
-    def _note_comm_hook(self) -> None:
+    def _note_comm_hook(self, hook: Any) -> None:  # noqa: ANN401
         self.comm_hook = user_line()
+        is_torchs = getattr(hook, "__module__", "").startswith(HOOKS_OF_TORCH)
+        self.hook_of_torch = is_torchs and not getattr(hook, "__closure__", None)  # a wrapper may call the user's
 
     def _note(self, notes: dict[int, tuple[weakref.ref[Tensor], SourceLine]], parameter: Tensor) -> None:
         line = user_line()

@@ -12,7 +12,7 @@ class StepCounts:
         self.steps = 0
         """Steps of wrapped models."""
         self.since = 0
-        """Steps of wrapped models since the last of these forwards."""
+        """Steps of wrapped models since the last of these forwards, made or left out."""
         self.shadowed = 0
         """Steps of peers, in which this rank only took part inside `Join`."""
         self._beside = 0
@@ -43,6 +43,11 @@ class StepCounts:
     def step(self, *, counted: bool) -> None:
         """An optimizer has stepped."""
         self.steps += counted
+        self.since += counted
+        self._beside = self.beside(counted=counted)
+
+    def left_out(self, *, counted: bool) -> None:
+        """A GradScaler has left out the step of an optimizer: no step, but this forward is over."""
         self.since += counted
         self._beside = self.beside(counted=counted)
 

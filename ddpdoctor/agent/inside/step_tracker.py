@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from .async_work import Unwaited
 from .close_up import CloseUp, CloseUpWatch
 from .dataloader_hooks import Batches
-from .ddp_models import Models
+from .ddp_models import Models, broadcasts_buffers
 from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
 from .evaluation import EvaluationLog
@@ -143,10 +143,11 @@ class StepTracker:
             return
         hook = ForwardHook(self._trace.observing(self.inner_forward))
         ddp.module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
-        self._trace.write(Wrapped(user_line()))
+        self._trace.write(Wrapped(user_line(), broadcasts_buffers(ddp)))
         if name := device_name(ddp.module):
             self._trace.write(Device(name))
         self._digests.write("start", self._models.parameters(), always=True)
+        self._integrity.wrapped()
         self._close_up.after_wrap()
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
@@ -210,7 +211,9 @@ class StepTracker:
             if self._audited and model.prefix not in self._window.models_run:
                 with self._budget:
                     self._window.models_run.add(model.prefix)
-                    self._window.buffers |= self._digests.by_name(model.buffers(), "buffers")
+                    buffers = model.buffers()
+                    self._integrity.forward(buffers.values())
+                    self._window.buffers |= self._digests.by_name(buffers, "buffers")
 
     def _run_probe(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
         named = self._models.parameters()
@@ -275,22 +278,25 @@ class StepTracker:
         if self._is_replay:
             self._close_up.optimizer_steps(optimizer)
         if self._audited:
-            window = self._window
-            window.closure = bool(kwargs.get("closure") or any(map(callable, args[:1])))
+            self._window.closure = bool(kwargs.get("closure") or any(map(callable, args[:1])))
             with self._budget:
-                window.stepping = Stepping(
-                    optimizer=type(optimizer).__name__,
-                    line=user_line(),
-                    settings=self.settings.of(optimizer),
-                    setting_lines=self.settings.lines(optimizer),
-                    loaded=self.settings.loaded(optimizer),
-                    state=self._state.record(optimizer),
-                    parts=self._parts.of(optimizer),
-                )
-                self._integrity.before_step(optimizer)
-                if not window.closure:
-                    window.gradients = self._gradients.read(optimizer, self.origins)
-                self._recomputation.before_step(optimizer, closure=window.closure)
+                self._look_before_step(optimizer)
+                self._recomputation.before_step(optimizer, closure=self._window.closure)
+
+    def _look_before_step(self, optimizer: Optimizer) -> None:
+        window = self._window
+        window.stepping = Stepping(
+            optimizer=type(optimizer).__name__,
+            line=user_line(),
+            settings=self.settings.of(optimizer),
+            setting_lines=self.settings.lines(optimizer),
+            loaded=self.settings.loaded(optimizer),
+            state=self._state.record(optimizer),
+            parts=self._parts.of(optimizer),
+        )
+        self._integrity.before_step(optimizer)
+        if not window.closure:
+            window.gradients = self._gradients.read(optimizer, self.origins)
 
     def after_step(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:  # noqa: ANN401
         """The optimizer has stepped: the window ends."""
@@ -307,6 +313,12 @@ class StepTracker:
         self.settings.stepped(optimizer)
         self._counts.step(counted=self._steps_wrapped)
         self.averaging.stepped(counted=self._steps_wrapped)
+        self._end_window(audited=audited)
+        if audited:
+            self._last_weights.stepped(self._window.after)
+
+    def _end_window(self, *, audited: bool) -> None:
+        """The step of the window was made, or left out."""
         self._steps_wrapped = True
         self._loaded = None
         self._open = False
@@ -316,7 +328,6 @@ class StepTracker:
         self._budget.adapt(audited=audited)
         if audited:
             self._gradients.forget()
-            self._last_weights.stepped(self._window.after)
         if self._is_replay:
             self._close_up.after_step()
         elif audited:
@@ -337,10 +348,20 @@ class StepTracker:
         """A GradScaler is about to step with this scale; None where it is switched off."""
         self._scale = scale
 
-    def overflowed(self) -> None:
-        """A GradScaler has found gradients that are not finite, and left the step out."""
+    def overflowed(self, optimizer: Optimizer) -> None:
+        """A GradScaler has found gradients that are not finite, and left the step of `optimizer` out."""
         self.averaging.stepped(counted=False)
         self._trace.write(Overflow(self._counts.steps, self._counts.forwards, self._scale, user_line()))
+        if not self._open:  # a fused optimizer has called its hooks
+            return
+        audited = self._audited
+        self._steps_wrapped = self._wrapped_forwards > 0 or self._models.are_stepped_by(optimizer)
+        if audited:
+            with self._budget:
+                self._look_before_step(optimizer)
+                self._write_step(optimizer, left_out=True)
+        self._counts.left_out(counted=self._steps_wrapped)
+        self._end_window(audited=audited)
 
     def reduced(self, name: str, sent: Any, *, everywhere: bool) -> None:  # noqa: ANN401
         """The user's code or a library's has called the collective `name` with `sent`, on all ranks (`everywhere`) or some."""
@@ -400,7 +421,7 @@ class StepTracker:
         due = self._budget.take(self._counts.clock)
         return (self.averaging.just_now and self._budget.take(self.averaging.count, "averaging")) or due
 
-    def _write_step(self, optimizer: Optimizer) -> None:
+    def _write_step(self, optimizer: Optimizer, *, left_out: bool = False) -> None:
         window, counts = self._window, self._counts
         assert window.stepping is not None
         if window.closure:
@@ -428,11 +449,16 @@ class StepTracker:
                 comm_hook=self.origins.comm_hook,
                 averaging=window.averaging,
                 writes=self._close_up.take(),
+                left_out=left_out,
+                closure=window.closure,
+                hook_of_torch=self.origins.hook_of_torch,
             )
         )
         if self._models.count:
             beside = counts.beside(counted=self._steps_wrapped)
-            self._integrity.write(counts, beside, window.after)
+            self._integrity.write(counts, beside, window.after, left_out=left_out)
+            if left_out:
+                return
             self._recomputation.after_step(optimizer, counts, beside)
             self._unwrapped.write(beside)
 

@@ -211,7 +211,7 @@ def _follow_backward(steps: StepTracker, trace: TraceWriter) -> None:
         lambda scaler: steps.scaled(float(scaler.get_scale()) if scaler.is_enabled() else None)
     )
     was_scaled: Any = trace.observing(
-        lambda scaler, optimizer: steps.overflowed() if _left_out(scaler, optimizer) else None
+        lambda scaler, optimizer: steps.overflowed(optimizer) if _left_out(scaler, optimizer) else None
     )
 
     def observed_backward(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401

@@ -299,6 +299,8 @@ class Corrupted(Enum):
     """In the optimizer's state, in a step or after it."""
     MEMORY = "memory"
     """In the weights, after a step and before the next forward."""
+    BUFFER = "buffer"
+    """In a buffer, between two forwards."""
     UNSEEN = "unseen"
     """In a step that was not audited, or between two of them."""
     NONDETERMINISTIC = "nondeterministic"
@@ -338,6 +340,8 @@ class StepNotReproducible(Diverged):
     """With `NEVER`, the first operation that returned something else."""
     devices: Mapping[int, str] = field(default_factory=dict)
     """The devices of the ranks at fault, where they are no CPUs."""
+    loaded: bool = False
+    """Whether all ranks had just loaded the weights or the state; `lines` are then where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,14 +62,7 @@ def gradient_divergences(
                 lines = _lines(members[0], None, seen)
                 yield ParameterOutside(step=step, ranks=everybody, tensors=tensors, total=total, lines=lines)
             case _Happened.CHANGED if received := _received_differently(members, seen):
-                sides = vote(
-                    {rank: tuple(reduced[name] for name in received) for rank, reduced in _reductions(seen).items()}
-                )
-                culprits = sides.minority if not sides.tied else _who_changed(received, seen)
-                yield CollectiveDiffers(
-                    step=step, ranks=culprits, tied=len(culprits) == len(seen), tensors=received, total=total,
-                    lines=lines_at(seen, "backward"),
-                )  # fmt: skip
+                yield _collective_differs(received, seen, step, total)
             case _Happened.CHANGED:
                 culprits = _who_changed(members, seen)
                 wrote = lines_that_wrote(seen, "gradients", culprits)
@@ -79,6 +72,26 @@ def gradient_divergences(
                 )  # fmt: skip
             case _:
                 assert_never(happened)
+
+
+def reduction_differs(seen: Mapping[int, StepSeen], step: int) -> CollectiveDiffers | None:
+    """One reduction with several results, where DDP has reduced; told by fingerprints alone, as numbers may not be finite."""
+    names = [*dict.fromkeys(name for reduced in _reductions(seen).values() for name in reduced)]
+    received = _received_differently(names, seen)
+    if not received or not _most_received_the_same(seen):
+        return None
+    return _collective_differs(received, seen, step, len(names))
+
+
+def _collective_differs(
+    received: tuple[str, ...], seen: Mapping[int, StepSeen], step: int, total: int
+) -> CollectiveDiffers:
+    sides = vote({rank: tuple(reduced[name] for name in received) for rank, reduced in _reductions(seen).items()})
+    culprits = sides.minority if not sides.tied else _who_changed(received, seen)
+    return CollectiveDiffers(
+        step=step, ranks=culprits, tied=len(culprits) == len(seen), tensors=received, total=total,
+        lines=lines_at(seen, "backward"),
+    )  # fmt: skip
 
 
 def _lines(name: str, cause: NotReducedCause | None, seen: Mapping[int, StepSeen]) -> dict[int, Frame]:
@@ -160,12 +173,12 @@ def _some_are_reduced(names: Sequence[str], seen: Mapping[int, StepSeen]) -> boo
 def _reductions(seen: Mapping[int, StepSeen]) -> dict[int, Mapping[str, str]]:
     """The gradients' fingerprints when the backward returned, by rank.
 
-    Empty where some rank did not see them, or a communication hook that the user registered reduced them.
+    Empty where some rank did not see them, or a communication hook of the user's own reduced them.
     """
     found = {
         rank: one.integrity.reduced
         for rank, one in seen.items()
-        if one.integrity is not None and one.integrity.reduced and one.comm_hook is None
+        if one.integrity is not None and one.integrity.reduced and (one.comm_hook is None or one.hook_of_torch)
     }
     return found if len(found) == len(seen) else {}
 

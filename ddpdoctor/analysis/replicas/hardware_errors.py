@@ -11,12 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.replicas.buffer_changes import written_on_some_ranks
 from ddpdoctor.analysis.replicas.divergence import Corrupted, LossComputedDifferently, Repeated, StepNotReproducible
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.training_trace import Integrity, Recomputed, StepSeen, TensorKind, Track
 
 BITS = {"float64": 64, "float32": 32, "bfloat16": 16, "float16": 16}
 WORD_BITS = 64
+LEAST_LOADED = 4  # tensors: a rank that loads another state has others in most of them
 LEAST_ELEMENTS = 16  # where fewer are written, by `weight.data.clamp_()` say, it may well be a single one
 
 ByRank = Mapping[int, StepSeen]
@@ -24,10 +26,14 @@ ByRank = Mapping[int, StepSeen]
 
 def changed_by_itself(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
     """What of the weights or the optimizer's state differs between ranks in this step, or before it, without any code."""
+    before = before or _as_wrapped(seen, tracks)
     if before is None or _integrity(seen) is None or _integrity(before) is None or _differ_after(before):
         return None
     if len({one.weights for one in seen.values()}) > 1:
         return _in_memory(seen, before, tracks)
+    in_buffer = _in_buffer(seen, before, tracks)
+    if in_buffer is not None or any(one.left_out for one in seen.values()):
+        return in_buffer
     if _state_differs(seen):
         return _in_state(seen, before)
     return _in_step(seen, before, tracks)
@@ -80,6 +86,18 @@ def _integrity(seen: ByRank) -> dict[int, Integrity] | None:
     return found if len(found) == len(seen) else None
 
 
+def _as_wrapped(seen: ByRank, tracks: Mapping[int, Track]) -> ByRank | None:
+    """The moment at which the model was wrapped, as the end of a step before the first; None where `seen` is a later step."""
+    found = {}
+    for rank, one in seen.items():
+        start, integrity = tracks[rank].start, one.integrity
+        if one.step or start is None or integrity is None or integrity.wrapped is None:
+            return None
+        at_wrap = Integrity(begin=integrity.wrapped, state=0, end=integrity.wrapped)
+        found[rank] = StepSeen(step=-1, forwards=0, since=0, weights=start, after=start, integrity=at_wrap)
+    return found
+
+
 def _differ_after(seen: ByRank) -> bool:
     return len({one.after for one in seen.values()}) > 1
 
@@ -91,7 +109,7 @@ def _state_differs(seen: ByRank) -> bool:
 
 def _follows(seen: ByRank, before: ByRank) -> bool:
     """Whether no step was made between these two."""
-    return all(seen[rank].step == one.step + 1 for rank, one in before.items())
+    return all(seen[rank].step == one.following for rank, one in before.items())
 
 
 def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
@@ -102,25 +120,42 @@ def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
     name = _only_one({rank: tracks[rank].tables[one.weights].digests for rank, one in seen.items()})
     if not name or len({now[rank].begin - then[rank].end for rank in seen}) > 1:
         return None
-    if _follows(seen, before):
-        moved = [rank for rank, one in seen.items() if one.weights != before[rank].after]
-        masks = {rank: now[rank].before.get(name, 0) ^ then[rank].after.get(name, 0) for rank in moved}
-        decided = vote({rank: rank in moved for rank in seen})
-        culprits, tied = (tuple(moved), False) if len(moved) < len(seen) else (decided.minority, True)
+    moved = [rank for rank, one in seen.items() if one.weights != before[rank].after]
+    own = _follows(seen, before) and len(moved) < len(seen)  # it is seen on which ranks weights changed
+    if own and all(name in then[rank].after for rank in moved):
+        masks = {rank: now[rank].before.get(name, 0) ^ then[rank].after[name] for rank in moved}
+        culprits, tied = tuple(moved), False
     else:
-        decided = vote({rank: now[rank].after.get(name, 0) for rank in seen})
-        culprits, tied = decided.minority, decided.tied
-        reference = now[decided.sides[0][0]].after.get(name, 0)
-        masks = {rank: now[rank].after.get(name, 0) ^ reference for side in decided.sides[1:] for rank in side}
+        parities = {rank: (one.before if name in one.before else one.after).get(name, 0) for rank, one in now.items()}
+        decided = vote(parities)
+        culprits, tied = (tuple(moved), False) if own else (decided.minority, decided.tied)
+        masks = {rank: parities[rank] ^ parities[decided.sides[0][0]] for side in decided.sides[1:] for rank in side}
     bits = BITS.get(_dtype(tracks, name), WORD_BITS)
+    loaded = _follows(seen, before) and all("load" in one.lines for one in seen.values())
     few = math.prod(_shape(seen, tracks, name)) < LEAST_ELEMENTS
     if not masks or not all(_in_one_element(mask, bits) and not (few and mask & (mask - 1)) for mask in masks.values()):
         return None
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=culprits, tied=tied, tensors=(name,),
         at=Corrupted.MEMORY if _follows(seen, before) else Corrupted.UNSEEN, bits=_bits(next(iter(masks.values())), bits),
+        equal_at=max(one.step for one in before.values()), devices=_devices(tracks, culprits),
+        lines=lines_at(seen, "load" if loaded else "forward"), loaded=loaded,
+    )  # fmt: skip
+
+
+def _in_buffer(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
+    """One buffer has changed on some ranks only, and as many operations have written the buffers on all ranks."""
+    now, then = _integrity(seen), _integrity(before)
+    assert now is not None
+    assert then is not None
+    changed = written_on_some_ranks(seen, before)
+    if len(changed) != 1 or len({now[rank].buffers - then[rank].buffers for rank in seen}) > 1:
+        return None
+    ((name, ranks),) = changed.items()
+    return StepNotReproducible(
+        step=max(one.step for one in seen.values()), ranks=ranks, tensors=(name,), at=Corrupted.BUFFER,
         equal_at=max(one.step for one in before.values()), lines=lines_at(seen, "forward"),
-        devices=_devices(tracks, culprits),
+        devices=_devices(tracks, ranks),
     )  # fmt: skip
 
 
@@ -133,12 +168,18 @@ def _in_state(seen: ByRank, before: ByRank) -> StepNotReproducible | None:
     equal_names = len({tuple(state) for state in states.values()}) == 1
     name = _only_one(states) if equal_names and not _state_differs(before) else ""
     written = len({now[rank].state - then[rank].state for rank in seen}) > 1
-    if not name or written or any(one.loaded for one in seen.values()) or not _same_update(before):
+    loaded = all(one.loaded for one in seen.values())
+    if not name or written:
+        return None
+    if loaded and len(next(iter(states.values()))) < LEAST_LOADED:
+        return None
+    if not loaded and (any(one.loaded for one in seen.values()) or not _same_update(before)):
         return None
     decided = vote({rank: state[name] for rank, state in states.items()})
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=(name,),
-        at=Corrupted.STATE, equal_at=max(one.step for one in before.values()), lines=lines_at(seen),
+        at=Corrupted.STATE, equal_at=max(one.step for one in before.values()), loaded=loaded,
+        lines={rank: one.loaded for rank, one in seen.items() if one.loaded is not None} or lines_at(seen),
         optimizer=next(iter(seen.values())).optimizer,
     )  # fmt: skip
 
@@ -159,6 +200,8 @@ def _in_step(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepN
         width = BITS.get(_dtype(tracks, names[0]), WORD_BITS)
         mask = masks.pop() ^ masks.pop() if len(masks) == 2 else 0
         bits = _bits(mask, width) if mask and _in_one_element(mask, width) else ()
+    if not bits and any(one.closure for one in seen.values()):
+        return None  # a search along a line follows losses, which are each rank's own
     everywhere = len(decided.sides) == len(seen) > 2
     found = StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=names,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote, vote_of
+from ddpdoctor.analysis.replicas.buffer_changes import updated_everywhere, written_on_some_ranks
 from ddpdoctor.analysis.replicas.comparison import (
     ALIKE,
     kind_of,
@@ -55,6 +57,8 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         return _between_averagings(by_rank, comparable(by_rank, steps), total) or left or _replicas(
             by_rank, starts, stepped=True, total=total
         )  # fmt: skip
+    buffers = _Buffers(by_rank)
+    own: Replicas | None = None
     for seen in steps:
         if left is not None and (left.step or 0) <= max(one.step for one in seen.values()):
             return left
@@ -66,7 +70,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         absent = _absent_states(seen)
         found = (
             *compare_tables(after),
-            *_compare("buffer", {rank: one.buffers for rank, one in seen.items()}),
+            *buffers.differing(seen),
             *states,
             *_compare_parts({rank: one.parts for rank, one in seen.items()}),
         )
@@ -77,7 +81,34 @@ def derive(tracks: PerRank[Track]) -> Replicas:
                 loads={rank: one.loaded for rank, one in seen.items() if one.loaded is not None},
                 shadowed={rank: one.shadowed for rank, one in seen.items() if one.shadowed},
             )  # fmt: skip
-    return left or _replicas(by_rank, starts, stepped=bool(steps), total=total)
+        if own is None and buffers.own:
+            own = _replicas(
+                by_rank, after, values=buffers.own, stepped=True, in_forward=True, total=total,
+                step=max(one.step for one in seen.values()), lines={**lines_at(seen, "forward")}, own_buffers=True,
+            )  # fmt: skip
+    return left or own or _replicas(by_rank, starts, stepped=bool(steps), total=total)
+
+
+class _Buffers:
+    """The buffers of all ranks, step after step. Those that wrappers leave to each rank may become different."""
+
+    def __init__(self, tracks: Mapping[int, Track]) -> None:
+        told = [track.broadcasts_buffers for track in tracks.values()]
+        self._left_to_ranks = {prefix for mine in told for prefix, broadcasts in mine.items() if not broadcasts}
+        self._before: ByRank = {}
+        self._own: frozenset[str] = frozenset()
+        self.own: tuple[ValueDifference, ...] = ()
+        """Those that each rank updates for itself, with the values that differed first."""
+
+    def differing(self, seen: ByRank) -> tuple[ValueDifference, ...]:
+        """The buffers that differ at the next step, and should not."""
+        updated = updated_everywhere(seen, self._before)
+        written = written_on_some_ranks(seen, self._before)
+        self._before = seen
+        found = _compare("buffer", {rank: one.buffers for rank, one in seen.items()})
+        self._own |= {name for name in updated if model_prefix(name) in self._left_to_ranks}
+        self.own = self.own or tuple(one for one in found if one.name in self._own)
+        return tuple(replace(one, changed_on=written.get(one.name, ())) for one in found if one.name not in self._own)
 
 
 def _between_averagings(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | None) -> Replicas | None:
@@ -269,6 +300,7 @@ def _replicas(
     loads: Mapping[int, Frame] | None = None,
     shadowed: Mapping[int, int] | None = None,
     averaged: bool = False,
+    own_buffers: bool = False,
 ) -> Replicas:
     return Replicas(
         ranks=tuple(sorted(tracks)),
@@ -286,4 +318,5 @@ def _replicas(
         loads=loads or {},
         shadowed=shadowed or {},
         averaged=averaged,
+        own_buffers=own_buffers,
     )

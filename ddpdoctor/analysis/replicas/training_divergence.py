@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from typing_extensions import assert_never
 
@@ -38,7 +39,7 @@ from ddpdoctor.analysis.replicas.divergence import (
     WeightsWritten,
     WrittenAt,
 )
-from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences
+from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, reduction_differs
 from ddpdoctor.analysis.replicas.hardware_errors import changed_by_itself, different_forwards
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
@@ -61,7 +62,7 @@ def derive(tracks: PerRank[Track]) -> Divergences:
         raise SkipCheck("some ranks have the package xxhash and some do not: install it on all ranks or on none")
     steps = aligned(by_rank)
     averaged = averages_weights(by_rank, steps)
-    compared = comparable(by_rank, steps)
+    compared = comparable(by_rank, steps) if averaged else _with_left_out(by_rank)
     found: list[Divergence] = []
     last: StepKey | None = None  # up to which the ranks have the same weights; None for all steps
     for place, seen in enumerate(compared):
@@ -132,6 +133,11 @@ def aligned(tracks: Mapping[int, Track]) -> list[ByRank]:
     return [{rank: steps[key] for rank, steps in seen.items()} for key in sorted(common)]
 
 
+def _with_left_out(tracks: Mapping[int, Track]) -> list[ByRank]:
+    """`aligned`, and the audited steps that a GradScaler left out on some ranks or on all."""
+    return aligned({rank: replace(track, steps=track.steps + track.left_out) for rank, track in tracks.items()})
+
+
 def parted(seen: ByRank) -> bool:
     """Whether the weights differ after this step."""
     return len({step.after for step in seen.values()}) > 1
@@ -157,6 +163,9 @@ def _at_step(
     if skipped is not None:
         yield skipped
         return
+    if any(one.left_out for one in seen.values()):
+        yield from _at_left_out(seen, before, tracks, step)
+        return
     by_itself = changed_by_itself(seen, before, tracks) if gradients else None
     written = by_itself or _written(seen, before, tracks)
     if written is not None:
@@ -167,6 +176,23 @@ def _at_step(
     elif gradients:
         yield from gradient_divergences(seen, step)
     yield from _settings_differ(seen, step)
+
+
+def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track], step: int) -> Iterator[Divergence]:
+    """What differs at a step that a GradScaler left out on all ranks or on some, where gradients are not finite."""
+    written = changed_by_itself(seen, before, tracks) or _written(seen, before, tracks)
+    if written is not None:
+        yield written
+        return
+    received = reduction_differs(seen, step)
+    if received is not None:
+        yield received
+        return
+    overflows = {
+        rank: one for rank in seen for one in tracks[rank].overflows if one.forwards == seen[rank].forwards
+    }  # fmt: skip
+    if len(overflows) < len(seen):
+        yield _by_scaler(overflows, step, sides_of({rank: one.following for rank, one in seen.items()}), step + 1)
 
 
 def _settings_differ(seen: ByRank, step: int) -> Iterator[SettingsDiffer]:
@@ -207,12 +233,12 @@ def _skipped(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
         if before is not None and cause is SkipCause.POSITION and len({one.position for one in before.values()}) > 1:
             continue
         decided, sides = _voted(values)
-        last = max((one.step for one in before.values()), default=-1) if before else -1
+        first = max((one.following for one in before.values()), default=0) if before else 0
         if cause is SkipCause.STEPS and (left_out := _left_out(seen, before, tracks)):
-            return _by_scaler(left_out, last + 1, sides, step)
+            return _by_scaler(left_out, first, sides, step)
         fewer = _without_a_step(seen, before) if decided.tied and cause is SkipCause.STEPS else ()
         return StepSkipped(
-            step=last + 1 if cause is SkipCause.STEPS else step, ranks=fewer or decided.minority,
+            step=first if cause is SkipCause.STEPS else step, ranks=fewer or decided.minority,
             tied=decided.tied and not fewer, sides=sides,
             cause=cause, lines=lines_at(seen), seen=step,
         )  # fmt: skip
@@ -228,7 +254,7 @@ def _without_a_step(seen: ByRank, before: ByRank | None) -> tuple[int, ...]:
     for rank, one in seen.items():
         if before is None or rank not in before:
             return ()
-        steps, forwards = one.step - before[rank].step, one.forwards - before[rank].forwards
+        steps, forwards = one.following - before[rank].following, one.forwards - before[rank].forwards
         if steps > forwards:
             return ()
         if steps < forwards:
@@ -259,7 +285,7 @@ def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
     """Weights that were equal after the last step and are not before this one: somebody wrote them in between."""
     if len({one.weights for one in seen.values()}) == 1:
         return None
-    if before is not None and any(seen[rank].step != one.step + 1 for rank, one in before.items()):
+    if before is not None and any(seen[rank].step != one.following for rank, one in before.items()):
         return None
     if before is None and any(one.step for one in seen.values()):
         return None

@@ -9,10 +9,12 @@ import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import (
     Averaged,
     Gradient,
     Integrity,
+    OverflowSeen,
     ProbeSeen,
     Recomputed,
     StepSeen,
@@ -20,6 +22,7 @@ from ddpdoctor.evidence.training_trace import (
     TensorKind,
     Track,
 )
+from ddpdoctor.model import Severity
 
 KINDS = (TensorKind(role="parameter", name="w", structure={"dtype": "float32", "shape": "[64]"}),)
 TABLES = {
@@ -32,8 +35,8 @@ GRADIENT = Gradient(digest="g", reduced=1.0, local=1.0, count=1, standing="reduc
 def step(number: int, weights: str, after: str, **fields: Any) -> StepSeen:
     own = {"begin": 0, "state": 0, "end": 0, "after": {"w": 7, "v": 1}, **fields.pop("integrity", {})}
     return StepSeen(
-        step=number, forwards=number + 1, since=0, weights=weights, after=after, optimizer="SGD", state={"w.momentum": "m"},
-        **{"gradients": {"w": GRADIENT}, "integrity": Integrity(**own), **fields},
+        step=number, forwards=number + 1, since=0, weights=weights, after=after, optimizer="SGD",
+        **{"state": {"w.momentum": "m"}, "gradients": {"w": GRADIENT}, "integrity": Integrity(**own), **fields},
     )  # fmt: skip
 
 
@@ -66,6 +69,16 @@ def test_a_step_from_equal_inputs_to_other_weights() -> None:
     assert headline(job(sick)) == ("DDP525", (1,), "step")
     assert diagnose(job(sick)).findings[0].measured["bits"] == [20]
     assert headline(job(sick, nproc=2)) == ("DDP525", (0, 1), "step")
+
+
+def test_a_step_with_a_closure_may_follow_the_losses_of_its_rank() -> None:
+    everything = [
+        *healthy()[:1],
+        step(1, "a0", "bad", closure=True, integrity={"after": {"w": 0x123456789ABC, "v": 1}}),
+    ]
+    assert headline(job(everything))[:2] == ("DDP503", (1,))
+    flipped = [*healthy()[:1], step(1, "a0", "bad", closure=True, integrity={"after": {"w": 7 ^ 1 << 20, "v": 1}})]
+    assert headline(job(flipped)) == ("DDP525", (1,), "step")
 
 
 def repeated(first: str, second: str = "", operation: str = "", failed: str = "") -> Recomputed:
@@ -199,6 +212,118 @@ def test_state_that_nothing_wrote() -> None:
     assert headline(job(sick)) == ("DDP525", (1,), "state")
     loaded = replace(sick[1], integrity=Integrity(begin=0, state=-5, end=0, after={"w": 7}))
     assert headline(job([sick[0], loaded]))[0] == "DDP507"
+
+
+def all_with(sick: list[StepSeen], others: list[StepSeen], *, nproc: int = 3, **of_track: Any) -> Evidence:
+    """Rank 1 has the steps `sick`, every other rank those of `others`; steps that a GradScaler left out are kept apart."""
+    ranks = []
+    for rank in range(nproc):
+        steps = sick if rank == 1 else others
+        track = Track(
+            method="xxh3", every=1, kinds=KINDS, start="start", tables=TABLES,
+            steps=tuple(one for one in steps if not one.left_out), left_out=tuple(one for one in steps if one.left_out),
+            overflows=tuple(OverflowSeen(step=one.step, forwards=one.forwards, scale=8.0) for one in steps if one.left_out),
+            **of_track,
+        )  # fmt: skip
+        ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
+    return Evidence(ranks=tuple(ranks), about_job=True)
+
+
+def first_step(weights: str, after: str, writes: int = 0, **fields: Any) -> list[StepSeen]:
+    """The first step of a job, whose weights operations have written so often since the model was wrapped."""
+    word = 7 if weights != "bad" else 7 ^ 1 << 35
+    own = {"wrapped": 4, "begin": 4 + writes, "end": 4 + writes, "before": {"w": word, "v": 1}}
+    return [step(0, weights, after, integrity={**own, **fields.pop("integrity", {})}, **fields)]
+
+
+@pytest.mark.parametrize("nproc", [2, 3])
+def test_a_bit_that_flips_before_the_first_step(nproc: int) -> None:
+    sick, others = first_step("bad", "bad"), first_step("start", "a0")
+    assert headline(all_with(sick, others, nproc=nproc)) == ("DDP525", (1,), "memory")
+    written = first_step("bad", "bad", writes=1)
+    assert headline(all_with(written, others, nproc=nproc))[0] == "DDP509"
+
+
+def test_a_bit_that_flips_in_the_first_step() -> None:
+    assert headline(all_with(first_step("start", "bad"), first_step("start", "a0"))) == ("DDP525", (1,), "step")
+
+
+def test_weights_that_one_rank_read_otherwise_from_a_checkpoint() -> None:
+    loads = {"load": Frame(file="train.py", line=7, function="main")}
+    sick, others = first_step("bad", "bad", 6, lines=loads), first_step("a1", "a2", 6, lines=loads)
+    found = diagnose(all_with(sick, others)).findings[0]
+    assert (found.code, found.ranks) == ("DDP525", (1,))
+    assert "w on rank 1 is not what the other ranks loaded (bit 3 of one element)" in found.message
+    assert "sha256sum" in (found.remedy or "")
+    assert headline(all_with(sick, others, nproc=2))[:2] == ("DDP525", (0, 1))  # nothing tells which of them is right
+
+
+@pytest.mark.parametrize(("tensors", "code"), [(5, "DDP525"), (1, "DDP507")])
+def test_state_that_one_rank_read_otherwise_from_a_checkpoint(tensors: int, code: str) -> None:
+    equal = {f"w.{number}": "m" for number in range(tensors)}
+    at = {"loaded": Frame(file="train.py", line=8, function="main")}
+    sick = first_step("start", "bad", state={**equal, "w.0": "other"}, **at)
+    assert headline(all_with(sick, first_step("start", "a0", state=equal, **at)))[:2] == (code, (1,))
+
+
+def left_out(weights: str, **integrity: Any) -> list[StepSeen]:
+    """A step, and one that a GradScaler leaves out."""
+    return [*healthy()[:1], step(1, weights, weights, left_out=True, scale=8.0, integrity=integrity)]
+
+
+def test_a_weight_that_becomes_nan_under_a_gradscaler_which_leaves_out_all_steps_from_then_on() -> None:
+    assert headline(all_with(left_out("bad", **MOVED), left_out("a0"))) == ("DDP525", (1,), "memory")
+    assert not diagnose(all_with(left_out("a0"), left_out("a0"))).findings
+
+
+def test_a_reduced_gradient_that_becomes_infinite_makes_one_rank_leave_out_a_step() -> None:
+    made = step(1, "a0", "a1", scale=8.0, integrity={"reduced": {"w": "g", "v": "h"}})
+    alone = left_out("a0", reduced={"w": "inf", "v": "h"})
+    assert headline(all_with(alone, [*healthy()[:1], made]))[:2] == ("DDP526", (1,))
+    changed = left_out("a0", reduced={"w": "g", "v": "h"})  # code has changed it after the reduction
+    assert headline(all_with(changed, [*healthy()[:1], made])) == ("DDP510", (1,), "found_inf")
+
+
+def with_buffers(writes: int, **buffers: str) -> list[StepSeen]:
+    """Two steps before which all ranks have the same buffers, and one before which they have `buffers`."""
+    start = {"mask": "m", "mean": "s"}
+    integrity = Integrity(begin=0, state=0, end=0, buffers=writes, after={"w": 7})
+    first, second, third = healthy()
+    return [replace(first, buffers=start), replace(second, buffers=start),
+            replace(third, buffers={**start, **buffers}, integrity=integrity)]  # fmt: skip
+
+
+@pytest.mark.parametrize("nproc", [2, 3])
+def test_a_buffer_that_changes_on_one_rank_and_that_no_broadcast_makes_equal(nproc: int) -> None:
+    others, own = with_buffers(0), {"broadcasts_buffers": {"": False}}
+    assert headline(all_with(with_buffers(0, mask="x"), others, nproc=nproc, **own)) == ("DDP525", (1,), "buffer")
+    written = diagnose(all_with(with_buffers(1, mask="x"), others, nproc=nproc, **own)).findings[0]
+    assert (written.code, written.ranks, written.severity) == ("DDP508", (1,), Severity.FAIL)
+    assert written.message.endswith("; mask has changed on rank 1 only")
+
+
+def test_statistics_that_each_rank_updates_for_itself_are_no_fault() -> None:
+    sick, others = with_buffers(1, mean="of 1"), with_buffers(1, mean="of the others")
+    (found,) = diagnose(all_with(sick, others, broadcasts_buffers={"": False})).findings
+    assert (found.code, found.severity) == ("DDP508", Severity.INFO)
+    assert "updated by each rank for itself" in found.message
+    (failed,) = diagnose(all_with(sick, others, broadcasts_buffers={"": True})).findings
+    assert (failed.code, failed.severity) == ("DDP508", Severity.FAIL)
+
+
+def test_another_buffer_is_found_beside_statistics_of_each_rank() -> None:
+    sick, others = with_buffers(2, mean="of 1", mask="x"), with_buffers(1, mean="of the others")
+    (found,) = diagnose(all_with(sick, others, broadcasts_buffers={"": False})).findings
+    assert (found.code, found.ranks, found.measured["tensors"]) == ("DDP508", (1,), ["mask"])
+
+
+@pytest.mark.parametrize(("of_torch", "code"), [(True, "DDP526"), (False, "DDP505")])
+def test_a_reduction_by_a_communication_hook(of_torch: bool, code: str) -> None:
+    hook = {"comm_hook": Frame(file="train.py", line=3, function="main"), "hook_of_torch": of_torch}
+    own = {"w": Gradient(digest="other", reduced=1.5, local=1.0, count=1, standing="reduced")}
+    sick = step(1, "a0", "bad", gradients=own, integrity={"reduced": {"w": "other"}}, **hook)
+    others = step(1, "a0", "a1", integrity={"reduced": {"w": "g"}}, **hook)
+    assert headline(all_with([*healthy()[:1], sick], [*healthy()[:1], others]))[:2] == (code, (1,))
 
 
 def test_a_reduction_with_two_results() -> None:

@@ -70,6 +70,8 @@ class Wrapped(NamedTuple):
 
     line: SourceLine | None
     """Where."""
+    broadcasts_buffers: bool = True
+    """Whether the wrapper copies rank 0's buffers to all ranks before each forward in training."""
 
 
 class WrappedTwice(NamedTuple):
@@ -257,6 +259,12 @@ class Step(NamedTuple):
     """By what they changed (weights, gradients, settings, state), lines outside forward, backward and step; in a replay only."""
     averaging: Averaging | None = None
     """The averagings of the weights before the first forward; None where there was none."""
+    left_out: bool = False
+    """Whether a GradScaler left the step out: `after` are then the weights at that moment."""
+    closure: bool = False
+    """Whether the optimizer was given a closure: `gradients` are then those of its last call."""
+    hook_of_torch: bool = False
+    """Whether the communication hook is PyTorch's own, and gives all ranks the same result."""
 
 
 class StepVersions(NamedTuple):
@@ -268,6 +276,10 @@ class StepVersions(NamedTuple):
     """The optimizer's state before the step."""
     after: int
     """The weights after the step."""
+    buffers: int = 0
+    """The buffers before the first forward."""
+    wrapped: int | None = None
+    """The weights when the last model was wrapped, in the first audited step after that; None in others."""
 
 
 class Integrity(NamedTuple):
@@ -287,7 +299,9 @@ class Integrity(NamedTuple):
     reduced: str
     """The fingerprints of the gradients when the backward returned, `-` for none; empty where that was not seen."""
     before: str
-    """The parities of the weights before the first forward; empty where they are those after the step before, or unknown."""
+    """The parities of the weights before the first forward; empty where they are those after the step before, or unknown.
+
+    They are always there in the first audited step after a model was wrapped."""
     after: str
     """The parities of the weights after the step."""
 
