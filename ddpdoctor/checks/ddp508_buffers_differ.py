@@ -14,7 +14,8 @@ RULE = Rule(
     summary="replicas hold different buffers",
     severity=Severity.FAIL,
     shown_by="only buffers differ, such as BatchNorm's running mean: `ddpdoctor verify-sync`",
-    remedy="keep `broadcast_buffers=True` (the default), or use SyncBatchNorm; save and evaluate from rank 0",
+    remedy="keep `broadcast_buffers=True` (the default), or use SyncBatchNorm, and write other buffers on all ranks alike; save "
+    "and evaluate from rank 0",
     about_step=True,
 )
 

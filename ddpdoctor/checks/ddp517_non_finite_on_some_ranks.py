@@ -20,6 +20,11 @@ RULE = Rule(
     about_step=True,
 )
 
+WEIGHTS_REMEDY = (
+    "the batch is not the cause: find what changed these parameters on these ranks since the last audited step (code that "
+    "writes them on one rank, or a fault of memory); `ddpdoctor verify-sync --every 1` tells which of both"
+)
+
 
 def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step at which some ranks' own numbers are not finite."""
@@ -27,7 +32,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         what = []
         if found.cause is NonFiniteCause.INPUT:
             what.append("the model's input")
-        if found.cause is NonFiniteCause.LOSS:
+        by_weights = found.cause is NonFiniteCause.WEIGHTS
+        if found.cause is NonFiniteCause.LOSS or (by_weights and not found.tensors):
             what.append("a loss")
         if found.tensors:
             what.append(some_of(found.tensors, found.total, "local gradients"))
@@ -36,4 +42,11 @@ def check(divergences: Divergences) -> Iterator[Finding]:
             f"{when(found, divergences)}, {' and '.join(what)} {be} not finite on {group_ranks(found.ranks)} only, "
             "before the all-reduce"
         )
-        yield finding(RULE, found, message, tensors=found.tensors, cause=found.cause.value, note="here")
+        if by_weights:
+            message += (
+                f"; before the forward {some_of(found.weights, found.total, 'parameters')} differed between ranks"
+            )
+        yield finding(
+            RULE, found, message, tensors=found.tensors, cause=found.cause.value, note="here",
+            remedy=WEIGHTS_REMEDY if by_weights else None,
+        )  # fmt: skip

@@ -26,5 +26,14 @@ SICK = (
         ranks=(1,),
         measured={"step": 5, "tensors": ["a"], "cause": "input"},
     ),
+    Sick(
+        evidence=found(
+            LocalNotFinite(step=5, ranks=(1,), tensors=("a",), total=8, cause=NonFiniteCause.WEIGHTS, weights=("b",))
+        ),
+        says="at step 5 of 40, 1 of 8 local gradients (a) are not finite on rank 1 only, before the all-reduce; before the "
+        "forward 1 of 8 parameters (b) differed between ranks",
+        ranks=(1,),
+        measured={"step": 5, "tensors": ["a"], "cause": "weights"},
+    ),
 )
 HEALTHY = (found(),)

@@ -82,6 +82,7 @@ class NonFiniteCause(Enum):
 
     INPUT = "input"
     LOSS = "loss"
+    WEIGHTS = "weights"
     UNKNOWN = ""
 
 
@@ -93,6 +94,8 @@ class LocalNotFinite(Diverged):
     """The parameters whose local gradient is not finite."""
     total: int
     """The number of parameters."""
+    weights: tuple[str, ...] = ()
+    """The parameters that were not equal on all ranks before the forward."""
     cause: NonFiniteCause = NonFiniteCause.UNKNOWN
     """Where it came from."""
 

@@ -170,7 +170,7 @@ def _at_step(
     written = by_itself or _written(seen, before, tracks)
     if written is not None:
         yield written
-    non_finite = _non_finite(seen)
+    non_finite = _non_finite(seen, tracks)
     if non_finite is not None:
         yield non_finite
     elif gradients:
@@ -293,24 +293,27 @@ def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
     if len(set(were.values())) > 1:
         return None
     writers = tuple(sorted(rank for rank, one in seen.items() if one.weights != were[rank]))
-    tables = {rank: tracks[rank].tables[one.weights] for rank, one in seen.items()}
-    names = [
-        name for name in tables[writers[0]].digests if len({table.digests.get(name) for table in tables.values()}) > 1
-    ]
-    total = len(tables[writers[0]].digests)
+    names = _differing_weights(seen, tracks)
+    total = len(tracks[writers[0]].tables[seen[writers[0]].weights].digests)
     decided = vote({rank: one.weights for rank, one in seen.items()})
     culprits = writers if len(writers) < len(seen) else decided.minority
     wrote = lines_that_wrote(seen, "weights", culprits)
     loaded = {rank: line for rank in culprits if (line := seen[rank].lines.get("load")) is not None}
     known = loaded if len(loaded) == len(culprits) else {}
     return WeightsWritten(
-        step=max(one.step for one in seen.values()), ranks=culprits, tensors=tuple(names), total=total,
+        step=max(one.step for one in seen.values()), ranks=culprits, tensors=names, total=total,
         lines=wrote or known or lines_at(seen, "forward"),
         shown=WrittenAt.THE_WRITE if wrote else WrittenAt.A_LOAD if known else WrittenAt.THE_NEXT_FORWARD,
     )  # fmt: skip
 
 
-def _non_finite(seen: ByRank) -> LocalNotFinite | None:
+def _differing_weights(seen: ByRank, tracks: Mapping[int, Track]) -> tuple[str, ...]:
+    """The parameters that are not equal on all ranks before the forward."""
+    tables = [tracks[rank].tables[one.weights].digests for rank, one in seen.items()]
+    return tuple(name for name in tables[0] if len({table.get(name) for table in tables}) > 1)
+
+
+def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | None:
     """Some ranks' own gradients or losses are not finite, before anything is reduced, and others' are.
 
     Under a GradScaler gradients overflow now and then on purpose: there only a loss counts.
@@ -327,11 +330,13 @@ def _non_finite(seen: ByRank) -> LocalNotFinite | None:
         return None
     names = next((names for names in bad.values() if names), [])
     given = [rank for rank in culprits if not seen[rank].finite]
+    weights = _differing_weights(seen, tracks)
+    cause = NonFiniteCause.WEIGHTS if weights else NonFiniteCause.LOSS if lost else NonFiniteCause.UNKNOWN
     return LocalNotFinite(
         step=step, ranks=tuple(culprits), tensors=tuple(names),
         lines=lines_at(seen, "forward" if given == culprits else "backward"),
-        total=len(next(iter(seen.values())).gradients),
-        cause=NonFiniteCause.INPUT if given == culprits else NonFiniteCause.LOSS if lost else NonFiniteCause.UNKNOWN,
+        total=len(next(iter(seen.values())).gradients), weights=weights,
+        cause=NonFiniteCause.INPUT if given == culprits else cause,
     )  # fmt: skip
 
 

@@ -71,6 +71,18 @@ def test_a_step_from_equal_inputs_to_other_weights() -> None:
     assert headline(job(sick, nproc=2)) == ("DDP525", (0, 1), "step")
 
 
+def test_a_weight_that_became_nan_between_two_audits_is_not_put_down_to_the_batch() -> None:
+    """Afterwards the weights of all ranks are NaN, and no parity tells what differed."""
+    first, *_, last = healthy()
+    nan = Integrity(begin=0, state=0, end=0, after={"w": 0x7FC00000FFC00001, "v": 1})
+    gradient = {"w": Gradient(digest="nan", reduced=float("nan"), local=1.0, count=1, standing="reduced")}
+    others = replace(last, after="alone", gradients=gradient, integrity=nan)
+    own = {"w": replace(gradient["w"], local=float("nan"))}
+    sick = replace(others, weights="bad", gradients=own, integrity=replace(nan, after={"w": 0x7FC00000, "v": 1}))
+    found = diagnose(all_with([first, sick], [first, others])).findings[0]
+    assert (found.code, found.ranks, found.measured["cause"]) == ("DDP517", (1,), "weights")
+
+
 def test_a_step_with_a_closure_may_follow_the_losses_of_its_rank() -> None:
     everything = [
         *healthy()[:1],
