@@ -42,11 +42,14 @@ def _message(found: UnwrappedDiffers, divergences: Divergences) -> str:
     when = (
         f"at the end of {divergences.steps} steps" if found.at_end else f"at step {found.step} of {divergences.steps}"
     )
-    who = (
-        f"{group_ranks(found.moved)} updated it since it was equal on all ranks, {group_ranks(found.still)} did not"
-        if found.still
-        else "all ranks updated it since it was equal"
-    )
+    if not found.was_equal:
+        who = f"{group_ranks(found.moved)} {verb(found.moved, 'updates', 'update')} it, {group_ranks(found.still)} never did"
+    elif found.still:
+        who = (
+            f"{group_ranks(found.moved)} updated it since it was equal on all ranks, {group_ranks(found.still)} did not"
+        )
+    else:
+        who = "all ranks updated it since it was equal"
     return f"{when}, {what} differs between ranks: {who}{_use(found)}{tie_note(tied=found.tied)}"
 
 

@@ -392,14 +392,14 @@ class CopyUsed(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnwrappedDiffers(Diverged):
-    """A model beside the wrapped ones was equal on all ranks and no longer is."""
+    """A model beside the wrapped ones is not the same on all ranks, and is meant to be."""
 
     name: str
     """How the program can reach it, as an expression."""
     kind: str
     """Its class."""
     moved: tuple[int, ...]
-    """The ranks whose copy changed since it was equal everywhere last."""
+    """The ranks whose copy changed since it was equal everywhere last, or since the first look where it never was."""
     still: tuple[int, ...]
     """The ranks whose copy did not."""
     used: CopyUsed
@@ -412,6 +412,8 @@ class UnwrappedDiffers(Diverged):
     """Whether no majority decides which ranks are at fault."""
     at_end: bool = False
     """Whether it was equal after every audited step, and was not at the end."""
+    was_equal: bool = True
+    """Whether it was equal on all ranks once."""
 
 
 Divergence: TypeAlias = (

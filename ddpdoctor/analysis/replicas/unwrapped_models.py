@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.analysis.replicas.divergence import CopyUsed, UnwrappedDiffers
@@ -11,6 +12,8 @@ from ddpdoctor.evidence.training_trace import Track, UnwrappedSeen
 
 Moment = tuple[bool, tuple[int, int, int]]
 ByRank = dict[int, UnwrappedSeen]
+
+LASTING_UPDATES = 2  # of a model that was never equal: one change may be its first initialisation
 
 
 def differing_copies(
@@ -21,16 +24,40 @@ def differing_copies(
     After the step `until` the wrapped models differ, so that what follows them differs, too; None where they never do.
 
     It is meant to be equal where every rank has it and all had the same at the first moment at which all were looked at: one
-    that each rank makes for itself differs from the beginning. Where only ranks call it whose copy is updated, the others have
-    one that nobody needs, and that is no fault.
+    that each rank makes for itself differs from the beginning. Of those, one is a fault that some ranks update and others call
+    and never update: an average that was copied before DistributedDataParallel made the weights equal. Where only ranks call
+    it whose copy is updated, the others have one that nobody needs, and that is no fault.
     """
     for name in dict.fromkeys(one.name for track in tracks.values() for one in track.unwrapped):
         seen = [one for one in _aligned(tracks, name) if until is None or _is_before(one, until)]
-        if len(tracks) < 2 or not seen or _differs(seen[0]):
+        if len(tracks) < 2 or not seen:
+            continue
+        if _differs(seen[0]):
+            if (found := _left_behind(name, seen, tracks)) is not None:
+                yield found
             continue
         first = next((place for place, one in enumerate(seen) if _differs(one)), None)
         if first is not None and (found := _judged(name, seen[first - 1], seen[first], tracks)) is not None:
             yield found
+
+
+def _left_behind(name: str, seen: Sequence[ByRank], tracks: Mapping[int, Track]) -> UnwrappedDiffers | None:
+    """A model that was never equal, which some ranks update again and again and others call and never update."""
+    changes = {
+        rank: [after for before, after in pairwise(seen) if after[rank].digest != before[rank].digest]
+        for rank in tracks
+    }
+    moved = tuple(sorted(rank for rank, moments in changes.items() if len(moments) >= LASTING_UPDATES))
+    still = tuple(sorted(rank for rank, moments in changes.items() if not moments))
+    if not moved or not still or len(moved) + len(still) < len(tracks):
+        return None
+    now = changes[moved[0]][LASTING_UPDATES - 1]
+    called = _called(name, max(one.step for one in now.values()), tracks)
+    users = {rank: line for rank, line in called.items() if rank in still}
+    if not users:
+        return None
+    ranks = still if len(still) < len(moved) else moved
+    return _found(name, now, tracks, ranks, (moved, still), CopyUsed.STALE, users, was_equal=False)
 
 
 def _aligned(tracks: Mapping[int, Track], name: str) -> list[ByRank]:
@@ -66,13 +93,32 @@ def _judged(name: str, before: ByRank, now: ByRank, tracks: Mapping[int, Track])
         return None
     else:
         used, users = CopyUsed.UNKNOWN, {}
+    ranks = moved if decided.tied and still else decided.minority
+    return _found(name, now, tracks, ranks, (moved, still), used, users, tied=decided.tied and not still)
+
+
+def _found(
+    name: str,
+    now: ByRank,
+    tracks: Mapping[int, Track],
+    ranks: tuple[int, ...],
+    sides: tuple[tuple[int, ...], tuple[int, ...]],
+    used: CopyUsed,
+    users: Mapping[int, Frame | None],
+    *,
+    tied: bool = False,
+    was_equal: bool = True,
+) -> UnwrappedDiffers:
+    """The finding at the moment `now`; `sides` are the ranks that updated it and those that did not."""
+    moved, still = sides
     writes = {rank: line for rank, track in tracks.items() if (line := track.unwrapped_writes.get(name)) is not None}
     used_at = {rank: line for rank, line in users.items() if line is not None}
     steps = {rank: line for rank, track in tracks.items() if (line := _step_line(track, now[rank].key)) is not None}
     return UnwrappedDiffers(
-        step=step,
-        ranks=moved if decided.tied and still else decided.minority,
-        tied=decided.tied and not still,
+        step=max(one.step for one in now.values()),
+        ranks=ranks,
+        tied=tied,
+        was_equal=was_equal,
         name=name,
         kind=next(iter(now.values())).kind,
         moved=moved,
