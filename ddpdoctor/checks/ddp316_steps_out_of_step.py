@@ -17,6 +17,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.messages import loop_departures
+from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
 from ddpdoctor.messages.collectives import names, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
@@ -37,7 +38,6 @@ OF_A_CALL = (
     "make this call on every rank or on none (all_reduce what decides it), and give every rank equally many batches before it; "
     "what was trained since is not to be trusted"
 )
-SHOWN_DECISIONS = 3
 OF_AN_ACCUMULATION = (
     "accumulate over equally many batches on every rank: leave `no_sync` with the same forward everywhere, "
     "and with the last forward before each optimizer step"
@@ -102,7 +102,6 @@ def _by_departure(departure: LoopDeparture) -> Finding:
 
 def _by_accumulation(uneven: UnevenAccumulation, code: SourceCode | None) -> Finding:
     sides = uneven.sides
-    decides = [one for one in (code.requests if code is not None else ()) if one.wants == "accumulate"]
     reduced = [rank for rank, one in uneven.reduced.items() if one]
     without = [rank for rank, one in uneven.reduced.items() if not one]
     stepped = (
@@ -122,14 +121,7 @@ def _by_accumulation(uneven: UnevenAccumulation, code: SourceCode | None) -> Fin
             )
             for rank in dict.fromkeys((*sides.minority, *uneven.reduced))
         ]
-        + [
-            Where.at(
-                Frame(file=one.file, line=one.line, function=one.function),
-                rank=None,
-                note="decides which gradients are reduced",
-            )
-            for one in decides[:SHOWN_DECISIONS]
-        ],
+        + decides_the_reduction(code),
         remedy=OF_AN_ACCUMULATION,
         forward=uneven.number,
         reduced={str(rank): one for rank, one in sorted(uneven.reduced.items())},

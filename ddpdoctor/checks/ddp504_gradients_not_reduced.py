@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, GradientsNotReduced, NotReducedCause
+from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.divergence import finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -23,7 +26,7 @@ Cause = NotReducedCause
 
 WHY = {
     Cause.BYPASSED: "the model inside the wrapper was called, so DDP did not see the forward",
-    Cause.NO_SYNC: "the forward ran under no_sync, so the backward did not reduce",
+    Cause.NO_SYNC: "the forward ran under no_sync, or with require_backward_grad_sync off, so the backward did not reduce",
     Cause.AGAIN: "backward ran more than once after one forward, and DDP reduces gradients in the first one only",
     Cause.NO_MODEL: "no model is wrapped in DistributedDataParallel, and nothing else averages them",
     Cause.AUTOGRAD_GRAD: "they were computed without .backward(), by torch.autograd.grad or by hand",
@@ -62,14 +65,16 @@ NOTES = {
 }
 
 
-def check(divergences: Divergences) -> Iterator[Finding]:
-    """The first step whose gradients are the ranks' own."""
+def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding]:
+    """The first step whose gradients are the ranks' own, with the lines that decide so where a forward ran under no_sync."""
     for found in divergences.of(GradientsNotReduced):
         message = (
             f"from step {found.step} of {divergences.steps} on, {some_of(found.tensors, found.total, 'parameters')} keep their "
             f"local gradients: {WHY[found.cause]}"
         )
-        yield finding(
+        plain = finding(
             RULE, found, message, tensors=found.tensors, cause=found.cause.value, note=NOTES[found.cause],
             remedy=REMEDIES[found.cause],
         )  # fmt: skip
+        decides = decides_the_reduction(code) if found.cause is Cause.NO_SYNC else ()
+        yield replace(plain, where=(*plain.where, *decides))

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.replicas.divergence import GradientsNotReduced, NotReducedCause
-from tests.checks import Sick
+from ddpdoctor.analysis.replicas.divergence import Divergences, GradientsNotReduced, NotReducedCause
+from ddpdoctor.evidence.source import Request, SourceCode
+from tests.checks import Sick, job
 from tests.checks.divergent import found
 
+SWITCH = SourceCode(
+    places=(),
+    requests=(
+        Request(file="train.py", line=9, function="main", text="trainer.should_stop = True", wants="stop"),
+        Request(file="train.py", line=7, function="main", text="model.no_sync()", wants="accumulate"),
+    ),
+)
+UNDER_NO_SYNC = GradientsNotReduced(step=0, ranks=(0, 1), tensors=("a",), total=1, cause=NotReducedCause.NO_SYNC)
+
 SICK = (
+    Sick(  # the line that switches the reduction off is not that of the forward
+        evidence=job(Divergences(steps=40, world_size=4, found=(UNDER_NO_SYNC,)), SWITCH),
+        says="from step 0 of 40 on, 1 of 1 parameters (a) keep their local gradients: the forward ran under no_sync, "
+        "or with require_backward_grad_sync off, so the backward did not reduce",
+        ranks=(0, 1),
+        where=("train.py:7 main",),
+        measured={"step": 0, "tensors": ["a"], "cause": "no_sync"},
+    ),
     Sick(
         evidence=found(
             GradientsNotReduced(
