@@ -80,7 +80,8 @@ def check(
     last = departures.first if departures is not None else None
     gone_early = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     for desync, *elsewhere in _by_end(gone_early):
-        gone = last if last is not None and not last.went_on and last.ranks == desync.minority else None
+        is_known = last is not None and last.ranks == desync.minority
+        gone = last if is_known and (not last.went_on or (last.how is How.SHORT and desync.ended)) else None
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
         longer = gone.longer if gone is not None else desync.more_turns
@@ -127,7 +128,7 @@ def check(
         )
     told = gone_early or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:
-        yield from _by_exits(failures, made_steps, exits, calls, code)
+        yield from _by_exits(failures, made_steps, exits, calls, code, last)
         if desyncs is None and activities is not None:
             yield from _by_stacks(failures.finished, activities)
 
@@ -149,14 +150,21 @@ def _waits_elsewhere(desyncs: Sequence[Desync]) -> str:
     )
 
 
-def _by_departure(departure: LoopDeparture, code: SourceCode | None) -> Finding:
-    """Ranks that began their next pass while the others still were in this one: wrong pairs that no rank notices."""
+def _by_departure(
+    departure: LoopDeparture, code: SourceCode | None, ended: str = "", lost: Sequence[Where] = ()
+) -> Finding:
+    """Ranks that began their next pass while the others still were in this one: wrong pairs that no rank notices.
+
+    `ended` says how the job came to its end, and `lost` where ranks noticed it.
+    """
+    mixed = f"; {loop_departures.MIXED}" if departure.went_on else ""
     return RULE.finding(
-        f"{loop_departures.sentence(departure)}; {loop_departures.MIXED}{tie_note(tied=departure.tied)}",
+        f"{loop_departures.sentence(departure)}{mixed}{ended}{tie_note(tied=departure.tied)}",
         ranks=departure.culprits,
         where=[
             *(_asked(code, departure.ranks, departure.others) if departure.how is How.LEFT else ()),
             *loop_departures.where(departure),
+            *lost,
         ],
         remedy=OF_A_JUMP if departure.how is How.LEFT else loop_departures.LENGTHS,
         batch=departure.batches,
@@ -210,8 +218,12 @@ def _by_exits(
     exits: PerRank[RankExit] | None,
     calls: PerRank[CollectiveCalls] | None,
     code: SourceCode | None,
+    departure: LoopDeparture | None,
 ) -> Iterator[Finding]:
-    """Ranks that ended with 0 where all that failed says only that a peer was gone."""
+    """Ranks that ended with 0 where all that failed says only that a peer was gone.
+
+    Where they had fewer batches in a pass, or left one early, that is the cause, however many passes later the job failed.
+    """
     lost = failures.lost
     theirs = [
         failure for failure in failures.all if failure.secondary_error is None and not failure.exit.ended_by_launcher
@@ -220,21 +232,32 @@ def _by_exits(
         after, still = _steps(failures.finished, steps), _steps(unique_ranks(lost), steps)
         issued = f" after {after}" if after else ""
         comparison = f", after {still}" if still else ""
-        yield RULE.finding(
+        ended = (
             f"{group_ranks(failures.finished)} ended with exit code 0{issued}, and {who(lost)} lost "
-            f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}",
+            f"{verb(failures.finished, 'it', 'them')} in the middle of a collective{comparison}"
+        )
+        left_by = [
+            *(
+                _left_by(exits, failures.finished)
+                or loop_departures.ways_out_of_training(calls, failures.finished, code)
+            ),
+            *_asked(code, failures.finished, unique_ranks(lost)),
+        ]
+        lost_at = [where for failure in lost for where in failure.where("lost its peer here")]
+        if departure is not None and _explains(departure, failures.finished) and not left_by:
+            yield _by_departure(departure, code, f"; {ended}", lost_at)
+            return
+        yield RULE.finding(
+            ended,
             ranks=failures.finished,
-            where=[
-                *(
-                    _left_by(exits, failures.finished)
-                    or loop_departures.ways_out_of_training(calls, failures.finished, code)
-                ),
-                *_asked(code, failures.finished, unique_ranks(lost)),
-                *(where for failure in lost for where in failure.where("lost its peer here")),
-            ],
+            where=[*left_by, *lost_at],
             remedy=ALL_COME if still == after and not _in_training(lost, failures.finished, calls, code) else None,
             steps={str(rank): count for rank, count in sorted(steps.items())},
         )
+
+
+def _explains(departure: LoopDeparture, finished: Sequence[int]) -> bool:
+    return departure.how in (How.LEFT, How.SHORT) and departure.ranks == tuple(finished)
 
 
 def _in_training(

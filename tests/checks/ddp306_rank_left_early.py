@@ -9,7 +9,7 @@ from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.hangs import SCRIPT, TORCH, hang, rank, stack
-from tests.rank_ends import LOST_PEER
+from tests.rank_ends import LOST_PEER, ended
 
 LOOP = Loop(line=55, head="for images, labels in loader")
 CODE = (
@@ -52,6 +52,29 @@ SICK = (
         "of other steps",
         ranks=(0,),
         measured={"batch": 3, "lengths": {"0": 4, "1": 3, "2": 3}},
+    ),
+    Sick(  # the shorter loader shows at the end of the job only, two passes later
+        evidence=ended(
+            (drew(1, 2, 1, 2, of=2), RankExit(exit_code=0)),
+            (drew(1, 2, 3, 1, 2, of=3), LOST_PEER),
+            (drew(1, 2, 3, 1, 2, of=3), LOST_PEER),
+        ),
+        says="a pass over the data has 2 batches on rank 0 and 3 on ranks 1-2; since then gradients are averaged with those "
+        "of other steps; rank 0 ended with exit code 0, and ranks 1-2 lost it in the middle of a collective",
+        ranks=(0,),
+        where=("rank 1 /home/me/job/train.py:48 train", "rank 2 /home/me/job/train.py:48 train"),
+        measured={"batch": 2, "lengths": {"0": 2, "1": 3, "2": 3}},
+    ),
+    Sick(  # other loaders are shorter than that of the rank that ended: they are not why it ended
+        evidence=ended(
+            (drew(1, 2, 3, 1, 2, of=3), RankExit(exit_code=0)),
+            (drew(1, 2, 1, 2, 1, of=2), LOST_PEER),
+            (drew(1, 2, 3, 1, 2, of=3), LOST_PEER),
+        ),
+        says="rank 0 ended with exit code 0, and ranks 1-2 lost it in the middle of a collective",
+        ranks=(0,),
+        where=("rank 1 /home/me/job/train.py:48 train", "rank 2 /home/me/job/train.py:48 train"),
+        measured={"steps": {}},
     ),
     Sick(  # out of a loop without a DataLoader, by a `break` under a test of the rank
         evidence=flights(
