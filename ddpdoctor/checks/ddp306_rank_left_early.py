@@ -80,8 +80,13 @@ def check(
     last = departures.first if departures is not None else None
     gone_early = desyncs.of(Cause.LEFT) if desyncs is not None else ()
     for desync, *elsewhere in _by_end(gone_early):
-        is_known = last is not None and last.ranks == desync.minority
-        gone = last if is_known and (not last.went_on or (last.how is How.SHORT and desync.ended)) else None
+        gone = (
+            last
+            if last is not None
+            and last.ranks == desync.minority
+            and (not last.went_on or (last.how is How.SHORT and desync.ended))
+            else None
+        )
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
         longer = gone.longer if gone is not None else desync.more_turns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import weakref
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from torch import nn
 
 from ddpdoctor.agent.inside.forward_hook import ForwardHook
 from ddpdoctor.agent.inside.reachable_objects import MOST_OBJECTS, reachable
-from ddpdoctor.agent.inside.unwrapped_models import UnwrappedLog
+from ddpdoctor.agent.inside.unwrapped_models import UnwrappedLog, _containers
 
 
 class Trainer:
@@ -141,6 +142,36 @@ def test_a_model_whose_uses_are_followed_can_be_scripted(monkeypatch: pytest.Mon
     assert module._forward_pre_hooks
     torch.jit.script(module)(torch.zeros(2))
     assert not module._forward_pre_hooks
+
+
+class Averages:
+    """Several averages of one model, each with a rate of its own, as a list of lists of tensors."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.params = [[tensor.detach().clone() for tensor in model.parameters()] for _rate in (0.9, 0.99)]
+        self.by_rate = {"slow": dict(model.state_dict())}
+        self.history = [[torch.zeros(3)], [torch.zeros(3)]]
+
+
+def test_averages_in_a_list_of_an_object_are_followed_one_by_one() -> None:
+    model = nn.Linear(3, 2)
+    averages = Averages(model)
+    shapes = [Counter(tuple(one.shape) for one in model.parameters())]
+    own = {id(one) for one in model.parameters()}
+
+    def followed(attribute: str) -> dict[str, Any]:
+        each = _containers(getattr(averages, attribute), averages, attribute, own, shapes)
+        return {place: one for place, one in each if one is not None}
+
+    found = followed("params")
+    assert [*found] == ["[0]", "[1]"]
+    assert all(map(torch.equal, found["[1]"].tensors(), averages.params[1]))
+    assert [*followed("by_rate")] == ["['slow']"]
+    assert not followed("history")
+
+    averages.params = averages.params[:1]
+    assert found["[0]"].tensors() is not None
+    assert found["[1]"].tensors() is None
 
 
 def test_an_error_in_a_users_object_ends_this_look_alone() -> None:

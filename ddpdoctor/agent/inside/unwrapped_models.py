@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ from .tensor_digests import Digests
 from .trace_writer import TraceWriter, user_line
 
 MOST_MODELS = 8  # followed at a time
+_CONTAINERS = frozenset({list, tuple, dict, OrderedDict})
 MOST_TENSORS = 20_000  # of a list or dict: a longer one holds data
 
 
@@ -142,20 +143,24 @@ class UnwrappedLog:
         for name, value, owner, attribute in reachable(enters):
             if len(self._found) >= MOST_MODELS:
                 return
-            found = None
-            if issubclass(type(value), nn.Module):  # isinstance would ask the object, which may be a proxy
-                found = _module(value, own, shapes)
-            elif owner is not None and type(value) in {list, tuple, dict, OrderedDict}:
-                found = _container(value, owner, attribute, own, shapes)
-            if found is None or found.identity in identities:
-                continue
-            identities.add(found.identity)
-            self._times[name] += 1
-            number = self._times[name]
-            label = f"{name} (object {number})" if number > 1 else name
-            self._found[label] = found
-            if issubclass(type(value), nn.Module):
-                self._follow_uses(label, value)
+            is_module = issubclass(type(value), nn.Module)  # isinstance would ask the object, which may be a proxy
+            each = (
+                [("", _module(value, own, shapes))]
+                if is_module
+                else [*_containers(value, owner, attribute, own, shapes)]
+                if owner is not None and type(value) in _CONTAINERS
+                else []
+            )
+            for place, found in each:
+                if found is None or found.identity in identities:
+                    continue
+                identities.add(found.identity)
+                self._times[name + place] += 1
+                number = self._times[name + place]
+                label = f"{name}{place} (object {number})" if number > 1 else name + place
+                self._found[label] = found
+                if is_module:
+                    self._follow_uses(label, value)
 
     def _follow_uses(self, name: str, module: nn.Module) -> None:
         self._leave_before_scripting()
@@ -213,10 +218,24 @@ def _module(module: nn.Module, own: set[int], shapes: Sequence[Counter[tuple[int
     return _Beside(type(module).__name__, tensors, id(module))
 
 
-def _container(
+def _containers(
     value: Any, owner: Any, attribute: str, own: set[int], shapes: Sequence[Counter[tuple[int, ...]]]  # noqa: ANN401
+) -> Iterator[tuple[str, _Beside | None]]:  # fmt: skip
+    """Lists and dicts of tensors of the shapes of all parameters of a wrapped model that an object keeps, or keeps a list of.
+
+    With what is added to the name of the attribute: several averages with rates of their own are `self.ema[0]` and `self.ema[1]`.
+    """
+    yield "", _container(value, owner, (attribute,), own, shapes)
+    if 0 < len(value) <= MOST_MODELS:
+        for key, inner in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
+            if type(inner) in _CONTAINERS and type(key) in {str, int}:
+                yield f"[{key!r}]", _container(inner, owner, (attribute, key), own, shapes)
+
+
+def _container(
+    value: Any, owner: Any, path: tuple[Any, ...], own: set[int], shapes: Sequence[Counter[tuple[int, ...]]]  # noqa: ANN401
 ) -> _Beside | None:  # fmt: skip
-    """A list or dict of tensors that an object keeps, of the shapes of all parameters of a wrapped model."""
+    """One list or dict of tensors; `path` is the attribute, and the place in it where it is a list of these."""
     if not 0 < len(value) <= MOST_TENSORS:
         return None
     kept = [*(value.values() if isinstance(value, dict) else value)]
@@ -232,13 +251,23 @@ def _container(
     identity = id(value)  # a list cannot be referred to weakly: the owner's is the same one by its address
 
     def tensors() -> list[Tensor] | None:
-        now = instance_dict(there()).get(attribute)
+        now = _at(instance_dict(there()), path)
         if now is None or id(now) != identity:
             return None
         listed = now.values() if isinstance(now, dict) else now
         return [one.detach() for one in listed if isinstance(one, Tensor)]
 
     return _Beside(type(owner).__name__, tensors, identity)
+
+
+def _at(attributes: dict[str, Any], path: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    """The attribute, or the item in it; None where it is gone."""
+    attribute, *keys = path
+    value: Any = attributes.get(attribute)
+    for key in keys:
+        there = dict(enumerate(value)) if type(value) in {list, tuple} else value if isinstance(value, dict) else {}
+        value = there.get(key)
+    return value
 
 
 def _are_weights(tensors: Sequence[Tensor], shapes: Sequence[Counter[tuple[int, ...]]]) -> bool:
