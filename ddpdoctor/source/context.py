@@ -29,6 +29,11 @@ _ONE_RANK_ONLY = re.compile(
 """Decorators of Lightning, Accelerate, mmcv and others."""
 _ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first$")
 """Context managers in which one rank comes first and the others wait: of Transformers, Accelerate and others."""
+_MAKERS = frozenset({
+    "nullcontext", "suppress", "tensor", "as_tensor", "zeros", "ones", "full", "empty", "zeros_like", "ones_like", "full_like",
+    "empty_like", "float", "int", "str", "bool", "len", "range",
+})  # fmt: skip
+"""The last part of the names of functions that make a value or a context and communicate with nobody."""
 _STOPS = re.compile(r"^should_(?:\w+_)?stop$|^stop_training$")
 _CALLS = re.compile(r"^should_(?:evaluate|save)$")
 _ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b")
@@ -231,18 +236,37 @@ def _loops_around(block: Block, scope: Scope) -> list[RawLoop]:
 
 
 def _blocks_within(found: RawStatement, scope: Scope) -> list[Block]:
-    """The block that decides whether a simple statement calls: of `x = f() if rank == 0 else 0`, `rank == 0 and f()`.
+    """The block that decides whether a statement calls: of `x = f() if rank == 0 else 0`, `rank == 0 and f()`.
 
-    None where both alternatives call.
+    Also of `with first() if rank else nullcontext():`. None where both alternatives make calls that may communicate.
     """
-    match found.node:
-        case ast.Expr(value=ast.BoolOp() | ast.IfExp() as whole) | ast.Assign(value=ast.IfExp() as whole):
-            pass
-        case _:
-            return []
-    around = (block for call in scope.calls for block in call.block.chain())
-    alternatives = {block.branch: block for block in around if block.node is whole}
-    return [*alternatives.values()] if len(alternatives) == 1 else []
+    decided: list[Block] = []
+    for whole in _choices(found.node):
+        around = (block for call in scope.calls if not _only_makes(call.node) for block in call.block.chain())
+        alternatives = {block.branch: block for block in around if block.node is whole}
+        decided += alternatives.values() if len(alternatives) == 1 else ()
+    return decided
+
+
+def _choices(statement: ast.stmt) -> Iterator[ast.expr]:
+    """The expressions of a statement that are evaluated in part: its whole value, or what a `with` enters."""
+    match statement:
+        case ast.Expr(value=ast.BoolOp() | ast.IfExp() as whole):
+            yield whole
+        case (
+            ast.Assign(value=ast.IfExp() as whole)
+            | ast.AugAssign(value=ast.IfExp() as whole)
+            | ast.AnnAssign(value=ast.IfExp() as whole)
+            | ast.Return(value=ast.IfExp() as whole)
+        ):
+            yield whole
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            yield from (item.context_expr for item in items if isinstance(item.context_expr, ast.IfExp))
+
+
+def _only_makes(call: ast.Call) -> bool:
+    """Whether a call makes a value or an empty context, such as `torch.tensor(0.0)` and `nullcontext()`, and no collective."""
+    return _called(call).rpartition(".")[2] in _MAKERS
 
 
 def _wants(statement: ast.stmt) -> str | None:

@@ -1,5 +1,8 @@
 from tests.checks import Sick, ranks
 from tests.checks.hosts import torchrun
+from tests.rank_ends import FINE, LOST_PEER, ended, raised
+
+REFUSED = "[enforce fail at /__w/pytorch/pytorch/third_party/gloo/gloo/context.cc:23] rank < size. 2 vs 2"
 
 SICK = (
     Sick(
@@ -16,5 +19,15 @@ SICK = (
         hosts=("host-a",),
         measured={"local_rank": 5, "local_world_size": 2},
     ),
+    Sick(  # the program sets WORLD_SIZE to 2, and torchrun has started three ranks
+        evidence=ended(LOST_PEER, LOST_PEER, raised(REFUSED)),
+        says="init_process_group has rank 2 of world size 2: ranks are 0..1",
+        ranks=(2,),
+        where=("rank 2 /home/me/job/train.py:48 train",),
+        measured={"rank": 2, "world_size": 2},
+    ),
 )
-HEALTHY = (ranks(*[torchrun(rank, 4, local=2) for rank in range(4)], per_host=2),)
+HEALTHY = (
+    ended(FINE, FINE),
+    ranks(*[torchrun(rank, 4, local=2) for rank in range(4)], per_host=2),
+)

@@ -212,6 +212,8 @@ def test_decorators_and_blocks_for_one_rank_are_tests_of_the_rank(
         ("score = 0 if rank else validate()", "not `if rank` (train.py:2)"),
         ("rank == 0 and validate()", "inside `if rank == 0` (train.py:2)"),
         ("rank or validate()", "not `if rank` (train.py:2)"),
+        ("score = validate() * 100 if rank != 1 else torch.tensor(0.0)", "inside `if rank != 1` (train.py:2)"),
+        ("return validate() if rank == 0 else None", "inside `if rank == 0` (train.py:2)"),
     ],
 )
 def test_a_test_within_a_statement_is_one_of_its_call(tmp_path: Path, statement: str, note: str) -> None:
@@ -225,9 +227,21 @@ def test_a_test_within_a_statement_is_one_of_its_call(tmp_path: Path, statement:
     assert condition_note(found) == note
 
 
-def test_both_branches_of_an_expression_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("other", "decides"), [("contextlib.nullcontext()", True), ("second()", False)])
+def test_a_context_that_some_ranks_enter(tmp_path: Path, other: str, *, decides: bool) -> None:
     path = tmp_path / "train.py"
-    path.write_text("def main(rank):\n    score = validate() if rank == 0 else test()\n    train()\n")
+    path.write_text(f"def main(rank):\n    with first() if rank != 1 else {other}:\n        prepare()\n    train()\n")
+    mine, theirs = stack(path, (2, "main")), stack(path, (4, "main"))
+
+    assert compare(mine, theirs, source_of([*mine, *theirs])).decides is decides
+
+
+@pytest.mark.parametrize(
+    "statement", ["score = validate() if rank == 0 else test()", "return validate() if rank == 0 else test()"]
+)
+def test_both_branches_of_an_expression_call(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(f"def main(rank):\n    {statement}\n    train()\n")
     mine, theirs = stack(path, (2, "main")), stack(path, (3, "main"))
 
     assert not compare(mine, theirs, source_of([*mine, *theirs])).decides
