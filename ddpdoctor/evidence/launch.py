@@ -157,6 +157,8 @@ class EnvOverwrite:
     """The number of the line."""
     function: str
     """The function that it stands in, `<module>` outside of all."""
+    conditional: bool = False
+    """Whether it stands under an `if`: other ranks, or another run, may not come to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

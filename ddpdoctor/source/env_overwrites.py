@@ -25,9 +25,14 @@ def overwrites_of(frames: Iterable[Frame], owner: int | None = None) -> EnvOverw
         text = _text(Path(file), owner)
         found += [
             EnvOverwrite(
-                name=one.name, value=one.value, file=file, line=one.line, function=_function_around(text, one.line)
+                name=one.name,
+                value=one.value,
+                file=file,
+                line=one.line,
+                function=_function_around(text, one.line),
+                conditional=one.conditional,
             )
-            for one in overwritten(text)
+            for one in overwritten(text, conditional=True)
             if one.name in OF_THE_RENDEZVOUS
         ]
     return EnvOverwrites(each=tuple(found)) if found else None

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites, Joining
@@ -55,6 +57,24 @@ SICK = (
         ranks=(0, 1),
         where=(*PLACES, WAITING_AT),
         measured={"used": ELSEWHERE, "given": GIVEN},
+    ),
+    Sick(  # under `if rank == 1:`; a line under another test, whose value no rank looks for, is not shown
+        evidence=waiting(
+            told(GIVEN),
+            told("node7:34491"),
+            facts=(
+                EnvOverwrites(
+                    each=(
+                        replace(HOST, value="node7", line=5, conditional=True),
+                        replace(HOST, value="node9", line=6, conditional=True),
+                    )
+                ),
+            ),
+        ),
+        says=f"rank 1 looks for the rendezvous at node7:34491; the launcher serves it at {GIVEN}: the program sets MASTER_ADDR",
+        ranks=(1,),
+        where=(f"rank 1 {SCRIPT}:5 ddp_setup", f"rank 1 {SCRIPT}:8 ddp_setup"),
+        measured={"used": "node7:34491", "given": GIVEN},
     ),
     Sick(  # by a launcher that serves no store, and on one rank only
         evidence=waiting(told(GIVEN, store=False), told(store=False), facts=()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,18 +14,20 @@ class Overwritten:
     name: str
     value: str
     line: int
+    conditional: bool = False
+    """Whether it stands under an `if`."""
 
 
-def overwritten(text: str) -> tuple[Overwritten, ...]:
+def overwritten(text: str, *, conditional: bool = False) -> tuple[Overwritten, ...]:
     """Every `os.environ["NAME"] = ...` that always happens; none for `setdefault`, nor under a condition or a handler.
 
-    A program that does not parse overwrites nothing that we know of.
+    With `conditional`, also those under an `if`, marked so. A program that does not parse overwrites nothing that we know of.
     """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    return tuple(_in(tree.body))
+    return tuple(one for one in _in(tree.body) if conditional or not one.conditional)
 
 
 def _in(body: list[ast.stmt]) -> Iterator[Overwritten]:
@@ -37,8 +39,9 @@ def _in(body: list[ast.stmt]) -> Iterator[Overwritten]:
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             yield from _update(statement.value)
         elif isinstance(statement, ast.If):
-            if _is_main(statement.test):
-                yield from _in(statement.body)
+            is_main = _is_main(statement.test)
+            yield from (replace(one, conditional=one.conditional or not is_main) for one in _in(statement.body))
+            yield from (replace(one, conditional=True) for one in _in(statement.orelse))
         elif isinstance(statement, ast.FunctionDef | ast.With | ast.Try):
             yield from _in(statement.body)
 

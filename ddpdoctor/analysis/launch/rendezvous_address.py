@@ -56,7 +56,8 @@ def derive(
     waiting, refused = dict(_waiting(activities)), dict(_refused(exits))
     if activities is None and exits is None:
         raise SkipCheck("neither the stacks of ranks nor their ends are known")
-    lines = overwrites.each if overwrites is not None else ()
+    everywhere = overwrites.each if overwrites is not None else ()
+    lines = tuple(line for line in everywhere if not line.conditional)
     wrong: dict[int, tuple[str | None, str | None]] = {}
     for rank in sorted({*waiting, *refused}):
         known = told.get(rank, Joining(called=True))
@@ -90,8 +91,12 @@ def derive(
         of_rank_0=of_rank_0,
         overwrites=tuple(
             line
-            for line in lines
-            if (_changes(line, given) if given is not None else any(_says(line, address) for address in looks_at))
+            for line in everywhere
+            if (
+                _changes(line, given)
+                if given is not None and not line.conditional
+                else any(_says(line, address) and (given is None or _changes(line, given)) for address in looks_at)
+            )
         ),
         place=waiting.get(first) or (refused[first][1] if first in refused else None),
     )

@@ -29,3 +29,15 @@ from ddpdoctor.analysis.launch.env_overrides import Overwritten, overwritten
 )
 def test_what_is_overwritten(text: str, found: list[tuple[str, str, int]]) -> None:
     assert overwritten(text) == tuple(Overwritten(*each) for each in found)
+
+
+def test_what_stands_under_a_test_is_told_apart() -> None:
+    """`if rank == 1:`, both branches of it, and what is in a function or block of theirs; a program's start is no test."""
+    text = (
+        "if rank == 1:\n    os.environ['MASTER_ADDR'] = 'node7'\nelse:\n    with x:\n        os.environ['A'] = '1'\n"
+        "if __name__ == '__main__':\n    os.environ['B'] = '2'\n"
+    )
+    found = [(one.name, one.line, one.conditional) for one in overwritten(text, conditional=True)]
+
+    assert found == [("MASTER_ADDR", 2, True), ("A", 5, True), ("B", 7, False)]
+    assert [one.name for one in overwritten(text)] == ["B"]
