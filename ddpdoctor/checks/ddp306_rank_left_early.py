@@ -351,13 +351,8 @@ def _or_skipped(ranks: Sequence[int], lines: Sequence[str]) -> Iterator[str]:
 
 
 def _or_called_alone(desync: Desync, code: SourceCode | None) -> Iterator[str]:
-    """Where an outer loop leads back into that one, ranks behind it may be on time, in a call that the others passed over.
-
-    Not where that loop has a way out under a test of the rank, which is what they took.
-    """
+    """Where an outer loop leads back into that one, ranks behind it may be on time, in a call that the others passed over."""
     if not desync.comparison.again or desync.ended or not all(side[0] in desync.issued for side in _both(desync)):
-        return
-    if any(loop_departures.ways_out(loops_left(desync, code), desync.minority, by_rank_only=True)):
         return
     ours, theirs = (desync.issued[side[0]].program for side in _both(desync))
     found = condition_over(tuple(frame for frame in ours if frame not in theirs), code)
