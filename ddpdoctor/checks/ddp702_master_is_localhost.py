@@ -52,3 +52,5 @@ def _itself(script: LaunchScript) -> Iterator[tuple[str, int]]:
                 yield f"--{name}={value}", start.line
         if "standalone" in start.options.values and start.step is not None:
             yield "--standalone", start.line
+        if start.alone and start.step is not None and script.tasks_per_node(start.step) == 1:
+            yield "srun starts `deepspeed` without --no_ssh and --node_rank", start.line

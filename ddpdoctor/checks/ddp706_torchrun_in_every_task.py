@@ -27,10 +27,11 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             tasks = script.tasks_per_node(start.step)
             per_task = start.options.values.get("nproc-per-node", "")
             ranks = start.ranks_per_node
-            several = (ranks or 0) > 1 or per_task in {"gpu", "auto"}
+            every_gpu = per_task in {"gpu", "auto"} or (start.launcher == "deepspeed" and not per_task)
+            several = (ranks or 0) > 1 or every_gpu
             if tasks is not None and tasks > 1 and several and not _task_is_node(script, start, tasks):
                 yield RULE.finding(
-                    f"srun starts torchrun in {tasks} tasks per node, and each starts "
+                    f"srun starts {start.launcher} in {tasks} tasks per node, and each starts "
                     f"{f'{ranks} ranks' if ranks is not None else 'a rank per GPU'}",
                     where=[place(script.path, start.line)],
                     tasks_per_node=tasks,

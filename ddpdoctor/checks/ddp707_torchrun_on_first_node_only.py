@@ -31,13 +31,14 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             wanted = start.options.number("nnodes")
             if wanted is not None and wanted > 1:
                 yield RULE.finding(
-                    f"torchrun waits for {wanted} nodes, and only the first of {nodes} starts it: there is no srun in front",
+                    f"{start.launcher} waits for {wanted} nodes, and only the first of {nodes} starts it: there is no srun in "
+                    "front",
                     where=[place(script.path, start.line)],
                     nodes=nodes,
                 )
             elif start.options.complete and (wanted == 1 or "nnodes" not in start.options.values):
                 yield RULE.finding(
-                    f"the job has {nodes} nodes, and torchrun runs on the first alone: the others are idle",
+                    f"the job has {nodes} nodes, and {start.launcher} runs on the first alone: the others are idle",
                     where=[place(script.path, start.line)],
                     severity=Severity.WARN,
                     remedy="start it on all of them, `srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES ...`; or ask for "

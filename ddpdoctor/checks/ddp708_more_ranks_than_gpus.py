@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Torchrun, place
+from ddpdoctor.evidence.scripts import Setting
 from ddpdoctor.model import Finding, Rule, Severity, Where
 
 RULE = Rule(
@@ -36,6 +37,11 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                 yield _finding(
                     tasks.per_node, asked[0], "the job asks for", [place(script.path, line) for line in where]
                 )
+        for started in script.mpi_ranks:
+            visible, per_node = _shown(script.set_for("CUDA_VISIBLE_DEVICES", started)), started.options.per_node
+            if visible is not None and per_node is not None and per_node > visible[0]:
+                alone = [place(script.path, started.line)]
+                yield _finding(per_node, visible[0], "CUDA_VISIBLE_DEVICES shows", alone)
     for pods in launch.manifests:
         for container, starts in pods.torchruns:
             for start in starts:
@@ -56,11 +62,18 @@ def _finding(ranks: int, gpus: int, said: str, where: list[Where]) -> Finding:
 
 def _limits(script: LaunchScript, start: Torchrun) -> Iterator[tuple[str, int, int]]:
     """What limits the GPUs of a start: the words for it, the number, the line (0 where it is the start's own)."""
-    visible = script.set_for("CUDA_VISIBLE_DEVICES", start)
-    if visible is not None and visible.value and all(part.strip().isdecimal() for part in visible.value.split(",")):
-        yield "CUDA_VISIBLE_DEVICES shows", len(visible.value.split(",")), visible.line
+    if (visible := _shown(script.set_for("CUDA_VISIBLE_DEVICES", start))) is not None:
+        yield "CUDA_VISIBLE_DEVICES shows", *visible
     if (asked := script.gpus_per_node(start.step)) is not None:
         yield "the job asks for", *asked
+
+
+def _shown(visible: Setting | None) -> tuple[int, int] | None:
+    """How many GPUs a value of CUDA_VISIBLE_DEVICES shows, and its line; None where it is no list of numbers."""
+    devices = visible.value.split(",") if visible is not None else []
+    if visible is None or not all(device.strip().isdecimal() for device in devices):
+        return None
+    return len(devices), visible.line
 
 
 def _on_cpu(start: Torchrun) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.call_graph import DEEPEST, CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix, short
 from ddpdoctor.model import Edit, Finding, Rule, Severity
@@ -73,15 +73,15 @@ def _spawns(graph: CallGraph, function: Function) -> bool:
     return any(call.does in {"spawn", "process"} for each in (function, *called) for call in each.calls)
 
 
-def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 2) -> bool:
+def _trains(graph: CallGraph, function: Function, call: Call, depth: int = DEEPEST) -> bool:
     """Whether a file that makes a process group or a wrapper leads here, with nothing that keeps other ranks behind."""
-    if _waits(function, call) or function.guards or function.place.function in _BEFORE:
+    if _waits(function, call) or function.guards or _is_hook_before_the_ranks(function):
         return False
     if graph.is_hook_of_lightning(function):
         return True
     file = function.id.partition("::")[0]
     if graph.on_all_ranks(function) is True and any(
-        graph.starts_the_job(each, 1) or any(other.does.startswith("wrap-") for other in each.calls)
+        graph.starts_the_job(each, 4) or any(other.does.startswith("wrap-") for other in each.calls)
         for each in graph.modules[file].functions
     ):
         return True
@@ -90,6 +90,11 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 2) ->
         not any(guard.by_rank for guard in way.guards) and _trains(graph, caller, way, depth - 1)
         for caller, way in callers
     )
+
+
+def _is_hook_before_the_ranks(function: Function) -> bool:
+    """Whether this is a method that frameworks call in one process, such as `prepare_data` of a data module."""
+    return function.place.function in _BEFORE and "." in function.id.rpartition("::")[2]
 
 
 def _waits(function: Function, call: Call) -> bool:

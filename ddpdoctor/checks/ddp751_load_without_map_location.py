@@ -18,6 +18,10 @@ RULE = Rule(
     leads_to=("DDP407",),
 )
 _DEVICE_WORDS = ("cpu", "gpu", "cuda", "device", "distributed", "exists")
+_OF_IGNITE = frozenset({"ignite", "horovod", "xla"})
+"""Ignite, and what it imports itself: a load that the program writes out is its own matter."""
+_IGNITE_GIVES_GPUS = ("Parallel",)
+_IGNITE_SAVES = ("Checkpoint", "ModelCheckpoint", "DiskSaver", "gen_save_best_models_by_val_score")
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -25,7 +29,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function, call in graph.calls("load"):
         if call.argument("map_location", 1) is not None or not call.name.startswith("torch."):
             continue
-        if graph.any_program(function, DOES_THE_DEVICE) or not graph.line_on_all_ranks(function, call):
+        gives_the_device = DOES_THE_DEVICE - _OF_IGNITE if graph.any_program(function, ("ignite",)) else DOES_THE_DEVICE
+        if graph.any_program(function, gives_the_device) or not graph.line_on_all_ranks(function, call):
             continue
         path = call.argument("f", 0)
         if path is None or path.may(*RANK_KINDS) or any(map(_of_one_rank, path.origins)):
@@ -45,6 +50,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _saves_from_gpu(graph: CallGraph, function: Function) -> bool:
     """Whether a program of the function gives ranks a GPU each, and saves checkpoints itself."""
+    if graph.any_program(function, _IGNITE_GIVES_GPUS) and graph.any_program(function, _IGNITE_SAVES):
+        return True
     saves = any(call.name == "torch.save" for _, call in graph.calls_near(function, "save"))
     return saves and any(
         call.does == "set-device" or call.argument("device_ids", 1) is not None

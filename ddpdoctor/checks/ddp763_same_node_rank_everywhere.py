@@ -25,14 +25,23 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         for start in script.torchruns:
             if len(numbers) == 1 and (said := _same(script, start)):
                 yield RULE.finding(
-                    f"{said} on each of the {script.nodes} nodes that srun starts torchrun on",
+                    f"{said} on each of the {script.nodes} nodes that srun starts {start.launcher} on",
                     where=[place(script.path, start.line)],
                     nodes=script.nodes,
                 )
             elif start.remote and start.command.in_loop and start.static and _constant(start):
                 yield RULE.finding(
-                    f"--node-rank is {start.options.values['node-rank']} on each host of the loop that starts torchrun",
+                    f"--node-rank is {start.options.values['node-rank']} on each host of the loop that starts {start.launcher}",
                     where=[place(script.path, start.line)],
+                    nodes=start.options.number("nnodes") or 0,
+                )
+            elif start.at_once and start.static and _constant(start):
+                yield RULE.finding(
+                    f"--node-rank is {start.options.values['node-rank']} on each host that {start.at_once} starts "
+                    f"{start.launcher} on",
+                    where=[place(script.path, start.line)],
+                    remedy="start each host with a number of its own, in a loop over the hosts; or use `--rdzv-backend c10d`, "
+                    "which numbers the nodes by itself",
                     nodes=start.options.number("nnodes") or 0,
                 )
     for pods in launch.manifests:
@@ -60,12 +69,13 @@ def _same(script: LaunchScript, start: Torchrun) -> str:
         return ""
     if given is None:
         named = any(setting.name in {"PET_NODE_RANK", "NODE_RANK"} for setting in script.script.variables)
-        known = start.launcher != "accelerate launch" and start.options.complete and not named
+        known = start.launcher not in {"accelerate launch", "deepspeed"} and start.options.complete and not named
         return "without --node-rank torchrun takes 0" if known else ""
     return f"--node-rank is {given}" if given.isdecimal() else ""
 
 
 def _in_pods(pods: Pods) -> Iterator[Finding]:
+    yield from _in_several_containers(pods)
     for container, starts in pods.torchruns:
         for start in starts:
             given = start.options.values.get("node-rank", "")
@@ -78,3 +88,22 @@ def _in_pods(pods: Pods) -> Iterator[Finding]:
                     "`$JOB_COMPLETION_INDEX` in an Indexed Job",
                     nodes=container.replicas,
                 )
+
+
+def _in_several_containers(pods: Pods) -> Iterator[Finding]:
+    """Services, or roles with one pod each, that start one job: each needs a number of its own."""
+    first: dict[tuple[str, ...], str] = {}
+    for container, starts in pods.torchruns:
+        for start in starts:
+            if container.replicas != 1 or not start.static or not _constant(start):
+                continue
+            values = start.options.values
+            job = tuple(values.get(name, "") for name in ("nnodes", "master-addr", "master-port", "node-rank"))
+            if job in first and first[job] != container.name:
+                yield RULE.finding(
+                    f"--node-rank is {values['node-rank']} in {container.name}, as in {first[job]}",
+                    where=[place(pods.manifest.path, start.line)],
+                    remedy="give each a number of its own, from 0 on",
+                    nodes=start.options.number("nnodes") or 0,
+                )
+            first.setdefault(job, container.name)

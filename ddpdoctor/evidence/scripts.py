@@ -101,7 +101,7 @@ class Manifest:
     line: int
     """Where it begins, from 1."""
     kind: str
-    """`PyTorchJob`, `Job`, or `compose`."""
+    """`PyTorchJob`, `Job`, `Volcano Job`, `JobSet`, or `compose`."""
     name: str = ""
     """As the manifest names it."""
     backoff_limit: int | None = None

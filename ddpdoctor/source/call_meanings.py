@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SHARD = frozenset({"shard_id", "num_shards"})
 """The keywords by which a reader of another library is told its part of the data."""
+_OF_SEVERAL_RANKS = frozenset({"launcher", "strategy"})
+"""The keywords by which a runner of MMEngine makes the process group."""
 _TRAINED = frozenset({"forward", "loss", "compute_loss", "training_step"})
 
 
@@ -43,6 +45,10 @@ def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
         found = replace(found, does="shard")
     if found.name == ".Process" and any(one.arg == "target" for one in node.keywords):  # of `get_context("spawn")`
         found = replace(found, does="process")
+    if any(one.arg in _OF_SEVERAL_RANKS for one in node.keywords) and _imported_from(
+        at.scope, dotted(node.func), "mmengine."
+    ):
+        found = replace(found, does="init")
     if whole:
         values.meanings[id(node)] = found
     return found
@@ -149,6 +155,17 @@ def _is_imported(scope: Scope, name: str) -> bool:
             return True
         if name in at.definitions or name in at.parameters:
             return False
+        at = at.parent
+    return False
+
+
+def _imported_from(scope: Scope, name: str, package: str) -> bool:
+    """Whether the first part of a dotted name is imported from a package, be the package a part of the program or not."""
+    first = name.partition(".")[0]
+    at: Scope | None = scope
+    while at is not None:
+        if first in at.imports:
+            return f"{at.imports[first]}.".startswith(package)
         at = at.parent
     return False
 

@@ -106,12 +106,16 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
         return (Origin(kind=kind, text=target.name, made=values_made, note=name),)
     if by_call := joined(origin for found in with_literals(values, node, target) for origin in found):
         return by_call
+    last = target.name
+    if names.washes(last) and makes_collective(
+        target
+    ):  # with one process it gives back what it got: that is shared, too
+        return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
     found = values.returned(target)
     if found:
         return found
     if target.generator:
         return _of_its_part(values, target)
-    last = target.name
     if names.washes(last) or makes_collective(target):
         return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
     if target.returns:

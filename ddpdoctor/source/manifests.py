@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -74,8 +75,12 @@ def _manifests(path: str, root: Node | None) -> Iterator[Manifest]:
     kind = _string(_at(root, "kind"))
     if kind == "PyTorchJob":
         yield _pytorch_job(path, root)
+    elif kind == "Job" and _string(_at(root, "apiVersion")).startswith("batch.volcano.sh"):
+        yield _volcano_job(path, root)
     elif kind == "Job":
         yield _job(path, root)
+    elif kind == "JobSet":
+        yield _job_set(path, root)
     elif (services := _at(root, "services")) is not None and not kind:
         yield _compose(path, services)
 
@@ -112,6 +117,39 @@ def _job(path: str, root: Node) -> Manifest:
         name=_string(_at(root, "metadata", "name")),
         backoff_limit=_whole(_at(root, "spec", "backoffLimit")),
         containers=tuple(_pod(pod, "", 1 if parallelism is None else _whole(parallelism), policy)),
+    )
+
+
+def _volcano_job(path: str, root: Node) -> Manifest:
+    containers: list[Container] = []
+    for task in _items(_at(root, "spec", "tasks")):
+        replicas, pod = _at(task, "replicas"), _at(task, "template", "spec")
+        policy = _string(_at(pod, "restartPolicy"))
+        containers += _pod(pod, _string(_at(task, "name")), 1 if replicas is None else _whole(replicas), policy)
+    return Manifest(
+        path=path,
+        line=_line(root),
+        kind="Volcano Job",
+        name=_string(_at(root, "metadata", "name")),
+        containers=tuple(containers),
+    )
+
+
+def _job_set(path: str, root: Node) -> Manifest:
+    containers: list[Container] = []
+    for replicated in _items(_at(root, "spec", "replicatedJobs")):
+        job = _at(replicated, "template", "spec")
+        counts = [_at(replicated, "replicas"), _at(job, "parallelism")]
+        numbers = [1 if count is None else _whole(count) for count in counts]
+        pods = None if None in numbers else math.prod(number or 0 for number in numbers)
+        pod = _at(job, "template", "spec")
+        containers += _pod(pod, _string(_at(replicated, "name")), pods, _string(_at(pod, "restartPolicy")))
+    return Manifest(
+        path=path,
+        line=_line(root),
+        kind="JobSet",
+        name=_string(_at(root, "metadata", "name")),
+        containers=tuple(containers),
     )
 
 

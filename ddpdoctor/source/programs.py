@@ -11,6 +11,7 @@ from ddpdoctor.source.walk import dotted
 SIGNS = frozenset(
     {
         "init_process_group",
+        "init_rpc",
         "DistributedDataParallel",
         "FullyShardedDataParallel",
         "fully_shard",
@@ -28,6 +29,7 @@ _FRAMEWORK_SIGNS = {
     "Parallel": ("ignite.",),
     "init_dist": ("mmengine.", "mmcv."),
     "Runner": ("mmengine.",),
+    "FlexibleRunner": ("mmengine.",),
     "from_cfg": ("mmengine.",),
 }
 """Names that say so where they are of one of these packages."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ddpdoctor.analysis.launch.mpi_options import MPI
 from ddpdoctor.evidence.scripts import Command, Script, Setting
 from ddpdoctor.source.shell_words import Outer, Variables, text_of, unquoted, words_of
 
@@ -46,6 +47,11 @@ _STARTS = frozenset(
     {"srun", "mpirun", "mpiexec", "ssh", "pdsh", "clush", "exec", "env", "time", "nohup", "timeout", "singularity", "apptainer"}
 )  # fmt: skip
 """What can stand in front of a script, or of the shell that runs it."""
+_REMOTE_SHELLS = frozenset({"ssh", "pdsh", "clush", "pssh", "parallel-ssh"})
+_ELSEWHERE = _REMOTE_SHELLS | MPI | {"srun"}
+"""What starts a shell on other hosts, or in tasks."""
+_SAME_HOST = frozenset({"exec", "time", "nohup", "timeout"})
+"""What can stand in front of a shell, or of what starts it elsewhere, and changes nothing."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash"})
 _BRANCHES = frozenset(
     {"if_statement", "elif_clause", "else_clause", "case_statement", "case_item", "ternary_expression"}
@@ -251,7 +257,7 @@ class _Reader:
         self.variables = kept if words else self.variables
 
     def _handed_over(self, words: Sequence[str], line: int) -> None:
-        """The variables of `env NAME=...` and of `srun --export=ALL,NAME=...`."""
+        """The variables of `env NAME=...`, of `srun --export=ALL,NAME=...` and of `mpirun -x NAME=...`."""
         program = words[0].rpartition("/")[2] if words else ""
         given: list[str] = []
         if program == "env":
@@ -261,6 +267,8 @@ class _Reader:
             given = [part for each in exported for part in each.split(",") if _NAMED.match(part)]
             behind = words[words.index("env") + 1 :] if "env" in words else ()
             given += itertools.takewhile(lambda word: _NAMED.match(word) is not None, behind)
+        elif program in MPI:
+            given = list(_exported_by_mpi(words))
         for name, _, value in (each.partition("=") for each in given):
             self.settings.append(
                 Setting(
@@ -336,7 +344,7 @@ class _Reader:
                 text = next((node for node in arguments if text_of(node, self.variables) == words[flag + 1]), None)
                 self._shell(words[:index], text, words[flag + 1])
                 return True
-        if words[0] in {"ssh", "pdsh", "clush"} and arguments and arguments[-1].type in {"string", "raw_string"}:
+        if words[0] in _REMOTE_SHELLS and arguments and arguments[-1].type in {"string", "raw_string"}:
             self._shell(words[:-1], arguments[-1], words[-1])
             return True
         return False
@@ -353,7 +361,7 @@ class _Reader:
         self.read.append(len(source))
         if sum(self.read) > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
             return
-        elsewhere = bool(around) and around[0] not in {"exec", "time", "nohup", "timeout"}
+        elsewhere = bool(around) and (around[0] not in _SAME_HOST or not _ELSEWHERE.isdisjoint(around))
         inner = replace(
             self,
             first_line=first,
@@ -396,6 +404,16 @@ class _Reader:
 
     def _line(self, node: Node) -> int:
         return self.called_in or self.first_line + int(node.start_point[0])
+
+
+def _exported_by_mpi(words: Sequence[str]) -> Iterator[str]:
+    """What `-x NAME=VALUE` of Open MPI, and `-genv NAME VALUE` of MPICH, give to all processes, as `NAME=VALUE`."""
+    for at, word in enumerate(words):
+        following = words[at + 1] if at + 1 < len(words) else ""
+        if word == "-x" and _NAMED.match(following):
+            yield following
+        elif word in {"-genv", "-env"} and at + 2 < len(words):
+            yield f"{following}={words[at + 2]}"
 
 
 def _is_command_flag(word: str) -> bool:

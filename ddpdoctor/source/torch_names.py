@@ -172,6 +172,7 @@ METHODS = {
     "mkdir": "make-folder",
     "sample": "split",
     "extractall": "download",
+    "iter_content": "download",
     "compute": "compute-metric",
 }
 """What a call of a method is for where its object is not a module."""

@@ -38,8 +38,30 @@ SICK = (
         where=("job.sh:5",),
         measured={"nodes": 4},
     ),
+    Sick(
+        evidence=script("mpirun -np 8 -npernode 4 -x MASTER_ADDR=localhost -x MASTER_PORT python train.py\n"),
+        says="MASTER_ADDR=localhost in a script for 2 nodes, so every node tries to rendezvous with itself",
+        where=("job.sh:1",),
+        measured={"nodes": 2},
+    ),
+    Sick(
+        evidence=script(
+            "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\n#SBATCH -c 8\n"
+            "srun -c 8 deepspeed --num_gpus=4 train.py --deepspeed ds.json\n"
+        ),
+        says="srun starts `deepspeed` without --no_ssh and --node_rank in a script for 2 nodes, so every node tries to "
+        "rendezvous with itself",
+        where=("job.sh:5",),
+        measured={"nodes": 2},
+    ),
 )
 HEALTHY = (
+    script("mpirun -np 4 --map-by ppr:4:node -x MASTER_ADDR=localhost python train.py\n"),
+    script("#!/bin/bash\n#SBATCH -N 2\ndeepspeed --hostfile hosts --num_nodes 2 --num_gpus 8 train.py\n"),
+    script(
+        "#!/bin/bash\n#SBATCH -N 2\nsrun -c 8 bash -c 'deepspeed --no_ssh --node_rank $SLURM_NODEID --num_nodes 2 "
+        "--master_addr $FIRST train.py'\n"
+    ),
     program(
         MEANS_ITSELF,
         "torchrun --standalone --nproc-per-node 8 train.py\n",

@@ -20,6 +20,12 @@ SICK = (
         where=("job.sh:7",),
         measured={"tasks_per_node": 4},
     ),
+    Sick(
+        evidence=script(f"{HEAD}srun -c 8 deepspeed train.py --deepspeed ds.json\n"),
+        says="srun starts deepspeed in 4 tasks per node, and each starts a rank per GPU",
+        where=("job.sh:6",),
+        measured={"tasks_per_node": 4},
+    ),
 )
 HEALTHY = (
     script(slurm(ScriptJob(command=("train.py",)))),

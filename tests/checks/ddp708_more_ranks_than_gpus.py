@@ -20,6 +20,21 @@ spec:
             volumeMounts: [{name: shm, mountPath: /dev/shm}]
 """
 
+VOLCANO = """apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+spec:
+  tasks:
+  - replicas: 2
+    name: worker
+    template:
+      spec:
+        hostIPC: true
+        containers:
+        - name: worker
+          command: [torchrun, --nnodes=2, --nproc-per-node=8, --rdzv-backend=c10d, train.py]
+          resources: {limits: {nvidia.com/gpu: 4}}
+"""
+
 SICK = (
     Sick(
         evidence=script(f"{HEAD}torchrun --standalone --nproc_per_node=8 train.py\n"),
@@ -43,6 +58,18 @@ SICK = (
         measured={"ranks_per_node": 8, "gpus": 4},
     ),
     Sick(
+        evidence=script("mpirun -np 8 -H a:4,b:4 -x CUDA_VISIBLE_DEVICES=0 -x MASTER_ADDR python train.py\n"),
+        says="4 ranks per node, and CUDA_VISIBLE_DEVICES shows 1 GPU",
+        where=("job.sh:1",),
+        measured={"ranks_per_node": 4, "gpus": 1},
+    ),
+    Sick(
+        evidence=manifest(VOLCANO),
+        says="8 ranks per node, and the container has 4 GPUs",
+        where=("job.yaml:12",),
+        measured={"ranks_per_node": 8, "gpus": 4},
+    ),
+    Sick(
         evidence=manifest(POD),
         says="8 ranks per node, and the container has 4 GPUs",
         where=("job.yaml:12",),
@@ -50,6 +77,8 @@ SICK = (
     ),
 )
 HEALTHY = (
+    script("mpirun -np 8 -H a:4,b:4 -x CUDA_VISIBLE_DEVICES=0,1,2,3 -x MASTER_ADDR python train.py\n"),
+    script("mpirun -np 2 -npernode 1 -x CUDA_VISIBLE_DEVICES=0 -x MASTER_ADDR python train.py\n"),
     script(f"{HEAD}torchrun --standalone --nproc-per-node=4 train.py\n"),
     script(f"{HEAD}torchrun --standalone --nproc-per-node=$SLURM_GPUS_ON_NODE train.py\n"),
     script(f"{HEAD}torchrun --standalone --nproc-per-node=8 train.py --backend gloo\n"),

@@ -1,7 +1,41 @@
 """Training programs with DDP716 download-on-every-rank, and healthy ones."""
 
 from tests.checks import Sick
-from tests.training_programs import training
+from tests.training_programs import source, training
+
+FETCH = """import os
+
+import requests
+
+
+def fetch(url, name):
+    answer = requests.get(url, stream=True)
+    with open(name, "wb") as file:
+        for part in answer.iter_content(chunk_size=1024):
+            file.write(part)
+
+
+def download(split):
+    if not os.path.exists(split):
+        fetch(f"https://data.example/{split}", split)
+
+
+def examples(split):
+    download(split)
+    yield from open(split)
+"""
+RUNNER = """import torchvision
+from mmengine.runner import Runner
+
+
+def main(args):
+    train = torchvision.datasets.CIFAR10("data", download=True)
+    runner = Runner(model=Net(), train_dataloader=dict(dataset=train), launcher=args.launcher)
+    runner.train()
+
+
+main(parse())
+"""
 
 SICK = (
     Sick(
@@ -17,8 +51,26 @@ SICK = (
         ),
         where=("train.py:30 main",),
     ),
+    Sick(  # through a generator and two functions of another module
+        evidence=training(
+            ("import torch\n", "import torch\nfrom fetch import examples\n"),
+            ("    best = 0.0\n", '    first = next(examples("train"))\n    best = 0.0\n'),
+            fetch=FETCH,
+        ),
+        says="iter_content runs on every rank at once: ranks read files that another rank is still writing",
+        where=("fetch.py:9 fetch",),
+    ),
+    Sick(
+        evidence=source(train=RUNNER),
+        says=(
+            '`download=True` of CIFAR10 runs on every rank at once into "data": ranks read files that '
+            "another rank is still writing"
+        ),
+        where=("train.py:6 main",),
+    ),
 )
 HEALTHY = (
+    source(train=RUNNER.replace("launcher=args.launcher", "max_epochs=3")),
     training(
         (
             ('    if local_rank == 0:\n        datasets.CIFAR10("data", download=True)\n    dist.barrier()\n'),

@@ -1,9 +1,30 @@
 """Training programs with DDP722 address-or-port-fixed, and healthy ones."""
 
 from tests.checks import Sick
-from tests.training_programs import training
+from tests.training_programs import source, training
 
+RPC = """import os
+import torch.distributed.rpc as rpc
+import torch.multiprocessing as mp
+
+
+def run(rank):
+    os.environ["MASTER_ADDR"] = "localhost"
+    os.environ["MASTER_PORT"] = "29500"
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2)
+    rpc.shutdown()
+
+
+if __name__ == "__main__":
+    mp.spawn(run, nprocs=2)
+"""
 SICK = (
+    Sick(
+        evidence=source(train=RPC),
+        says="MASTER_PORT is always 29500, whatever the launcher gave: a second job on the node uses the same port",
+        where=("train.py:8 run",),
+        measured={"variable": "MASTER_PORT"},
+    ),
     Sick(
         evidence=training(("    rank = int", ('    os.environ["MASTER_PORT"] = "29500"\n    rank = int'))),
         says=("MASTER_PORT is always 29500, whatever the launcher gave: a second job on the node uses the same port"),
@@ -23,6 +44,7 @@ SICK = (
     ),
 )
 HEALTHY = (
+    source(train=RPC.replace('os.environ["MASTER_PORT"] = "29500"', 'os.environ.setdefault("MASTER_PORT", "29500")')),
     training(("    rank = int", ('    os.environ.setdefault("MASTER_PORT", "29500")\n    rank = int'))),
     training(
         (

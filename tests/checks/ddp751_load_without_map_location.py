@@ -1,9 +1,37 @@
 """Training programs with DDP751 load-without-map-location, and healthy ones."""
 
 from tests.checks import Sick
-from tests.training_programs import training
+from tests.training_programs import source, training
 
+IGNITE = """import ignite.distributed as idist
+import torch
+from ignite.handlers import Checkpoint, DiskSaver
+
+
+def weights(config):
+    path = idist.broadcast(config.path, src=0)
+    return torch.load(path)
+
+
+def evaluation(local_rank, config):
+    model = config.model.to(idist.device())
+    model.load_state_dict(weights(config))
+    Checkpoint({"model": model}, DiskSaver("out"))
+
+
+def main(config):
+    with idist.Parallel(backend="nccl") as parallel:
+        parallel.run(evaluation, config)
+
+
+main(read())
+"""
 SICK = (
+    Sick(
+        evidence=source(train=IGNITE),
+        says="torch.load(path) has no map_location: the tensors of all ranks land on the GPU that saved them, GPU 0",
+        where=("train.py:8 weights",),
+    ),
     Sick(
         evidence=training(
             ("    best = 0.0\n", ('    ddp.module.load_state_dict(torch.load("last.pt"))\n    best = 0.0\n'))
@@ -15,6 +43,9 @@ SICK = (
     ),
 )
 HEALTHY = (
+    source(
+        train=IGNITE.replace('"nccl"', '"gloo"').replace("torch.load(path)", 'torch.load(path, map_location="cpu")')
+    ),
     training(
         (
             "    best = 0.0\n",

@@ -25,6 +25,15 @@ spec:
               torchrun --nnodes 2 --node-rank 0 --nproc-per-node 4 train.py
 """
 
+SERVICES = """services:
+  node0:
+    shm_size: 8g
+    command: torchrun --nnodes 2 --nproc-per-node 4 --master-addr node0 --node-rank 0 train.py
+  node1:
+    shm_size: 8g
+    command: torchrun --nnodes 2 --nproc-per-node 4 --master-addr node0 --node-rank 0 train.py
+"""
+
 SICK = (
     Sick(
         evidence=script(f"{HEAD}srun torchrun {RANKS} --node-rank 0 train.py\n"),
@@ -50,8 +59,25 @@ SICK = (
         where=("job.yaml:17",),
         measured={"nodes": 2},
     ),
+    Sick(
+        evidence=script(
+            'pdsh -w gpu[01-04] "cd /x && torchrun --nnodes 4 --node_rank 0 --master_addr gpu01 --nproc_per_node 8 train.py"\n'
+        ),
+        says="--node-rank is 0 on each host that pdsh starts torchrun on",
+        where=("job.sh:1",),
+        measured={"nodes": 4},
+    ),
+    Sick(
+        evidence=manifest(SERVICES),
+        says="--node-rank is 0 in node1, as in node0",
+        where=("job.yaml:7",),
+        measured={"nodes": 2},
+    ),
 )
 HEALTHY = (
+    script('pdsh -w gpu01 "torchrun --nnodes 4 --node_rank 0 --master_addr gpu01 train.py"\n'),
+    script('pdsh -w gpu[01-04] "torchrun --nnodes 4 --rdzv-backend c10d --rdzv-endpoint gpu01 train.py"\n'),
+    manifest(SERVICES.replace("--node-rank 0", "--node-rank 1", 1)),
     script(slurm(ScriptJob(command=("train.py",)))),
     script(f"{HEAD}srun bash -c 'torchrun {RANKS} --node-rank $SLURM_NODEID train.py'\n"),
     script(

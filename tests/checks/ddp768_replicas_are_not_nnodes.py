@@ -23,7 +23,30 @@ spec:
 """
 WAITS = "--nnodes is 4, and the manifest starts 3 pods"
 
+JOB_SET = """apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+spec:
+  replicatedJobs:
+  - name: workers
+    replicas: 1
+    template:
+      spec:
+        parallelism: 4
+        template:
+          spec:
+            hostIPC: true
+            containers:
+            - name: pytorch
+              command: [bash, -c, "torchrun --nnodes 2 --node-rank $JOB_COMPLETION_INDEX --nproc-per-node 8 train.py"]
+"""
+
 SICK = (
+    Sick(
+        evidence=manifest(JOB_SET),
+        says="--nnodes is 2, and the manifest starts 4 pods",
+        where=("job.yaml:15",),
+        measured={"nnodes": 2, "pods": 4},
+    ),
     Sick(
         evidence=manifest(JOB.replace("parallelism: 2", "parallelism: 4")),
         says="--nnodes is 2, and the manifest starts 4 pods",
@@ -38,6 +61,7 @@ SICK = (
     ),
 )
 HEALTHY = (
+    manifest(JOB_SET.replace("parallelism: 4", "parallelism: 2")),
     manifest(JOB),
     manifest(PODS),
     manifest(PODS.replace("nnodes=4", "nnodes=2:8").replace("replicas: 3", "replicas: 1")),

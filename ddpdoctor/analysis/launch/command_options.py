@@ -19,6 +19,16 @@ _ACCELERATE_NAMES = {
     "main-process-port": "master-port",
     "num-processes": "processes",
 }
+_DEEPSPEED_FLAGS = frozenset(
+    {"no-ssh", "no-ssh-check", "force-multi", "module", "no-python", "no-local-rank", "save-pid", "elastic-training",
+     "bind-cores-to-rank"}
+)  # fmt: skip
+_DEEPSPEED_NAMES = {
+    "num-gpus": "nproc-per-node",
+    "num-accelerators": "nproc-per-node",
+    "num-nodes": "nnodes",
+    "H": "hostfile",
+}
 _SRUN_SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
 _SRUN_SHORT_FLAGS = frozenset("luvqQkKsOEXbHIWZh")
 _SRUN_FLAGS = frozenset(
@@ -56,6 +66,11 @@ def torchrun_options(words: Sequence[str]) -> Options:
 def accelerate_options(words: Sequence[str]) -> Options:
     """The options of `accelerate launch`, under torchrun's names; `words` begin behind it."""
     return _options(words, _ACCELERATE_FLAGS, _ACCELERATE_NAMES)
+
+
+def deepspeed_options(words: Sequence[str]) -> Options:
+    """The options of DeepSpeed's launcher, under torchrun's names; `words` begin behind it."""
+    return _options(words, _DEEPSPEED_FLAGS, _DEEPSPEED_NAMES)
 
 
 def srun_options(words: Sequence[str]) -> Options:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.launch.command_options import (
     Options,
     accelerate_options,
+    deepspeed_options,
     gpu_count,
     srun_options,
     torchrun_options,
 )
 from ddpdoctor.analysis.launch.env_overrides import Overwritten, overwritten
+from ddpdoctor.analysis.launch.mpi_options import MPI, MpiOptions, mpi_options
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Script, ScriptFiles, Setting
 from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.model import Where
@@ -20,9 +23,15 @@ from ddpdoctor.model import Where
 _OF_LAUNCHERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE")
 _LAUNCH_MODULE = "torch.distributed.launch"
 _MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
-_REMOTE = frozenset(
-    {"mpirun", "mpiexec", "orterun", "ssh", "pdsh", "clush", "pssh", "parallel-ssh", "parallel", "jsrun", "aprun"}
-)
+_AT_ONCE = frozenset({"pdsh", "clush", "pssh", "parallel-ssh"})
+"""What runs one text on several hosts."""
+_REMOTE = MPI | _AT_ONCE | {"ssh", "parallel", "jsrun", "aprun"}
+_READERS = {
+    "accelerate launch": accelerate_options,
+    "deepspeed": deepspeed_options,
+}
+_IN_FRONT = frozenset({"srun", "singularity", "apptainer", "time", "nohup", "exec", "timeout", "numactl"}) | MPI
+"""What can stand in front of `deepspeed`, which is also the name of a package and of an option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +46,20 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torchrun:
-    """One start of torchrun, by any of its names, or of `accelerate launch`."""
+    """One start of torchrun, by any of its names, of `accelerate launch` or of DeepSpeed's launcher."""
 
     command: Command
     """The command."""
     launcher: str
-    """`torchrun`, `torch.distributed.launch` or `accelerate launch`."""
+    """`torchrun`, `torch.distributed.launch`, `accelerate launch` or `deepspeed`."""
     options: Options
     """Its options, under torchrun's names."""
     step: Options | None = None
     """The options of the srun that starts it in its tasks; None where none does."""
     remote: bool = False
-    """Something else starts it on other hosts: mpirun, ssh, a loop over hosts."""
+    """Something else starts it on other hosts: mpirun, ssh, a loop over hosts, or DeepSpeed's launcher by itself."""
+    at_once: str = ""
+    """The command that starts it on several hosts at once, with the same words: pdsh, mpirun; empty where none does."""
 
     @property
     def line(self) -> int:
@@ -73,12 +84,22 @@ class Torchrun:
             nodes = self.options.number("nnodes") if "nnodes" in self.options.values else 1
             return processes // nodes if processes and nodes else None
         if "nproc-per-node" not in self.options.values:
+            if self.launcher == "deepspeed":
+                return None  # one for each GPU that it finds
             return 1 if self.options.complete else None
         return self.options.number("nproc-per-node")
 
     @property
+    def alone(self) -> bool:
+        """Whether this is DeepSpeed's launcher, told of no other node: each one that runs is a job of its own."""
+        known = {"hostfile", "no-ssh", "node-rank", "nnodes", "master-addr", "include"}
+        return self.launcher == "deepspeed" and self.options.complete and known.isdisjoint(self.options.values)
+
+    @property
     def static(self) -> bool:
         """Whether its nodes are numbered by `--node-rank`: the other rendezvous number them by themselves."""
+        if self.launcher == "deepspeed":
+            return "no-ssh" in self.options.values
         backend = self.options.values.get("rdzv-backend", "static" if self.options.complete else "")
         return backend == "static" and "standalone" not in self.options.values
 
@@ -93,6 +114,21 @@ class RankTasks:
     """The options of srun."""
     per_node: int
     """The tasks on each node, 2 or more."""
+
+    @property
+    def line(self) -> int:
+        """Where the command begins."""
+        return self.command.line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiRanks:
+    """A Python program that mpirun starts: each process is a rank."""
+
+    command: Command
+    """The command."""
+    options: MpiOptions
+    """What mpirun is told."""
 
     @property
     def line(self) -> int:
@@ -152,7 +188,17 @@ class LaunchScript:
             if per_node is not None and per_node > 1 and any(name.startswith("python") for name in names):
                 yield RankTasks(command=command, step=step, per_node=per_node)
 
-    def set_for(self, name: str, start: Torchrun | RankTasks) -> Setting | None:
+    @property
+    def mpi_ranks(self) -> Iterator[MpiRanks]:
+        """The Python programs that mpirun starts, without those behind a condition."""
+        for command in self.script.commands:
+            at = next((at for at, word in enumerate(command.words) if program_of([word]) in MPI), None)
+            if at is None or command.conditional or _launcher(command.words) is not None:
+                continue
+            if any(program_of([word]).startswith("python") for word in command.words[at:]):
+                yield MpiRanks(command=command, options=mpi_options(command.words[at + 1 :]))
+
+    def set_for(self, name: str, start: Torchrun | RankTasks | MpiRanks) -> Setting | None:
         """The value that a variable has for a command: set in front of it, or last before it; None where that is not certain."""
         own = [setting for setting in start.command.variables if setting.name == name]
         before = [
@@ -176,6 +222,7 @@ class LaunchScript:
         for start in self.torchruns:
             numbers.append(start.options.number("nnodes"))
             numbers.append(self.step_nodes(start.step))
+        numbers += [ranks.options.nodes for ranks in self.mpi_ranks]
         return max((number for number in numbers if number is not None), default=1)
 
     def step_nodes(self, step: Options | None) -> int | None:
@@ -307,17 +354,38 @@ def _torchruns(commands: Sequence[Command]) -> Iterator[Torchrun]:
         if found is None:
             continue
         launcher, at = found
-        read = accelerate_options if launcher == "accelerate launch" else torchrun_options
+        options = _READERS.get(launcher, torchrun_options)(command.words[at:])
         around = (*command.within, *command.words[:at])
         names = [program_of([word]) for word in around]
         step = srun_options(around[names.index("srun") + 1 :]) if "srun" in names else None
         yield Torchrun(
             command=command,
             launcher=launcher,
-            options=read(command.words[at:]),
+            options=options,
             step=step,
-            remote=step is None and bool(_REMOTE & {*names}),
+            remote=step is None and (bool(_REMOTE & {*names}) or _reaches_hosts(launcher, options)),
+            at_once=_at_once(around),
         )
+
+
+def _reaches_hosts(launcher: str, options: Options) -> bool:
+    """Whether DeepSpeed's launcher starts the ranks on other hosts by itself."""
+    return launcher == "deepspeed" and ("hostfile" in options.values or (options.number("nnodes") or 1) > 1)
+
+
+def _at_once(words: Sequence[str]) -> str:
+    """What starts a command with the same words on several hosts; empty where it is one host, or not known."""
+    for at, word in enumerate(words):
+        name = program_of([word])
+        if name in MPI:
+            options = mpi_options(words[at + 1 :])
+            return name if (options.nodes or 1) > 1 else ""
+        if name in _AT_ONCE:
+            hosts = next(
+                (words[i + 1] for i in range(at, len(words) - 1) if words[i] in {"-w", "-H", "--host"}), "several,"
+            )
+            return name if re.search(r"[,\[^$%«]", hosts) else ""
+    return ""
 
 
 def _launcher(words: Sequence[str]) -> tuple[str, int] | None:
@@ -331,7 +399,13 @@ def _launcher(words: Sequence[str]) -> tuple[str, int] | None:
             return (following if following == _LAUNCH_MODULE else "torchrun"), index + 2
         if name == "accelerate" and following == "launch":
             return "accelerate launch", index + 2
+        if name == "deepspeed" and (not index or program_of(words) in _IN_FRONT) and _has_a_program(words[index + 1 :]):
+            return "deepspeed", index + 1
     return None
+
+
+def _has_a_program(words: Sequence[str]) -> bool:
+    return any(word.endswith(".py") or word in {"--module", "-m", "--no_python"} for word in words)
 
 
 def _number(value: str) -> int | None:
