@@ -15,7 +15,7 @@ from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.host.env_var_catalog import PREFIXES, known_names, nccl_libraries, torch_folder
 from ddpdoctor.host.host_access import HostAccess
 from ddpdoctor.regular_file import read_regular
-from ddpdoctor.source.folders import folders_below
+from ddpdoctor.source.folders import folders_below, identity
 from ddpdoctor.source.manifests import SUFFIXES as MANIFEST_SUFFIXES
 from ddpdoctor.source.manifests import NoManifest, may_train, read_manifests
 from ddpdoctor.source.remarks import remarks_in
@@ -41,8 +41,16 @@ def script_files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     """The launch scripts and manifests at `paths`, and whether each was named itself.
 
     A file that is named is a manifest by its suffix, Python by its suffix, and else a script. In folders those with the
-    suffixes of scripts and manifests count.
+    suffixes of scripts and manifests count. A file of several names is there once, by the first.
     """
+    first: dict[tuple[int, int] | str, tuple[Path, bool]] = {}
+    for path, named in _all_names(paths):
+        known, before = first.get(identity(path), (path, False))
+        first[identity(path)] = known, named or before
+    yield from first.values()
+
+
+def _all_names(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     for path in paths:
         if path.is_dir():
             yield from ((file, False) for file in sorted(_below(path)))

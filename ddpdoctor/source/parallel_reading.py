@@ -16,7 +16,7 @@ from ddpdoctor.evidence.training_code import Module, Program, TrainingCode
 from ddpdoctor.launch.reading_pool import ReadingPool
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.programs import may_train
-from ddpdoctor.source.project import Project, Source
+from ddpdoctor.source.project import Project, Source, prefixes
 from ddpdoctor.source.training_code import Reading, python_files, read_apart, read_files
 
 FEW = 100  # below that starting processes costs more than it saves
@@ -127,7 +127,7 @@ def _groups(files: Sequence[Path]) -> list[_Group]:
         size[file] = len(text)
         if may_train(text):
             trains.add(file)
-        for name in _imported(text):
+        for name in {part for each in _imported(text) for part in prefixes(each)}:  # `import a.b` reads a/__init__.py
             other = project.module(name, file)
             if other is not None:
                 leader[find(other)] = find(file)

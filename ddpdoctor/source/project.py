@@ -45,6 +45,7 @@ class Project:
     _folders: dict[str, frozenset[str]] = field(default_factory=dict)
     _modules: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _names: dict[tuple[int, str], Scope | tuple[Scope, str] | str] = field(default_factory=dict)
+    _bases: dict[int, list[Scope | str]] = field(default_factory=dict)
 
     @cached_property
     def given(self) -> dict[str, set[str]]:
@@ -126,13 +127,21 @@ class Project:
             self._folders[folder] = found
         return name in self._folders[folder]
 
+    def release(self) -> None:
+        """Free the trees now: scopes refer to each other, so that the collector would go over all of them."""
+        for source in self.sources.values():
+            for scope in source.scopes:
+                for name in scope.__slots__:
+                    delattr(scope, name)
+        self.sources.clear()
+
     def imports(self, source: Source) -> Iterator[str]:
         """The files of the run that a file imports."""
         seen: set[str] = set()
         for scope in source.scopes:
             for name, full in scope.imports.items():
                 for each in full.split() if name == "*" else (full,):
-                    for prefix in _prefixes(each):
+                    for prefix in prefixes(each):
                         file = self.module(prefix, source.file)
                         if file is not None and file not in seen:
                             seen.add(file)
@@ -165,7 +174,7 @@ class Project:
             if at.parent is None and "*" in at.imports and hops:
                 for base in at.imports["*"].split():
                     file = self.module(base, at.file)
-                    if file is not None and first in _names_of(self.sources[file]):
+                    if file is not None and _has_name(self.sources[file], first):
                         return self._resolve(self.sources[file].scopes[0], name, hops - 1)
             at = at.parent
         return name
@@ -174,8 +183,7 @@ class Project:
         whole = f"{full}.{rest}" if rest else full
         if not hops:
             return whole
-        prefixes = list(_prefixes(whole))
-        for prefix in prefixes:
+        for prefix in prefixes(whole):
             file = self.module(prefix, asker)
             if file is None:
                 continue
@@ -183,7 +191,7 @@ class Project:
             if not left:
                 return whole
             inner = self.sources[file].scopes[0]
-            if left.partition(".")[0] in _names_of(self.sources[file]) or "*" in inner.imports:
+            if _has_name(self.sources[file], left.partition(".")[0]) or "*" in inner.imports:
                 return self._resolve(inner, left, hops - 1)
             return whole
         return whole
@@ -207,6 +215,11 @@ class Project:
 
     def bases(self, cls: Scope) -> list[Scope | str]:
         """The bases of a class: classes of the program, or full names of others."""
+        if id(cls) not in self._bases:
+            self._bases[id(cls)] = self._find_bases(cls)
+        return self._bases[id(cls)]
+
+    def _find_bases(self, cls: Scope) -> list[Scope | str]:
         from ddpdoctor.source.walk import dotted
 
         found: list[Scope | str] = []
@@ -228,7 +241,7 @@ class Project:
         return False
 
 
-def _prefixes(name: str) -> Iterator[str]:
+def prefixes(name: str) -> Iterator[str]:
     """`a.b.c`, `a.b`, `a`; of `..a.b` also `..`."""
     dots = name[: len(name) - len(name.lstrip("."))]
     parts = name[len(dots) :].split(".")
@@ -238,6 +251,6 @@ def _prefixes(name: str) -> Iterator[str]:
         yield dots
 
 
-def _names_of(source: Source) -> set[str]:
+def _has_name(source: Source, name: str) -> bool:
     root = source.scopes[0]
-    return {*root.functions, *root.classes, *root.imports, *root.definitions}
+    return name in root.functions or name in root.classes or name in root.imports or name in root.definitions

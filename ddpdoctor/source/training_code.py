@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Setting, TrainingCode, files_together
 from ddpdoctor.regular_file import read_regular
-from ddpdoctor.source.folders import folders_below
+from ddpdoctor.source.folders import folders_below, identity
 from ddpdoctor.source.function_facts import FunctionFacts
 from ddpdoctor.source.index import OPTION_MAKERS, Index
 from ddpdoctor.source.origins import At
@@ -49,7 +49,7 @@ class Reading:
 def python_files(paths: Sequence[Path]) -> list[Path]:
     """The files at `paths` that may hold Python: those that are named, and in folders those with its suffixes.
 
-    Hidden folders and those of installed packages are left out.
+    Hidden folders and those of installed packages are left out. A file of several names is there once, by the first.
     """
     found: list[Path] = []
     for path in paths:
@@ -57,7 +57,10 @@ def python_files(paths: Sequence[Path]) -> list[Path]:
             found += sorted(_below(path))
         elif path.suffix in SUFFIXES:
             found.append(path)
-    return list(dict.fromkeys(found))
+    first: dict[tuple[int, int] | str, Path] = {}
+    for path in found:
+        first.setdefault(identity(path), path)
+    return list(first.values())
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -76,7 +79,9 @@ def read_files(files: Sequence[Path]) -> Reading:
             if reason:
                 unreadable.append((str(path), reason))
         project = Project(sources=sources, load=_Loader())
-        return Reading(facts(project), tuple(unreadable))
+        reading = Reading(facts(project), tuple(unreadable))
+        project.release()
+        return reading
 
 
 def read_apart(files: Sequence[Path]) -> Reading:

@@ -10,6 +10,7 @@ import pytest
 
 from ddpdoctor import cli
 from ddpdoctor.source import shell
+from tests.training_programs import GOOD
 
 SICK = """#!/bin/bash
 #SBATCH --nodes=2
@@ -31,6 +32,18 @@ def test_every_mistake_of_one_script_is_named_with_its_line(tmp_path: Path, capf
         "DDP701": 5, "DDP702": 5, "DDP703": 7, "DDP704": 6, "DDP705": 7,
     }  # fmt: skip
     assert {finding["where"][0]["file"] for finding in findings} == {str(file)}
+
+
+def test_a_file_of_several_names_is_reported_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "job.sbatch").write_text(SICK)
+    (real / "train.py").write_text(GOOD.replace("set_device(local_rank)", "set_device(rank)"))
+    (tmp_path / "linked").symlink_to(real)
+    assert cli.run(["lint", str(real), "--format", "json"]) == 1
+    once = json.loads(capfd.readouterr().out)["findings"]
+    assert cli.run(["lint", str(real), str(tmp_path / "linked"), str(real / "train.py"), "--format", "json"]) == 1
+    assert json.loads(capfd.readouterr().out)["findings"] == once
 
 
 @pytest.mark.parametrize("launcher", ["slurm", "torchrun"])

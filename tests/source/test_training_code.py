@@ -11,7 +11,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.source import parallel_reading
 from ddpdoctor.source.parallel_reading import read_training_code
-from ddpdoctor.source.training_code import python_files, read_files
+from ddpdoctor.source.training_code import Reading, python_files, read_files
 from tests.training_programs import GOOD, UNDER_A_TEST, source, training
 
 
@@ -212,6 +212,32 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(data: bytes, reason: 
     ((file, said),) = reading.unreadable
     assert (file, said) == (str(tmp_path / "bad.py"), reason)
     assert [module.file for module in reading.code.modules] == [str(tmp_path / "train.py")]
+
+
+def test_a_package_is_read_once_with_the_modules_that_others_import_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`import kit.parts.first` reads `kit/__init__.py`, which belongs to the same part of a long run."""
+    package = tmp_path / "kit" / "parts"
+    package.mkdir(parents=True)
+    (tmp_path / "kit" / "__init__.py").write_text("from torch.distributed import init_process_group\n")
+    (package / "__init__.py").write_text("")
+    (package / "first.py").write_text("def start():\n    pass\n")
+    (tmp_path / "train.py").write_text("import kit.parts.first\n\nkit.parts.first.start()\n")
+    monkeypatch.setattr(parallel_reading, "FEW", 1)
+    monkeypatch.setattr(parallel_reading, "MOST_BYTES", 1)
+    read: list[list[Path]] = []
+
+    def reading(files: list[Path]) -> Reading:
+        read.append(files)
+        return read_files(files)
+
+    monkeypatch.setattr(parallel_reading, "read_files", reading)
+    monkeypatch.setattr(parallel_reading, "PROCESSES", 1 << 20)
+    read_training_code([tmp_path])
+    assert [sorted(file.name for file in files) for files in read] == [
+        ["__init__.py", "__init__.py", "first.py", "train.py"]
+    ]
 
 
 def test_deep_and_cyclic_code_is_read_without_end(tmp_path: Path) -> None:
