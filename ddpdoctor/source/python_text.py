@@ -15,7 +15,10 @@ from ddpdoctor.source.notebooks import SUFFIX, Cell, code_cells, encoding_of, pl
 _LONG_NUMBER = re.compile(r"\b0[xXoObB]\w{3500}")
 MOST_BYTES = 1 << 20  # no file that a person writes is that long
 MOST_NOTEBOOK_BYTES = 1 << 25  # notebooks hold pictures
+MOST_WORDS = 400_000  # names, numbers and signs of one text, each some 500 bytes of its tree; a MiB that people write has 250,000
+MOST_BLOCKS = 2_000  # of one Markdown file
 MARKDOWN = (".md", ".markdown")
+_WORD = re.compile(r"\w+|[^\w\s]")
 _FENCE = re.compile(r"^ {0,3}(```+|~~~+)[ \t]*\{?\.?(\w*)")
 _PYTHON = frozenset({"python", "py", "python3", "pycon3", "ipython"})
 
@@ -45,7 +48,7 @@ def parse(file: str, data: bytes) -> list[PythonText]:
         return [_notebook(file, data)]
     text = _decoded(data)
     if file.endswith(MARKDOWN):
-        return list(_blocks(text))
+        return list(_blocks(file, text))
     return [PythonText(text, parsed(text))]
 
 
@@ -55,6 +58,8 @@ def parsed(text: str) -> ast.Module:
     Raises:
         Unreadable: it does not parse.
     """
+    if len(text) > MOST_BYTES or (len(text) > MOST_WORDS and sum(1 for _ in _WORD.finditer(text)) > MOST_WORDS):
+        raise Unreadable(f"more than {MOST_WORDS:,} words: too large to be written by hand")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd escapes in other people's strings
@@ -134,8 +139,11 @@ def python_blocks(text: str) -> Iterator[Block]:
             block.append(line)
 
 
-def _blocks(text: str) -> Iterator[PythonText]:
-    """Each Python block with empty lines before it, so that its lines have the numbers of the file's."""
-    for block in python_blocks(text):
-        code = "\n" * block.before + block.code
-        yield PythonText(code, parsed(code))
+def _blocks(file: str, text: str) -> Iterator[PythonText]:
+    """Each Python block, with the numbers that its lines have in the file."""
+    for number, block in enumerate(python_blocks(text)):
+        if number >= MOST_BLOCKS:
+            raise Unreadable(f"more than {MOST_BLOCKS:,} blocks of Python")
+        count = block.code.count("\n") + 1
+        places = tuple((file, block.before + line) for line in range(1, count + 1))
+        yield PythonText(block.code, parsed(block.code), places)

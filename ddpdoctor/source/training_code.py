@@ -147,12 +147,7 @@ def _sources(file: str, data: bytes, *, walked: bool = True) -> Iterator[Source]
             scopes = walk(part.tree, name) if walked else []
         except RecursionError:
             raise Unreadable("nested too deeply") from None
-        places = part.places or (_same(file, part.text) if number else ())
-        yield Source(name, scopes, part.text, os.path.dirname(file), places)  # noqa: PTH120 - strings throughout
-
-
-def _same(file: str, text: str) -> tuple[tuple[str, int], ...]:
-    return tuple((file, line) for line in range(1, text.count("\n") + 2))
+        yield Source(name, scopes, part.text, os.path.dirname(file), part.places)  # noqa: PTH120 - strings throughout
 
 
 def facts(project: Project) -> TrainingCode:

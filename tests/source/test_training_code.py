@@ -190,12 +190,27 @@ def test_python_blocks_of_markdown_keep_their_lines(tmp_path: Path) -> None:
     assert [call.place.line for call in function.calls if call.does == "init"] == [9]
 
 
+def test_a_notebook_with_a_cell_that_nobody_writes_is_passed_over(tmp_path: Path) -> None:
+    cell = {"cell_type": "code", "source": "x = 1\n" * (1 << 18)}
+    (tmp_path / "large.ipynb").write_text(
+        json.dumps({"cells": [cell, {"cell_type": "code", "source": "import torch"}]})
+    )
+    assert read_training_code([tmp_path]).code.modules[0].functions == ()
+
+
+def test_blocks_of_markdown_cost_as_much_as_they_are_long(tmp_path: Path) -> None:
+    (tmp_path / "guide.md").write_text("```python\nx\n```\n" * 2001)
+    reading = read_training_code([tmp_path])
+    assert reading.unreadable == ((str(tmp_path / "guide.md"), "more than 2,000 blocks of Python"),)
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
         (b"print 'old'\n", "Python 2 at line 1"),
         (b"def f(:\n    pass\n", "a syntax error at line 1"),
         (b"x = 1\n" * (1 << 18), "1.5 MiB: too large to be written by hand"),
+        (b"x=[" + b"a," * 250_000 + b"]\n", "more than 400,000 words: too large to be written by hand"),
         (b"# coding: no-such-code\n", "its encoding is not known"),
         (b"\xff\xfe\x00", "its encoding is not known"),
         (b"x = 1\x00\n", "source code string cannot contain null bytes"),
@@ -203,7 +218,7 @@ def test_python_blocks_of_markdown_keep_their_lines(tmp_path: Path) -> None:
         (b"x = " + b"-" * 100_000 + b"1\n", "nested too deeply"),
         (b"x = 0x" + b"f" * 4000 + b"\n", "a number with thousands of digits"),
     ],
-    ids=["python 2", "syntax", "large", "coding", "utf-16", "null", "brackets", "nested", "digits"],
+    ids=["python 2", "syntax", "large", "words", "coding", "utf-16", "null", "brackets", "nested", "digits"],
 )
 def test_what_cannot_be_read_is_named_and_the_rest_is_read(data: bytes, reason: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_bytes(data)
