@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DEEPEST, CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix, short
 from ddpdoctor.model import Edit, Finding, Rule, Severity
@@ -73,7 +73,7 @@ def _spawns(graph: CallGraph, function: Function) -> bool:
     return any(call.does in {"spawn", "process"} for each in (function, *called) for call in each.calls)
 
 
-def _trains(graph: CallGraph, function: Function, call: Call, depth: int = DEEPEST) -> bool:
+def _trains(graph: CallGraph, function: Function, call: Call, depth: int = 3) -> bool:
     """Whether a file that makes a process group or a wrapper leads here, with nothing that keeps other ranks behind."""
     if _waits(function, call) or function.guards or _is_hook_before_the_ranks(function):
         return False
@@ -81,7 +81,7 @@ def _trains(graph: CallGraph, function: Function, call: Call, depth: int = DEEPE
         return True
     file = function.id.partition("::")[0]
     if graph.on_all_ranks(function) is True and any(
-        graph.starts_the_job(each, 4) or any(other.does.startswith("wrap-") for other in each.calls)
+        graph.starts_the_job(each, 1) or any(other.does.startswith("wrap-") for other in each.calls)
         for each in graph.modules[file].functions
     ):
         return True
