@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ddpdoctor.checkpoints.tensor_table import Key, Listing
+from ddpdoctor.whole_numbers import whole_number
 
 _STATE = re.compile(r"\.?state\[(\d+)\]\.")
 
@@ -13,7 +14,8 @@ _STATE = re.compile(r"\.?state\[(\d+)\]\.")
 def owned(name: str, owners: Mapping[int, str]) -> str:
     """`2.bias: optimizer.state[5].exp_avg`, or the name as it is where nobody knows."""
     found = _STATE.search(name)
-    owner = owners.get(int(found[1])) if found else None
+    number = whole_number(found[1]) if found else None
+    owner = owners.get(number) if number is not None else None
     return name if owner is None else f"{owner}: {name}"
 
 
@@ -39,4 +41,4 @@ def owners(listing: Listing) -> dict[int, str]:
 
 def _number(key: Key) -> int | None:
     found = _STATE.search(key[1]) if key[0] == "optimizer state" else None
-    return int(found[1]) if found else None
+    return whole_number(found[1]) if found else None

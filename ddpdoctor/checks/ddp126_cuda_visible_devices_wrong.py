@@ -11,6 +11,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.gpus import Gpus
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck
+from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP126",
@@ -67,7 +68,8 @@ def _wrong(value: str, gpus: Gpus) -> tuple[str, Severity]:
     for name in names:
         if name.startswith("MIG-"):
             continue
-        known = name.isdigit() and int(name) < len(gpus.gpus)
+        number = whole_number(name)
+        known = number is not None and number < len(gpus.gpus)
         if not known and not any(
             gpu.uuid and name.startswith("GPU-") and gpu.uuid.startswith(name) for gpu in gpus.gpus
         ):

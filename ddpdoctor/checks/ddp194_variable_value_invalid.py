@@ -7,6 +7,7 @@ from ddpdoctor.analysis.launch.group_by_value import who_sets
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.host import Environment
 from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP194",
@@ -47,7 +48,7 @@ def check(environment: PerRank[Environment]) -> Iterator[Finding]:
             )
     for host in environment.hosts():
         threads, sockets = (
-            int(text) if (text := host.value.variables.get(name, "1")).isdigit() else 1
+            whole_number(host.value.variables.get(name, "1")) or 1
             for name in ("NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD")
         )
         if threads * sockets > MAX_SOCKETS:

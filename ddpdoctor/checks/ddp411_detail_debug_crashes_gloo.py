@@ -10,6 +10,7 @@ from ddpdoctor.evidence.host import Environment
 from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.torch_build import TorchBuild
 from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
+from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP411",
@@ -71,4 +72,5 @@ def _where(rank: int, ending: RankExit) -> Where | None:
 def _numbers(version: str) -> tuple[int, int]:
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
+    first, second = whole_number(major), whole_number(minor)
+    return (first, second) if first is not None and second is not None else (0, 0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, place
 from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP701",
@@ -26,11 +27,11 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         if not script.shared:
             continue
         for program, each in script.overwritten("MASTER_PORT"):
-            if each.value.isdecimal():
+            if (port := whole_number(each.value)) is not None:
                 yield RULE.finding(
                     f"the program sets MASTER_PORT to {each.value}, and the nodes of {script.path} may be shared",
                     where=[place(program.path, each.line)],
-                    port=int(each.value),
+                    port=port,
                 )
         for line, port in dict(_fixed(script)).items():
             yield RULE.finding(
@@ -44,10 +45,11 @@ def _fixed(script: LaunchScript) -> Iterator[tuple[int, int]]:
     """The line and the port of each that the script always takes; the variable's line where the variable holds it."""
     variables = {setting.value: setting.line for setting in script.script.variables if not setting.conditional}
     for setting in script.always_sets("MASTER_PORT"):
-        if setting.value.isdecimal():
-            yield setting.line, int(setting.value)
+        if (fixed := whole_number(setting.value)) is not None:
+            yield setting.line, fixed
     for start in script.torchruns:
         for name in ("master-port", "rdzv-endpoint"):
             match = _PORT.search(start.options.values.get(name, ""))
-            if match and start.always and 0 < int(match[1]) <= _LARGEST:
-                yield variables.get(match[1], start.line), int(match[1])
+            given = whole_number(match[1]) if match else None
+            if match and given and start.always and given <= _LARGEST:
+                yield variables.get(match[1], start.line), given

@@ -8,6 +8,7 @@ from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
 from ddpdoctor.evidence.training_code import Call, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP749",
@@ -24,8 +25,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each training loader of so few samples that feeds a wrapped model with BatchNorm."""
     for function, loader in graph.calls("loader"):
         size = loader.argument("batch_size", 1)
-        given = size.constant if size is not None else "1"
-        if given is None or not given.isdecimal() or not 0 < int(given) < FEWEST:
+        given = whole_number(size.constant or "") if size is not None else 1
+        if given is None or not 0 < given < FEWEST:
             continue
         if graph.any_program(function, ("convert_sync_batchnorm", "SyncBatchNorm")):
             continue
@@ -33,7 +34,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if backward is not None and loader.argument("batch_sampler") is None:
             yield code_finding(
                 RULE,
-                f"BatchNorm of the wrapped model sees {given} sample{'s' if given != '1' else ''} per rank",
+                f"BatchNorm of the wrapped model sees {given} sample{'s' if given != 1 else ''} per rank",
                 loader.place,
                 backward.place,
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Torchrun, place
 from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP762",
@@ -23,22 +24,25 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         for start in script.torchruns:
             threads = script.set_for("OMP_NUM_THREADS", start)
             cpus, ranks = _cpus(script, start), start.ranks_per_node
-            if threads is not None and threads.value.isdecimal() and cpus and ranks and start.always:
-                yield from _finding(int(threads.value), ranks, cpus, script.path, threads.line)
+            many = whole_number(threads.value) if threads is not None else None
+            if threads is not None and many is not None and cpus and ranks and start.always:
+                yield from _finding(many, ranks, cpus, script.path, threads.line)
         for tasks in script.rank_tasks if script.shared else ():
             threads = script.set_for("OMP_NUM_THREADS", tasks)
             asked = script.option("cpus-per-task")
             each_has = tasks.step.values.get("cpus-per-task", "") or (asked.value if asked is not None else "")
-            if threads is not None and threads.value.isdecimal() and each_has.isdecimal():
-                all_cpus = int(each_has) * tasks.per_node
-                yield from _finding(int(threads.value), tasks.per_node, all_cpus, script.path, threads.line)
+            many, cpus = whole_number(threads.value) if threads is not None else None, whole_number(each_has)
+            if threads is not None and many is not None and cpus is not None:
+                all_cpus = cpus * tasks.per_node
+                yield from _finding(many, tasks.per_node, all_cpus, script.path, threads.line)
     for pods in launch.manifests:
         for container, starts in pods.torchruns:
             given = next((each for each in container.variables if each.name == "OMP_NUM_THREADS"), None)
             for start in starts:
                 ranks = pods.ranks(container, start)
-                if given is not None and given.value.isdecimal() and container.cpus and ranks:
-                    yield from _finding(int(given.value), ranks, container.cpus, pods.manifest.path, given.line)
+                many = whole_number(given.value) if given is not None else None
+                if given is not None and many is not None and container.cpus and ranks:
+                    yield from _finding(many, ranks, container.cpus, pods.manifest.path, given.line)
 
 
 def _finding(threads: int, ranks: int, cpus: float, path: str, line: int) -> Iterator[Finding]:
@@ -57,12 +61,9 @@ def _cpus(script: LaunchScript, start: Torchrun) -> int | None:
         return None
     asked = script.option("cpus-per-task")
     own = start.step.values.get("cpus-per-task", "") if start.step is not None else ""
-    value = own or (asked.value if asked is not None else "")
-    if not value.isdecimal() or start.remote:
-        return None
-    if start.step is not None:
-        return int(value)
+    cpus = whole_number(own or (asked.value if asked is not None else ""))
+    if cpus is None or start.remote or start.step is not None:
+        return None if start.remote else cpus
     tasks = script.option("ntasks-per-node") or script.option("ntasks")
-    if tasks is not None and not tasks.value.isdecimal():
-        return None
-    return int(value) * (int(tasks.value) if tasks is not None else 1)  # the batch shell has those of all tasks
+    each = whole_number(tasks.value) if tasks is not None else 1
+    return cpus * each if each is not None else None  # the batch shell has those of all tasks

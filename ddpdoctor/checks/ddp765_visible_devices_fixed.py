@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, place
 from ddpdoctor.evidence.scripts import Setting
 from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP765",
@@ -26,9 +27,10 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         if not script.shared or asked is None:
             continue
         for setting in script.always_sets("CUDA_VISIBLE_DEVICES"):
-            devices = [part.strip() for part in setting.value.split(",")]
-            if all(device.isdecimal() for device in devices):
-                yield _finding(script, setting, {int(device) for device in devices}, asked[0])
+            devices = {whole_number(part.strip()) for part in setting.value.split(",")}
+            numbers = {device for device in devices if device is not None}
+            if numbers == devices:
+                yield _finding(script, setting, numbers, asked[0])
 
 
 def _finding(script: LaunchScript, setting: Setting, devices: set[int], gpus: int) -> Finding:

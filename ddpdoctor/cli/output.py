@@ -72,10 +72,11 @@ def markdown(page: str) -> None:
     if not is_terminal():
         show(page)
         return
-    from rich.console import Console
     from rich.markdown import Markdown
 
-    Console().print(Markdown(quoted_block(page)))
+    from ddpdoctor.render.console import new_console
+
+    new_console().print(Markdown(quoted_block(page)))
 
 
 def raw(text: str) -> None:

@@ -58,11 +58,11 @@ def progress(first: str, *, shown: bool = True) -> Iterator[Progress]:
 
 
 def _bar() -> contextlib.AbstractContextManager[Bar]:
-    from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
 
     from ddpdoctor.cli.terminal import colored
+    from ddpdoctor.render.console import new_console
 
     class Known(BarColumn):
         """A bar where it is known how much there is to do."""
@@ -75,6 +75,6 @@ def _bar() -> contextlib.AbstractContextManager[Bar]:
         TextColumn("{task.description}", markup=False),
         Known(bar_width=20),
         TimeElapsedColumn(),
-        console=Console(stderr=True, no_color=not colored(sys.stderr), highlight=False),
+        console=new_console(stderr=True, no_color=not colored(sys.stderr), highlight=False),
         transient=True,
     )

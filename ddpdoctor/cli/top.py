@@ -259,19 +259,20 @@ def _runs(pid: int) -> bool:
 
 def _print(view: _View) -> None:
     """One snapshot: every rank, without cutting lines where stdout is no terminal."""
-    from rich.console import Console
+    from ddpdoctor.render.console import new_console
 
     width = os.get_terminal_size().columns if output.is_terminal() else WIDTH_OF_A_FILE
     drawn = io.StringIO()
-    Console(file=drawn, width=width, highlight=False, color_system=None).print(view.shown(width, None))
+    new_console(file=drawn, width=width, highlight=False, color_system=None).print(view.shown(width, None))
     output.show("".join(f"{line.rstrip()}\n" for line in drawn.getvalue().splitlines()))
 
 
 def _live(view: _View) -> None:
-    from rich.console import Console
     from rich.live import Live
 
-    console = Console(highlight=False)
+    from ddpdoctor.render.console import new_console
+
+    console = new_console(highlight=False)
     with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         sampled = time.monotonic()
         while True:

@@ -12,6 +12,7 @@ from ddpdoctor.errors import UndecidedError, UsageError
 from ddpdoctor.evidence.launch import Launch
 from ddpdoctor.launch.attendance import Waiting
 from ddpdoctor.launch.guarded_process import run
+from ddpdoctor.whole_numbers import whole_number
 
 DEFAULT_PORT = 29500  # torchrun's
 FIRST_PORT = 20000
@@ -72,11 +73,12 @@ def master_port_of(environ: Mapping[str, str]) -> int:
         UsageError: it is no port.
     """
     text = environ.get("MASTER_PORT") or str(DEFAULT_PORT)
-    if not (text.isdecimal() and 0 < int(text) < 65536):
+    port = whole_number(text)
+    if not port or port > 65535:
         raise UsageError(
             f"MASTER_PORT={text!r} is not a port", hint=f"one from 1 to 65535: `export MASTER_PORT={DEFAULT_PORT}`"
         )
-    return int(text)
+    return port
 
 
 def rank_variables(environ: Mapping[str, str], launch: Launch) -> dict[str, str]:

@@ -14,6 +14,7 @@ from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import Call, FlightRecord, GroupStatus, ProcessGroup, State
 from ddpdoctor.ranks.fr_repeats import NUMBERS, Entries
+from ddpdoctor.whole_numbers import whole_number
 
 VERSIONS = re.compile(r"2\.\d{1,2}")
 T = TypeVar("T")
@@ -432,12 +433,12 @@ def _statuses(status: object, groups: Sequence[ProcessGroup]) -> tuple[GroupStat
         return ()
     return tuple(
         GroupStatus(
-            number=int(row),
+            number=number,
             last_enqueued=_counted(status, row, "last_enqueued_collective"),
             last_completed=_counted(status, row, "last_completed_collective"),
         )
         for row in status
-        if isinstance(row, str) and row.isdecimal() and int(row) not in known
+        if isinstance(row, str) and (number := whole_number(row)) is not None and number not in known
     )
 
 
@@ -465,10 +466,9 @@ def _group(
 
 def _numbered(config: Mapping[Any, Any], status: object, used: Mapping[str, str]) -> dict[str, str]:
     """The number of each group of this rank in the table of statuses, which knows no names: both are in order of creation."""
-    names = sorted((name for name in config if isinstance(name, str) and name.isdecimal()), key=int)
-    numbers = (
-        sorted((number for number in status if str(number).isdecimal()), key=int) if isinstance(status, Mapping) else []
-    )
+    names = sorted((name for name in config if isinstance(name, str) and _whole(name) is not None), key=int)
+    rows = status if isinstance(status, Mapping) else ()
+    numbers = sorted(number for row in rows if (number := _whole(row)) is not None)
     found = dict(zip(names, map(str, numbers), strict=False))
     if len(names) != len(numbers) or not used.items() <= found.items():
         return {}
@@ -476,7 +476,7 @@ def _numbered(config: Mapping[Any, Any], status: object, used: Mapping[str, str]
 
 
 def _number(group: str | None) -> int | None:
-    return int(group) if group is not None and group.isdecimal() else None
+    return whole_number(group) if group is not None else None
 
 
 def _members(told: object) -> tuple[int, ...] | None:
@@ -489,11 +489,19 @@ def _members(told: object) -> tuple[int, ...] | None:
 @lru_cache(maxsize=SHARED)
 def _listed(text: str) -> tuple[int, ...] | None:
     """The ranks in `[0, 1, 2]`: every rank of a job writes the same text, so that reading it costs the square of their number."""
-    return tuple(map(int, _NUMBER.findall(text))) or None if _LIST_OF_NUMBERS.fullmatch(text) else None
+    ranks = [whole_number(number) for number in _NUMBER.findall(text)] if _LIST_OF_NUMBERS.fullmatch(text) else []
+    known = tuple(rank for rank in ranks if rank is not None)
+    return known if known and len(known) == len(ranks) else None
 
 
 def _counted(status: object, group: str | None, key: str) -> int | None:
     told = status.get(group) if isinstance(status, Mapping) else None
     value = told.get(key) if isinstance(told, Mapping) else None
-    number = int(value) if isinstance(value, int | str) else -1
-    return number if number >= 0 else None
+    return _whole(value)
+
+
+def _whole(value: object) -> int | None:
+    """The number that a writer gave as such or as a text; None where it is none that fits into 64 bits."""
+    if isinstance(value, str):
+        return whole_number(value)
+    return value if isinstance(value, int) and 0 <= value < 1 << 63 else None

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ddpdoctor.ranks.connection_until import ConnectionUntil
+from ddpdoctor.whole_numbers import whole_number
 
 ADDRESS = "localhost:28028"  # NCCL's default for NCCL_RAS_ADDR
 SECONDS = 8.0  # RAS itself waits 5 s for ranks that do not answer
@@ -55,7 +56,8 @@ def complaints(answer: str, ranks: Mapping[int, int], here: Collection[str]) -> 
     """
 
     def with_rank(found: re.Match[str]) -> str:
-        rank = ranks.get(int(found[1])) if found[2] in here else None
+        pid = whole_number(found[1]) if found[2] in here else None
+        rank = ranks.get(pid) if pid is not None else None
         return found[0] if rank is None else f"{found[0]} (rank {rank})"
 
     for block in _blocks(answer.splitlines()):

@@ -42,6 +42,7 @@ from ddpdoctor.evidence.training_trace import (
 from ddpdoctor.ranks.call_ring_reader import OtherVersionError
 from ddpdoctor.ranks.element_texts import element_texts
 from ddpdoctor.ranks.written_errors import frame_of, frames_of
+from ddpdoctor.whole_numbers import whole_number
 
 MOST_INDEX_BYTES = 1 << 27
 FINGERPRINT_DIGITS = 16
@@ -86,7 +87,7 @@ def segments_of(directory: Path, pid: int) -> list[int]:
 
 def _segment_of(file: Path) -> int:
     number = file.name.removesuffix(f".{trace.SUFFIX}").partition(".")[2]
-    return int(number) if number.isdigit() else 0
+    return whole_number(number) or 0
 
 
 def _joined_segments(segments: Sequence[Sequence[TraceRecord]]) -> list[TraceRecord]:

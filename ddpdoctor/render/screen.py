@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
 from ddpdoctor.quoting import quoted_block
+from ddpdoctor.render.console import new_console
 
 RULE_WIDTH = 100  # columns: a rule does not need to be wider than what stands between two of them
 NARROWEST_BODY = 30  # columns: below that a hanging indent costs more lines than it makes clear
@@ -34,7 +34,7 @@ class Screen:
     def shown(self, lines: Iterable[Text]) -> str:
         """`lines` as one string, each ending in a newline."""
         file = io.StringIO()
-        console = Console(
+        console = new_console(
             file=file, force_terminal=self.color, color_system="standard" if self.color else None, width=self.width or 100,
             highlight=False, emoji=False, soft_wrap=True, no_color=not self.color,
         )  # fmt: skip

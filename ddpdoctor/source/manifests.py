@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Setting
 from ddpdoctor.source.shell import read_command
+from ddpdoctor.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from yaml.events import Event
@@ -305,8 +306,7 @@ def _line(node: Node) -> int:
 
 
 def _whole(node: Node | None) -> int | None:
-    text = _string(node)
-    return int(text) if text.isdecimal() and len(text) < 10 else None
+    return whole_number(_string(node))
 
 
 def _cpus(text: str) -> float | None:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ddpdoctor.whole_numbers import whole_number
+
 SUFFIX = ".ipynb"
 _CELL = f"{SUFFIX}:cell "
 _MAGIC = re.compile(r"^\s*(?:[%!?]|\w+\?)")
@@ -48,7 +50,8 @@ def place_in(file: str, cell: int) -> str:
 def file_and_cell(place: str) -> tuple[str, int]:
     """The file and the cell that a finding names; 0 where it names no cell."""
     file, cell, number = place.rpartition(_CELL)
-    return (f"{file}{SUFFIX}", int(number)) if cell and number.isdecimal() else (place, 0)
+    counted = whole_number(number)
+    return (f"{file}{SUFFIX}", counted) if cell and counted is not None else (place, 0)
 
 
 def encoding_of(data: bytes) -> str:
@@ -117,10 +120,11 @@ def _cells_in(lines: Sequence[str], marked: Sequence[Cell | str]) -> dict[int, s
     seen = 0
     for line in lines:
         text, mark, number = line.rpartition(_MARK)
-        if not mark or not number.isdecimal():
+        counted = whole_number(number)
+        if not mark or counted is None:
             into.append(line)
             continue
-        if int(number) != seen or seen == len(marked):
+        if counted != seen or seen == len(marked):
             return {}
         match marked[seen]:
             case Cell() as cell:

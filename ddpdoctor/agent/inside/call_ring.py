@@ -23,7 +23,9 @@ class CallRing:
             self._map = mmap.mmap(file.fileno(), size)
         local_rank = os.environ.get("LOCAL_RANK", "")
         self._restart, self._launcher = restart, os.getppid()
-        self._local_rank = int(local_rank) if local_rank.isdigit() else layout.NO_RANK
+        self._local_rank = (
+            int(local_rank) if local_rank.isdecimal() and len(local_rank) < layout.MOST_DIGITS else layout.NO_RANK
+        )
         self.written = self.forwards = self.steps = self.returned = 0
         self.identify(rank, world_size)
         self._count(time.time_ns())

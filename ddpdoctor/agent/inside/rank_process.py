@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .schema.call_ring import MOST_DIGITS
+
 
 class Rank:
     """One process of the job. `number` and `world_size` are None until `init_process_group` is called in it.
@@ -50,7 +52,7 @@ class Rank:
         if isinstance(given, int) and given >= 0:
             return given
         text = os.environ.get(variable, self._at_start[variable])
-        return int(text) if text.isdigit() else None
+        return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else None
 
     @contextlib.contextmanager
     def giving_up(self, what: str) -> Iterator[None]:

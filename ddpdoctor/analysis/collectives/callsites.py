@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from ddpdoctor.evidence.frames import Frame, is_users, only_users
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.whole_numbers import whole_number
 
 
 class Relation(Enum):
@@ -265,7 +266,7 @@ def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
     """
     one, first = _ONE_RANK.search(condition.test), _THE_FIRST.search(condition.test)
     if one is not None:
-        wanted, same = int(one["rank"]), one["how"] == "=="
+        wanted, same = whole_number(one["rank"]), one["how"] == "=="
     elif first is not None:
         wanted, same = 0, first["not"] is None
     else:

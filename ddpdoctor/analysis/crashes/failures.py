@@ -13,6 +13,7 @@ from ddpdoctor.evidence.job_log import FailureLine, JobLog
 from ddpdoctor.evidence.process import Stall
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import SkipCheck, Where, group_ranks
+from ddpdoctor.whole_numbers import whole_number
 
 SIGABRT = 6  # with it native code ends itself: where its last words are an echo, so is the end
 SIGKILL = 9
@@ -74,8 +75,8 @@ class Failure:
     def ended_badly(self) -> bool:
         """Whether it ended with a code above 0, as its launcher or its own `sys.exit(N)` shows."""
         code = self.exit.exit_code
-        if code is None and self.left and self.error is not None and self.error.message.isdecimal():
-            code = int(self.error.message)
+        if code is None and self.left and self.error is not None:
+            code = whole_number(self.error.message)
         return (code or 0) > 0
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ddpdoctor.whole_numbers import whole_number
+
 _TORCHRUN_FLAGS = frozenset(
     {"standalone", "no-python", "m", "module", "use-env", "use_env", "run-path", "virtual-local-rank", "h", "help"}
 )
@@ -54,8 +56,7 @@ class Options:
 
     def number(self, name: str) -> int | None:
         """The option's value where it is a number; the lower one of `1:4`, which an elastic job has."""
-        text = self.values.get(name, "").partition(":")[0]
-        return int(text) if text.isdecimal() else None
+        return whole_number(self.values.get(name, "").partition(":")[0])
 
 
 def torchrun_options(words: Sequence[str]) -> Options:
@@ -124,8 +125,8 @@ def gpu_count(value: str) -> int | None:
             continue  # another resource beside them
         if pieces == ["gpu"]:
             total += 1
-        elif pieces[-1].isdecimal():
-            total += int(pieces[-1])
+        elif (count := whole_number(pieces[-1])) is not None:
+            total += count
         else:
             return None
     return total

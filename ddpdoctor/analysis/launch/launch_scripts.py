@@ -19,6 +19,7 @@ from ddpdoctor.analysis.launch.mpi_options import MPI, MpiOptions, mpi_options
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Script, ScriptFiles, Setting
 from ddpdoctor.evidence.variables import KnownNames
 from ddpdoctor.model import Where
+from ddpdoctor.whole_numbers import whole_number
 
 _OF_LAUNCHERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE")
 _LAUNCH_MODULE = "torch.distributed.launch"
@@ -240,9 +241,9 @@ class LaunchScript:
         nodes = self.step_nodes(step) or self.asked_nodes
         for values in (dict(step.values), {option.name: option.value for option in self.script.options}):
             if "ntasks-per-node" in values and "ntasks" not in step.values:
-                return _number(values["ntasks-per-node"])
+                return whole_number(values["ntasks-per-node"])
             if "ntasks" in values:
-                tasks = _number(values["ntasks"])
+                tasks = whole_number(values["ntasks"])
                 if tasks is None or nodes is None:
                     return None
                 return max(1, tasks // nodes)
@@ -303,7 +304,7 @@ class Pods:
         """The ranks that a container starts; PyTorchJob hands `nprocPerNode` to torchrun where it has no number of its own."""
         given = self.manifest.nproc_per_node
         if "nproc-per-node" not in start.options.values and given:
-            return int(given) if given.isdecimal() else container.gpus if given in {"gpu", "auto"} else None
+            return container.gpus if given in {"gpu", "auto"} else whole_number(given)
         return start.ranks_per_node
 
 
@@ -408,10 +409,6 @@ def _has_a_program(words: Sequence[str]) -> bool:
     return any(word.endswith(".py") or word in {"--module", "-m", "--no_python"} for word in words)
 
 
-def _number(value: str) -> int | None:
-    return int(value) if value.isdecimal() else None
-
-
 def _upper(value: str) -> int | None:
     """The most of `2-4`, or the number itself."""
-    return _number(value.rpartition("-")[2])
+    return whole_number(value.rpartition("-")[2])

@@ -35,6 +35,7 @@ from ddpdoctor.evidence.replicas import (
 )
 from ddpdoctor.evidence.training_trace import Table, TensorKind, Track, model_prefix
 from ddpdoctor.model import SkipCheck
+from ddpdoctor.whole_numbers import whole_number
 
 Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind, str]]
 
@@ -141,8 +142,8 @@ def _left(tracks: Mapping[int, Track], total: int | None) -> Replicas | None:
 def _wrap_line(track: Track, name: str) -> Frame | None:
     """Where the model was wrapped to which the tensor `name` belongs: those of the second are called `model2:name`."""
     prefix = model_prefix(name)
-    place = int(prefix[len("model") : -1]) - 1 if prefix else 0
-    return track.wrap_lines[place] if place < len(track.wrap_lines) else None
+    place = (whole_number(prefix[len("model") : -1]) or 0) - 1 if prefix else 0
+    return track.wrap_lines[place] if 0 <= place < len(track.wrap_lines) else None
 
 
 def compare_tables(tables: Mapping[int, Table]) -> tuple[ValueDifference, ...]:

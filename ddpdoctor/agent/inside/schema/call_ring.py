@@ -17,6 +17,7 @@ HEADER_BYTES = 256
 NO_SEQ = -1  # a backend that does not number its collectives (MPI), or no process group
 NO_RANK = -1
 NO_COUNT = -1
+MOST_DIGITS = 10  # a rank has fewer, so that its number fits into its field
 
 PREAMBLE = Struct("<8sI")  # magic and version, which every version of the file begins with
 IDENTITY = Struct("<iiiiQ")

@@ -1,0 +1,20 @@
+"""Rich's console, which reads the size of the screen from the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from rich.console import Console
+
+from ddpdoctor.whole_numbers import whole_number
+
+SIZES = ("COLUMNS", "LINES", "JUPYTER_COLUMNS", "JUPYTER_LINES")
+
+
+def new_console(**options: Any) -> Console:  # noqa: ANN401 - those of Rich
+    """A console with these options of Rich's. A size in the environment that cannot be one is passed over."""
+    environ = {
+        name: value for name, value in os.environ.items() if name not in SIZES or whole_number(value) is not None
+    }
+    return Console(_environ=environ, **options)
