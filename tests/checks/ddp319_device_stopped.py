@@ -17,6 +17,12 @@ def lost(completed: int) -> FlightRecord:
     return replace(held, groups=(replace(held.groups[0], last_enqueued=9, last_completed=completed),))
 
 
+def of_one_count(transfer: tuple[int, int], numbers: tuple[int, ...]) -> FlightRecord:
+    """A ring buffer of an older dump that has lost calls: the numbers of the pair's collectives count sends and receives, too."""
+    sent = Did("send", group="1", members=(0, 1), peers=transfer)
+    return replace(record([sent, PAIR, waits(PAIR)], world=2, lost=50), version="2.1", seq=numbers)
+
+
 SICK = (
     Sick(
         evidence=flights(
@@ -63,6 +69,7 @@ SICK = (
 )
 HEALTHY = (
     flights(lost(completed=5), lost(completed=5)),
+    flights(of_one_count((0, 1), (9, 12, 15)), of_one_count((1, 0), (18, 20, 22))),
     flights(record([STEP, waits(PAIR)], world=2, waited=0.3), record([STEP, PAIR], world=2, waited=0.3)),
     flights(
         record([STEP, waits(FROM_ROOT)], world=2, waited=0.3), record([STEP, FROM_ROOT, FROM_ROOT], world=2, waited=0.3)

@@ -18,6 +18,7 @@ ROOTED = frozenset({"broadcast", "reduce", "scatter", "gather", "_broadcast_oop"
 
 MOVING_SECONDS = 2.0  # in a dump of a healthy job, taken at any moment, a rank is later than its peers by less
 TRANSFERS = ("send", "recv")
+WITH_ONE_COUNT = ("2.0", "2.1")  # versions in which one number counts all calls of a group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +168,11 @@ def _lost_outstanding(record: FlightRecord, *, whole: bool, full: bool) -> bool:
 def completed_by(timeline: Timeline, group: GroupTimeline, *, transfers: bool) -> dict[int, int]:
     """The number of the last collective of the group that each rank has completed, where its dump tells it.
 
-    With `transfers`, ranks also send and receive in the group, and the dumps' tables of groups may count these.
+    With `transfers`, ranks also send and receive in the group, and the dumps' tables of groups may count these. Nothing where
+    the numbers themselves count them.
     """
+    if transfers and any(map(_counts_transfers, timeline.call_index.records.values())):
+        return {}
     found = {}
     told = _by_status(timeline, group) if not transfers else {}
     for sequence in group.group_sequences.sequences:
@@ -179,6 +183,11 @@ def completed_by(timeline: Timeline, group: GroupTimeline, *, transfers: bool) -
         if rank not in found:
             found[rank] = told.get(rank)
     return {rank: seq for rank, seq in found.items() if seq is not None}
+
+
+def _counts_transfers(record: FlightRecord) -> bool:
+    """Whether the numbers of its collectives count sends and receives, too: those of older dumps do, if the ring lost calls."""
+    return record.version in WITH_ONE_COUNT and record.lost > 0
 
 
 def _last_done(sequence: CallSequence, states: Sequence[State]) -> int | None:
