@@ -108,12 +108,13 @@ def _without_a_dump(graph: WaitForGraph) -> Finding:
     unknown = graph.ranks
     older = graph.reason is Reason.OLDER
     last = graph.last_calls() if older else {}
-    ending = f" and {verb(unknown, 'ends', 'end')} with {names(last, last)}" if last else ""
-    left = (
-        f"the dump of {group_ranks(unknown)} is from before that{ending}"
-        if older
-        else f"{group_ranks(unknown)} left no dump"
-    )
+    if last:
+        ends = verb(unknown, "ends", "end")
+        left = f"the dump of {group_ranks(unknown)} is from before that and {ends} with {names(last, last)}"
+    elif older:
+        left = f"the dump of {group_ranks(unknown)} shows nothing of that time"
+    else:
+        left = f"{group_ranks(unknown)} left no dump"
     return RULE.finding(
         f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')} in "
         f"{' and '.join(operation.name for operation, _ in awaited)}, and {left}",

@@ -1,5 +1,7 @@
 """gloo's, NCCL's and the store's words for it; healthy: ranks that ended in order, or with an error of their own."""
 
+from dataclasses import replace
+
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import Severity
@@ -28,7 +30,20 @@ OF_TWO, OF_ANOTHER_TWO = (
 MOVES = record([STEP, *[OF_TWO] * 198, waits(OF_TWO)], world=8, waited=0.3)
 IN_THE_SIX = record([STEP, waits(OF_SIX)], world=8, waited=20.0)
 
+# a recorder that was switched off: the dump has the groups and no entry
+RECORDED_NOTHING = replace(record([STEP], world=3), call=(), seq=(), stack=(), state=(), created_ns=())
+
 SICK = (
+    Sick(
+        evidence=flights([STEP, STEP, waits(STEP)], [STEP, STEP, waits(STEP)], RECORDED_NOTHING),
+        says="ranks 0-1 wait in all_reduce #3, and the dump of rank 2 shows nothing of that time",
+        ranks=(2,),
+        where=(
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 1 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"without_dump": [], "older_dump": [2], "waiting": [0, 1]},
+    ),
     Sick(
         evidence=ranks(RankExit(exit_code=1, error=GLOO), RankExit(exit_code=1, error=GLOO), RankExit(exit_code=None)),
         says="ranks 0-1 gave up waiting in a collective after 1800 s",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline, age
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Outstanding
+from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, ROOTED, Outstanding
+from ddpdoctor.evidence.recorder import State
 
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
 
@@ -13,10 +14,11 @@ WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was m
 def older_dumps(
     timeline: Timeline, outstanding: Outstanding, completed: Mapping[int, Mapping[int, int]]
 ) -> Iterator[int]:
-    """The ranks that went on after their dumps were made; `completed` has by `id` of a group what `completed_by` tells of it.
+    """The ranks that went on after their dumps were made, or recorded nothing.
 
     Peers have completed with them what they had not enqueued, all that they had enqueued was young by their own clock, or
-    peers began to wait for them after their dumps, and long before the last dump.
+    peers began to wait for them after their dumps, and long before the last dump. `completed` has by `id` of a group what
+    `completed_by` tells of it.
     """
     records = timeline.call_index.records
     lacking = _first_waits(outstanding)
@@ -26,6 +28,7 @@ def older_dumps(
         before = taken is not None and last > taken + MOVING_SECONDS and lacking.get(rank, 0) > taken * 1e9
         if before or _moved(timeline, outstanding, rank):
             yield rank
+    yield from _recorded_nothing(timeline)
     for group in timeline.groups:
         yield from _overtaken(group, completed.get(id(group), {}))
 
@@ -35,6 +38,25 @@ def _overtaken(group: GroupTimeline, completed: Mapping[int, int]) -> Iterator[i
     for rank in group.last:
         if furthest >= max(group.reached(rank), completed.get(rank, 0)) + WENT_ON_BY:
             yield rank
+
+
+def _recorded_nothing(timeline: Timeline) -> Iterator[int]:
+    """The ranks whose dumps hold no entry, while peers completed collectives that end only with them: no recorder ran there."""
+    records = timeline.call_index.records
+    empty = {rank for rank, record in records.items() if not len(record)}
+    if empty:
+        for group in timeline.groups:
+            if not empty.isdisjoint(group.members) and _ended_one(timeline, group):
+                yield from empty.intersection(group.members)
+
+
+def _ended_one(timeline: Timeline, group: GroupTimeline) -> bool:
+    for sequence in group.group_sequences.sequences:
+        record = timeline.call_index.records[sequence.rank]
+        done = {record.call[entry] for entry in sequence.entries if entry >= 0 and record.state[entry] is State.DONE}
+        if any(record.calls[number].op not in ROOTED for number in done):
+            return True
+    return False
 
 
 def _first_waits(outstanding: Outstanding) -> dict[int, int]:
