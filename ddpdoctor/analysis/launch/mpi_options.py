@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ddpdoctor.whole_numbers import whole_number
+
 MPI = frozenset({"mpirun", "mpiexec", "orterun", "mpiexec.hydra"})
 _PROCESSES = frozenset({"-np", "--np", "-n", "--n", "-c"})
 _PER_NODE = frozenset({"-N", "-npernode", "--npernode", "-ppn", "--ppn", "-perhost"})
@@ -61,4 +63,4 @@ def _values(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
+    return whole_number(text)
