@@ -152,9 +152,19 @@ def end(process: subprocess.Popen[str]) -> None:
             process.send_signal(signal.SIGCONT)  # somebody may have stopped it
             with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
                 process.wait(timeout=CONTINUE_SECONDS)
+            _reap(process)
     mark = _MARKS.pop(process, "")
     if process.returncode < 0 and mark:
         process_tree.end(process.pid, mark, grace_seconds=GRACE_SECONDS)
+
+
+def _reap(process: subprocess.Popen[str]) -> None:
+    """Take the exit status of `process` where it has ended and Popen cannot: a signal has interrupted it with its lock held."""
+    if process.returncode is None:
+        with contextlib.suppress(ChildProcessError):
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
 
 
 class _Tail:

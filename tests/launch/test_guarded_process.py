@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from ddpdoctor.launch import subreaper
-from ddpdoctor.launch.guarded_process import SUBREAPER, ProgramEnd, run, run_each
+from ddpdoctor.launch.guarded_process import SUBREAPER, ProgramEnd, end, run, run_each, start_guarded
 
 FAMILY = textwrap.dedent(
     """
@@ -167,3 +167,11 @@ def test_a_process_that_nothing_can_end_is_not_waited_for(monkeypatch: pytest.Mo
 )
 def test_what_torch_logs_of_itself_is_not_the_last_word_of_a_program(stderr: str, words: str | None) -> None:
     assert ProgramEnd(code=1, stdout="", stderr=stderr, timed_out=False, seconds=0.0).last_words == words
+
+
+@pytest.mark.timeout(120)
+def test_a_program_is_ended_where_a_signal_has_interrupted_popen_with_its_lock_held() -> None:
+    process = start_guarded([sys.executable, "-c", "import time; time.sleep(600)"])
+    assert process._waitpid_lock.acquire(timeout=5)  # type: ignore[attr-defined]  # what such a signal leaves
+    end(process)
+    assert process.returncode is not None
