@@ -90,6 +90,16 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierCall:
+    """A collective that a function calls on its way to a line."""
+
+    line: int
+    """The line of the call."""
+    op: str
+    """The function of torch.distributed: `all_reduce`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CodePlace:
     """One line of one function."""
 
@@ -107,6 +117,9 @@ class CodePlace:
     """The names that the statement on this line calls, as written: `input`, `sys.stdin.readline`."""
     rank_values: tuple[RankValue, ...] = ()
     """The values that depend on the rank in statements of the function up to this line; empty in cases of older versions."""
+    collectives: tuple[EarlierCall, ...] = ()
+    """The collectives that every way to this line passes in its function, since the head of the innermost loop around it, in
+    order of their lines; empty in cases of older versions."""
     excerpt: tuple[str, ...] = ()
     """The text of this line and of those around it; empty in cases of older versions."""
     excerpt_from: int = 1

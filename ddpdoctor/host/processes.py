@@ -63,8 +63,8 @@ def sample(pid: int) -> Sample | None:
     )
 
 
-def state_between(pid: int, before: Sample, after: Sample) -> ProcessState:
-    """What a process did between two looks, with what it sits in now."""
+def state_between(pid: int, before: Sample, after: Sample, *, wakes: int | None = None) -> ProcessState:
+    """What a process did between two looks, with what it sits in now, and how often it woke from a sleep."""
     return ProcessState(
         pid=pid,
         state=after.state,
@@ -78,7 +78,20 @@ def state_between(pid: int, before: Sample, after: Sample) -> ProcessState:
         children=tuple(_child(child, before.children.get(child), now) for child, now in after.children.items()),
         command=command(pid),
         started_at=started_at(pid),
+        wakes=wakes,
     )
+
+
+def sleeps(pid: int) -> int | None:
+    """How often the main thread has gone to sleep since it began; None where it does not sleep now, or is gone.
+
+    py-spy interrupts a sleep, which counts as another one: only two counts without a look in between can be compared.
+    """
+    fields = _stat(pid)
+    if fields is None or fields[0] != "S":
+        return None
+    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", _read(Path(f"/proc/{pid}/status")), re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def words(pid: int) -> list[str]:

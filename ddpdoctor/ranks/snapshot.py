@@ -27,6 +27,7 @@ LOOK_SECONDS = 1.0  # from the first to the last look: a rank that computes move
 LOOKS = 3  # at the stacks of a rank: two may fall on one line of a loop by chance
 ANSWER_SECONDS = 2.5  # a rank whose interpreter runs answers in milliseconds, on an overloaded machine in a second
 ENDED = "ZX"  # a zombie shows nothing any more; its launcher has not collected it yet
+POLL_SECONDS = 0.2
 MOST_AT_ONCE = 64
 MOST_WORKERS = 8  # loader workers whose stacks are read, a rank
 
@@ -89,15 +90,19 @@ def _looks(targets: Sequence[Target], seconds: float) -> list[_Look]:
         answers = pool.map(lambda target: _dump(target.agent, stopped=target.pid in stopped), alive)
         dumps = dict(zip(alive, answers, strict=True))
         again = [target for target in alive if not isinstance(looks[0][target], str)]
+        wakes: dict[int, int] = {}
         for number in range(1, LOOKS):
+            asleep = _sleeps(again)
             time.sleep(max(0.0, number * seconds / (LOOKS - 1) - (time.monotonic() - began)))
+            for pid, since in _wakes(asleep).items():
+                wakes[pid] = wakes.get(pid, 0) + since
             looks.append(_stacks(again, stopped, pool))
     after = {target.pid: processes.sample(target.pid) for target in alive}
     states = {}
     for target in alive:
         earlier, later = before[target.pid], after[target.pid]
         if earlier is not None and later is not None and later.state not in ENDED:
-            states[target] = processes.state_between(target.pid, earlier, later)
+            states[target] = processes.state_between(target.pid, earlier, later, wakes=wakes.get(target.pid))
     states = _with_worker_stacks(states)
     stacks = _with_native(
         {
@@ -250,6 +255,29 @@ def _with_worker_stacks(states: Mapping[Target, ProcessState]) -> dict[Target, P
         )
         for target, state in states.items()
     }
+
+
+def wakes_within(targets: Sequence[Target], seconds: float) -> dict[int, int]:
+    """By process, how often its main thread woke from a sleep within `seconds`, or in less where all of them have woken.
+
+    Nobody interrupts the threads meanwhile. Those that did not sleep in the beginning are left out.
+    """
+    asleep, until = _sleeps(targets), time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and not all(_wakes(asleep).values()):
+        time.sleep(min(left, POLL_SECONDS))
+    return _wakes(asleep)
+
+
+def _sleeps(targets: Sequence[Target]) -> dict[int, int]:
+    """By process, how often its main thread went to sleep, of those whose main thread sleeps now."""
+    counts = {target.pid: processes.sleeps(target.pid) for target in targets}
+    return {pid: count for pid, count in counts.items() if count is not None}
+
+
+def _wakes(asleep: Mapping[int, int]) -> dict[int, int]:
+    """By process, how often its main thread woke since `_sleeps` counted; one that is awake now has woken once more."""
+    now = {pid: processes.sleeps(pid) for pid in asleep}
+    return {pid: 1 if (count := now[pid]) is None else count - before for pid, before in asleep.items()}
 
 
 def targets_of(agents: Iterable[RankProcess]) -> tuple[Target, ...]:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from ddpdoctor.analysis.collectives.callsites import selects_ranks, tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
-from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, RankValue, Request, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, EarlierCall, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
 from ddpdoctor.source.scopes import Block, RawLoop, RawStatement, Scope
+from ddpdoctor.source.torch_names import COLLECTIVES, DIST
 from ddpdoctor.source.waiting_loops import awaited
 from ddpdoctor.source.walk import walk
 
@@ -154,6 +155,7 @@ class _Index:
             conditions=self._conditions(found, scope),
             calls=tuple(_calls(found.node)),
             rank_values=tuple(self._rank_values(scope, line)),
+            collectives=tuple(_collectives_before(found, scope)),
             excerpt=excerpt,
             excerpt_from=first,
         )
@@ -233,6 +235,28 @@ def _size(found: tuple[RawStatement, Scope]) -> tuple[int, int]:
 
 def _loops_around(block: Block, scope: Scope) -> list[RawLoop]:
     return [loop for loop in scope.loops if block.inside(loop.body)]
+
+
+def _collectives_before(found: RawStatement, scope: Scope) -> Iterator[EarlierCall]:
+    """Those of the function above a statement, in blocks around it, within the innermost loop."""
+    around = _loops_around(found.block, scope)
+    head = around[-1].node.lineno if around else 0
+    for call in scope.calls:
+        op = _collective(call.node, scope)
+        before = head <= call.node.lineno <= found.node.lineno and call.node not in ast.walk(found.node)
+        if op is not None and before and found.block.inside(call.block):
+            yield EarlierCall(line=call.node.lineno, op=op)
+
+
+def _collective(call: ast.Call, scope: Scope) -> str | None:
+    """The name of the collective of torch.distributed that this calls, by the imports of the file; None of all else."""
+    first, _, rest = ast.unparse(call.func).partition(".")
+    at: Scope | None = scope
+    while at is not None and first not in at.imports:
+        at = at.parent
+    full = ".".join(filter(None, (at.imports[first] if at is not None else first, rest)))
+    name = full.rpartition(".")[2]
+    return name if full.startswith(DIST) and name in COLLECTIVES else None
 
 
 def _blocks_within(found: RawStatement, scope: Scope) -> list[Block]:

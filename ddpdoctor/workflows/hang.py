@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
 import psutil
 
-from ddpdoctor.analysis.hangs.rank_activity import Activities
+from ddpdoctor.analysis.hangs.rank_activity import NEVER_HEALTHY, Activities
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
 from ddpdoctor.evidence.frames import is_users
@@ -26,7 +26,7 @@ from ddpdoctor.launch.process_files import maps_of
 from ddpdoctor.messages.activities import lines
 from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
-from ddpdoctor.ranks.snapshot import examine
+from ddpdoctor.ranks.snapshot import examine, wakes_within
 from ddpdoctor.ranks.spawned_numbers import numbered
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
@@ -34,6 +34,9 @@ from ddpdoctor.source.env_overwrites import overwrites_of
 MOST_RANKS_OF_A_HOST = 1024
 MOST_NAMED = 16  # processes in one note
 ENDED = "every rank of the job ended before it could be looked at"
+LONGER_LOOK_SECONDS = (
+    8.0  # without py-spy, where ranks sleep in their waits: a step of a large model takes some seconds
+)
 LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
 
 
@@ -49,14 +52,17 @@ def look(job: RunningJob) -> Evidence:
     owner = other_user(job.targets[0].pid)
     sources = (source_of(frames, owner), overwrites_of(frames, owner))
     ends = _ends(job, missing)
-    evidence = Evidence(
-        job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
-        ranks=(
-            *(found for found in facts if found.rank not in ends),
-            *(RankFacts(rank=rank, host=host, facts=(end,)) for rank, end in ends.items()),
+    evidence = _looked_longer(
+        Evidence(
+            job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
+            ranks=(
+                *(found for found in facts if found.rank not in ends),
+                *(RankFacts(rank=rank, host=host, facts=(end,)) for rank, end in ends.items()),
+            ),
+            missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
+            about_job=True,
         ),
-        missing=tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in having),
-        about_job=True,
+        job,
     )
     unread, seen, activities = tuple(_unread(missing)), _seen(facts), derived(evidence, Activities)
     return replace(
@@ -70,6 +76,34 @@ def look(job: RunningJob) -> Evidence:
             *_ras(job),
         ),
         undecided=() if seen else unread or (ENDED,),
+    )
+
+
+def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
+    """The evidence with a longer look at ranks that sleep in their waits, where nothing else tells that the job hangs.
+
+    A step can be longer than the first looks, and every rank may stand at the same line of each step.
+    """
+    known = derived(evidence, Activities)
+    waiting = [one for one in known.waiting if one.moves is False and not one.spins] if known is not None else []
+    if known is None or known.of(*NEVER_HEALTHY):
+        return evidence
+    recorded = {entry.rank for entry in evidence.per_rank(FlightRecord) or ()}
+    numbers = {one.rank for one in waiting} - recorded
+    woken = wakes_within([target for target in job.targets if target.rank in numbers], LONGER_LOOK_SECONDS)
+    return replace(evidence, ranks=tuple(_woken(found, woken) for found in evidence.ranks))
+
+
+def _woken(found: RankFacts, woken: Mapping[int, int]) -> RankFacts:
+    """The rank's facts with how often its main thread woke in the longer look."""
+    return replace(
+        found,
+        facts=tuple(
+            replace(fact, wakes=(fact.wakes or 0) + woken[fact.pid])
+            if isinstance(fact, ProcessState) and fact.pid in woken
+            else fact
+            for fact in found.facts
+        ),
     )
 
 

@@ -1,5 +1,8 @@
-"""A worker that sleeps in a read, and a rank without workers; healthy: all ranks wait for each other."""
+"""A worker that sleeps in a read, and a rank without workers; healthy: all ranks wait for each other, or a worker still starts."""
 
+from dataclasses import replace
+
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.process import ChildProcess
 from tests.checks import Sick
 from tests.hangs import STDLIB, TORCH, hang, rank, stack
@@ -41,4 +44,16 @@ SICK = (
         measured={"workers": [], "seconds": None},
     ),
 )
-HEALTHY = (hang(rank(), rank()),)
+IMPORTS = replace(
+    WORKER,
+    state="R",
+    cpu_share=0.9,
+    stack=(
+        Frame(file="<frozen importlib._bootstrap>", line=1176, function="_find_and_load"),
+        *stack(user=(1, "<module>")),
+    ),
+)
+HEALTHY = (
+    hang(rank(), rank()),
+    hang(rank(), rank(NEXT, system_call="poll", children=(WORKER, IMPORTS)), seconds=None),  # a worker that starts
+)

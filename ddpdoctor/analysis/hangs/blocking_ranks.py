@@ -92,11 +92,7 @@ def _refuse_what_goes_on(activities: Activities, timeline: Timeline | None) -> N
         raise SkipCheck(
             f"the job goes on: {group_ranks(moving)} came out of the wait and was elsewhere at a second look"
         )
-    importing = [
-        activity.rank
-        for activity in activities.elsewhere
-        if activity.kind is Activity.IMPORTING and activity.moves is True
-    ]
+    importing = [activity.rank for activity in activities.elsewhere if activity.imports and activity.moves is True]
     if importing and len(importing) == len(activities.elsewhere):
         raise SkipCheck(f"the job goes on: modules are still imported on {group_ranks(importing)}")
     if timeline is not None and any(one.moves for one in activities.elsewhere):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -22,7 +22,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, runs_users_code, users_frame
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import A_NAMED_PIPE, A_PIPE, ProcessState
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.evidence.stacks import Stacks, Thread
 
 BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's and OpenMP's threads
@@ -30,8 +30,9 @@ IDLE_SHARE = 0.05  # of one CPU: above what waiting takes, below what a collecti
 MOST_SHOWN = 60  # characters of a command line
 MOVED_BYTES = 1 << 16  # a second: a rank that reads or writes a file does more, one that waits does none
 
-_NEVER_HEALTHY = frozenset({Activity.STOPPED, Activity.HUMAN})
+NEVER_HEALTHY = frozenset({Activity.STOPPED, Activity.HUMAN})
 
+WAITS_IN_ONE_CALL = "futex"  # the system call of a condition variable, which a finished collective notifies
 OPENS_A_NAMED_PIPE = "wait_for_partner"  # the kernel's function in which an open of a FIFO waits for the other end
 OWN_END = "the interpreter's own end"
 
@@ -107,7 +108,15 @@ class RankActivity:
     @property
     def shows_life(self) -> bool:
         """Whether it shows what a rank of a healthy job could show: it moves, or it prepares and has not joined yet."""
-        return self.moves is True or (not self.joined and self.kind not in _NEVER_HEALTHY)
+        return self.moves is True or (not self.joined and self.kind not in NEVER_HEALTHY)
+
+    @property
+    def imports(self) -> bool:
+        """Whether it imports modules, or waits for a worker of its data loader that does."""
+        workers = self.process.children if self.process is not None and self.kind is Activity.DATA_LOADER else ()
+        return self.kind is Activity.IMPORTING or any(
+            imports(worker.stack) for worker in workers if worker.kind == "data loader worker"
+        )
 
     @property
     def stands_still(self) -> bool:
@@ -207,6 +216,7 @@ def _rank_activity(
     keeps_the_gil = _keeps_the_gil(stacks, process)
     thread = stacks.gil_holder if stacks is not None and keeps_the_gil else _thread_that_matters(stacks)
     frames = thread.frames if thread else ()
+    place = users_frame(frames)
     kind, operation = (Activity.GIL, _function(thread)) if keeps_the_gil else _activity(stacks, thread, process)
     if kind in {Activity.FILE, Activity.PIPE} and operation == "read" and _asks(frames, code):
         kind, operation = Activity.HUMAN, "input"  # a launcher has put a pipe in the place of the keyboard
@@ -221,19 +231,25 @@ def _rank_activity(
         kind = Activity.COLLECTIVE  # a rank on a GPU spins there; without its recorder nobody can say that it computes
     elif not recorded and kind in _POLLING and stacks is not None and _polls(stacks, code, (ASKS_A_COLLECTIVE,)):
         kind, operation = Activity.COLLECTIVE, ASKS_A_COLLECTIVE
-    elif not recorded and kind is Activity.COMPUTING and stays and _asks_the_device(frames, code):
-        kind, operation = Activity.DEVICE, "a read from the device"
+    elif (
+        not recorded
+        and kind is Activity.COMPUTING
+        and stays
+        and (read := _read_of_the_device(frames, code)) is not None
+    ):
+        kind, operation, place = _behind_a_collective(read, place)
+    came_out = kind in WAITS_FOR_PEERS and _came_out(stacks, process)
     if kind in WAITS_FOR_PEERS:
-        moves: bool | None = None if stays is None else not stays
+        moves: bool | None = True if came_out else None if stays is None else not stays
     else:
         moves = _moves(stacks, thread, process)
     return RankActivity(
         rank=rank,
         kind=kind,
         operation=operation,
-        place=users_frame(frames),
+        place=place,
         moves=moves,
-        moved=stays is False if kind in WAITS_FOR_PEERS else stacks is not None and stacks.moved is True,
+        moved=came_out or stays is False if kind in WAITS_FOR_PEERS else stacks is not None and stacks.moved is True,
         process=process,
         native=thread.native[0] if thread and thread.native else "",
         native_stack=thread.native if thread else (),
@@ -292,6 +308,17 @@ def _stays(stacks: Stacks | None, code: SourceCode | None) -> bool | None:
     return len(stacks.seen) == 1 or _polls(stacks, code)
 
 
+def _came_out(stacks: Stacks | None, process: ProcessState | None) -> bool:
+    """Whether a rank that sleeps in one wait has woken meanwhile: it may stand at the same line of the next step.
+
+    A wait in a collective sleeps once, until the collective is through. One that polls wakes in any case.
+    """
+    main = stacks.main if stacks is not None else None
+    if main is None or main.active or process is None or process.system_call != WAITS_IN_ONE_CALL:
+        return False
+    return bool(process.wakes)
+
+
 def _advanced(stacks: Stacks | None, code: SourceCode | None) -> bool:
     """Whether two looks found the rank at two lines of one function of the user's that no loop leads back to."""
     ways = [way[::-1] for way in stacks.seen] if stacks is not None else []
@@ -328,11 +355,19 @@ def _polls(stacks: Stacks, code: SourceCode | None, asking: Sequence[str] = _ASK
     return bool(set.intersection(*loops))
 
 
-def _asks_the_device(frames: Sequence[Frame], code: SourceCode | None) -> bool:
-    """Whether the user's innermost line reads a result of the device, which it waits for."""
+def _read_of_the_device(frames: Sequence[Frame], code: SourceCode | None) -> CodePlace | None:
+    """The user's innermost line where it reads a result of the device, which it waits for."""
     place = users_frame(frames)
     known = code.at(place.file, place.line) if code is not None and place is not None else None
-    return known is not None and not _ASKS_THE_DEVICE.isdisjoint(map(_last_name, known.calls))
+    return known if known is not None and not _ASKS_THE_DEVICE.isdisjoint(map(_last_name, known.calls)) else None
+
+
+def _behind_a_collective(read: CodePlace, place: Frame | None) -> tuple[Activity, str, Frame | None]:
+    """What a rank waits for that reads from its device: the last collective that it has enqueued on the way, with its line."""
+    if place is None or not read.collectives:
+        return Activity.DEVICE, "a read from the device", place
+    called = read.collectives[-1]
+    return Activity.COLLECTIVE, called.op, replace(place, line=called.line)
 
 
 def _last_name(call: str) -> str:

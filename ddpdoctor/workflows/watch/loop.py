@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from ddpdoctor.agent.inside.freed_memory import return_freed_memory
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
-from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.ranks import JobSize
@@ -242,10 +241,10 @@ class Watch:
             yield Stalled(evidence, quiet, last=self._looks >= MOST_LOOKS, alive=alive)
 
     def _starts(self, activity: RankActivity) -> bool:
-        """Whether a process imports its modules, or has not run for as long as a pause may be."""
+        """Whether a process or a worker of its loader imports modules, or has not run for as long as a pause may be."""
         began = activity.process.started_at if activity.process is not None else None
         young = began is not None and time.time() - began < self.stall_detector.patience()
-        return activity.kind is Activity.IMPORTING or (young and not activity.joined)
+        return activity.imports or (young and not activity.joined)
 
     def _unseen(self, evidence: Evidence) -> list[int]:
         """The ranks on other nodes of which nothing is known here, once the job trains: one of them may be at work."""

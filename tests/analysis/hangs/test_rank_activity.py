@@ -83,3 +83,21 @@ def test_a_rank_that_imports_is_accused_only_where_the_job_stood_still(*, second
     importing = rank(IMPORTS, active=True, state="R", cpu_share=0.5)
     found = diagnose(hang(importing, rank(), seconds=seconds)).findings
     assert [(finding.code, finding.ranks) for finding in found] == ([("DDP307", (0,))] if accused else [])
+
+
+ASLEEP = rank(stack(user=(70, "rest")), system_call="clock_nanosleep")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "accused"),
+    [
+        ({"system_call": "futex", "wakes": 0}, True),
+        ({"system_call": "futex", "wakes": 2}, False),  # the waits of two steps, at the same line
+        ({"system_call": "clock_nanosleep", "wakes": 40}, True),  # one wait that polls
+        ({"system_call": "futex"}, True),  # a case of an older version
+    ],
+    ids=["one wait", "waits of two steps", "polls", "not counted"],
+)
+def test_a_rank_that_woke_from_its_wait_shows_that_the_job_goes_on(*, waiting: dict[str, Any], accused: bool) -> None:
+    found = diagnose(hang(rank(**waiting), ASLEEP, rank(**waiting), seconds=None)).findings
+    assert [(finding.code, finding.ranks) for finding in found] == ([("DDP307", (1,))] if accused else [])

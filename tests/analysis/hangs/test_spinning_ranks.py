@@ -13,7 +13,7 @@ from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import FlightRecord
-from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, EarlierCall, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from tests.flight_records import STEP, record, waits
 from tests.hangs import IN_BACKWARD, SCRIPT, hang, rank, stack
@@ -90,6 +90,29 @@ def test_without_a_recorder_the_line_tells_that_a_rank_waits_for_its_device() ->
     (found,) = diagnose(evidence).findings
     assert (found.code, found.ranks) == ("DDP307", (2,))
     assert found.message.endswith("ranks 0-1 wait for it in a read from the device for 6.1 s")
+
+
+LOGS = SourceCode(
+    places=(
+        replace(place(61, "total.item"), collectives=(EarlierCall(line=60, op="all_reduce"),)),
+        CodePlace(file=SCRIPT, line=30, function="main", conditions=(Condition(line=29, test="rank == 1", branch=0),)),
+        CodePlace(file=SCRIPT, line=20, function="main"),
+    )
+)
+MAIN = Frame(file=SCRIPT, line=30, function="main")
+
+
+def test_a_read_from_the_device_behind_a_collective_waits_in_that_collective() -> None:
+    above, state = rank(stack(user=(61, "mean")), **SPINS)
+    logs = (Frame(file=SCRIPT, line=61, function="train_step"), MAIN)
+    trains = (*IN_BACKWARD[:3], replace(MAIN, line=20))
+    ranks = tuple(
+        (replace(above, threads=(replace(above.main, frames=frames),), seen=((frames[-1],),)), state)
+        for frames in (trains, logs, trains)
+    )
+    (found,) = diagnose(hang(*ranks, seconds=None, facts=(LOGS,))).findings
+    assert (found.code, found.ranks) == ("DDP305", (1,))
+    assert (found.where[0].rank, found.where[0].line) == (1, 60)
 
 
 def test_a_line_that_only_computes_tells_nothing_of_a_device() -> None:

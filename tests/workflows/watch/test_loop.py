@@ -18,7 +18,7 @@ from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.launch import Joining
-from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.process import ChildProcess, Stall
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.ranks.agent_files import RankProcess
 from ddpdoctor.workflows.watch import loop
@@ -141,6 +141,20 @@ IMPORTS = rank(
     cpu_share=0.9,
 )
 
+LOADS = rank(
+    stack((f"{TORCH}/utils/data/dataloader.py", 1482, "_next_data"), user=(34, "train")),
+    children=(
+        ChildProcess(
+            pid=4711,
+            kind="data loader worker",
+            state="R",
+            command="python",
+            cpu_share=0.9,
+            stack=IMPORTS[0].main.frames,
+        ),
+    ),
+)
+
 
 def first_event(
     prepares: tuple[Any, ...], quiet: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float | None = None
@@ -166,16 +180,17 @@ def test_a_rank_that_prepares_before_it_joins_has_ten_times_the_patience_and_is_
     assert late.alive == (1,)
 
 
+@pytest.mark.parametrize("imports", [IMPORTS, LOADS], ids=["itself", "in a worker of its loader"])
 def test_what_the_user_gave_holds_before_joining_but_for_a_rank_that_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    imports: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = first_event(BUSY, 7.0, tmp_path, monkeypatch, given=6.0)
     assert isinstance(given, Stalled)
     (found,) = diagnose(given.evidence).findings
     assert (found.code, found.ranks) == ("DDP307", (1,))
     assert found.message.startswith("rank 1 in prepare (train.py:5) computes before it joins; rank 0 waits for it")
-    assert isinstance(first_event(IMPORTS, 7.0, tmp_path, monkeypatch, given=6.0), JobEnd)
-    assert isinstance(first_event(IMPORTS, 130.0, tmp_path, monkeypatch, given=6.0), Stalled)
+    assert isinstance(first_event(imports, 7.0, tmp_path, monkeypatch, given=6.0), JobEnd)
+    assert isinstance(first_event(imports, 130.0, tmp_path, monkeypatch, given=6.0), Stalled)
 
 
 def test_a_job_whose_ranks_all_compute_is_reported_after_what_the_user_gave_and_not_before(
