@@ -139,6 +139,7 @@ def _by_words(
         where=[
             *exception_context.where(errors),
             *(where for failure in found for where in failure.where()),
+            *(() if stood else _lost_it(failures)),
             *(
                 Where.at(place, rank=rank, note=note)
                 for rank, (place, note) in sorted(stood.items(), key=lambda one: (one[0] not in elsewhere, one[0]))
@@ -155,6 +156,13 @@ def _by_words(
         received_bytes=int(told["got"]),
         expected_bytes=int(told["wanted"]),
     )
+
+
+def _lost_it(failures: Failures) -> Iterator[Where]:
+    """The lines of the ranks that were in a call when gloo aborted their peer, as the log shows them."""
+    for failure in failures.all:
+        if failure.secondary_error is SecondaryError.PEER_GONE:
+            yield from failure.where("was here")
 
 
 def _in_its_call(failure: Failure) -> bool:

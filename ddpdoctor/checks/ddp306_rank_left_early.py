@@ -124,7 +124,7 @@ def check(
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
             steps={str(rank): made_steps[rank] for rank in sorted(made_steps)},
         )
-    if stack_desync is not None and stack_desync.cause is Cause.LEFT:
+    if stack_desync is not None and stack_desync.cause is Cause.LEFT and not stack_desync.passed_over:
         yield RULE.finding(
             stack_desync.sentence(f"left {verb(stack_desync.culprits, 'its', 'their')} loop and "),
             ranks=stack_desync.culprits,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import rank_test
@@ -10,6 +11,7 @@ from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
+from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures
@@ -21,7 +23,7 @@ from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
 from ddpdoctor.messages.collectives import names, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
-from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP316",
@@ -38,6 +40,8 @@ OF_A_CALL = (
     "make this call on every rank or on none (all_reduce what decides it), and give every rank equally many batches before it; "
     "what was trained since is not to be trusted"
 )
+NO_ITERATIONS = "no record of forwards, and the stacks do not show ranks past a loop that others are in"
+SHOWN_SKIPS = 3
 OF_AN_ACCUMULATION = (
     "accumulate over equally many batches on every rank: leave `no_sync` with the same forward everywhere, "
     "and with the last forward before each optimizer step"
@@ -48,12 +52,13 @@ OF_A_FORWARD = (
 
 
 def check(
-    iterations: Iterations,
+    iterations: Iterations | None,
     timeline: Timeline | None,
     desyncs: Desyncs | None,
     failures: Failures | None,
     code: SourceCode | None,
     departures: LoopDepartures | None,
+    stack_desync: StackDesync | None,
 ) -> Iterator[Finding]:
     """The first iteration that did not begin after the same number of collectives on every rank.
 
@@ -61,8 +66,14 @@ def check(
     Where gloo's words tell that calls were mixed up and neither this nor a recorder tells which: the first iteration that
     a rank began without a call that its peers made before, or the first forward from another line. Where a rank left its
     loop early: the first forward that it made in a later turn of the loop than its peers. Where the batches tell which rank
-    passed over one: that batch. Ranks that left a loop are DDP306.
+    passed over one: that batch. Ranks that left a loop are DDP306, unless stacks show that they made as many turns of it.
     """
+    if stack_desync is not None and stack_desync.passed_over:
+        yield _by_stacks(stack_desync)
+    if iterations is None:
+        if stack_desync is None:
+            raise SkipCheck(NO_ITERATIONS)
+        return
     mixed_up = failures is not None and any(
         failure.secondary_error is SecondaryError.MISMATCHED for failure in failures.all
     )
@@ -88,6 +99,32 @@ def check(
             yield _by_turns(iterations.passed_over, left, code)
     else:
         yield from _by_calls(iterations, desyncs)
+
+
+def _by_stacks(found: StackDesync) -> Finding:
+    loop = found.comparison.loop
+    frame = found.comparison.frame
+    assert loop is not None
+    by_turn: dict[int, list[int]] = {}
+    for activity in found.majority:
+        by_turn.setdefault(found.turns[activity.rank], []).append(activity.rank)
+    stand = " and ".join(f"{group_ranks(ranks)} at `{loop.counter}` {turn}" for turn, ranks in by_turn.items())
+    least = min(found.turns[activity.rank] for activity in found.minority)
+    ended = found.sentence(f"ended {verb(found.culprits, 'its', 'their')} loop at `{loop.counter}` {least} and ")
+    return RULE.finding(
+        f"{ended}, {stand}: as many turns, and a call less in one of them",
+        ranks=found.culprits,
+        where=[
+            *(
+                Where.at(replace(frame, line=jump.line), rank=None, note=f"`continue` if `{jump.test}`")
+                for jump in loop.jumps[:SHOWN_SKIPS]
+                if frame is not None and jump.word == "continue"
+            ),
+            *found.where(""),
+        ],
+        details=(HOW_IT_IS_KNOWN,),
+        turns={str(rank): turn for rank, turn in sorted(found.turns.items())},
+    )
 
 
 def _by_departure(departure: LoopDeparture) -> Finding:

@@ -36,6 +36,9 @@ class Loop:
     awaits: str = ""
     """The condition that ends it, where its turns only sleep: `os.path.exists(path)`; empty of other loops, and in cases of
     older versions."""
+    counter: str = ""
+    """The name that counts its turns, by `range`, `enumerate` or a name such as `step`; empty of other loops, and in cases of
+    older versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +94,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierCall:
-    """A collective that a function calls on its way to a line."""
+    """A collective, send or receive that a function calls on its way to a line."""
 
     line: int
     """The line of the call."""
@@ -118,8 +121,8 @@ class CodePlace:
     rank_values: tuple[RankValue, ...] = ()
     """The values that depend on the rank in statements of the function up to this line; empty in cases of older versions."""
     collectives: tuple[EarlierCall, ...] = ()
-    """The collectives that every way to this line passes in its function, since the head of the innermost loop around it, in
-    order of their lines; empty in cases of older versions."""
+    """The collectives, sends and receives that every way to this line passes in its function, since the head of the innermost
+    loop around it, in order of their lines; empty in cases of older versions."""
     excerpt: tuple[str, ...] = ()
     """The text of this line and of those around it; empty in cases of older versions."""
     excerpt_from: int = 1

@@ -61,4 +61,14 @@ class Stacks:
         return next((thread for thread in self.threads if thread.holds_gil), None)
 
 
-KINDS = {Stacks: "stacks"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopTurn:
+    """The turn of a loop that a rank is in, or was in last."""
+
+    loop: int
+    """The line of the loop's head."""
+    turn: int
+    """What the name has that counts its turns."""
+
+
+KINDS = {Stacks: "stacks", LoopTurn: "turn of the loop"}

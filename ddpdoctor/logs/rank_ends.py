@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from ddpdoctor.evidence.frames import is_launchers
 from ddpdoctor.evidence.ranks import RankError, RankExit
+from ddpdoctor.logs.failure_signs import form_of
 from ddpdoctor.logs.log_contents import LogContents, RankLines
 
 MAX_RANKS_OF_A_NODE = 1024
+_WHAT = "what():"
+_ABORTS = re.compile(rf"\bterminate called\b|\b{re.escape(_WHAT)}")
 GRACE_SECONDS = 25.0  # torchrun waits for 30 s between SIGTERM and SIGKILL; tables show whole seconds
 LAUNCHERS_OWN = {
     "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SignalException",
@@ -29,6 +34,7 @@ def complete(log: LogContents) -> list[RankError]:
     _absent_from_the_table(log)
     handled = [] if _shows_an_end(log) else [*_take_out_what_was_survived(log)]
     _give_to_the_ranks_that_failed(log)
+    _give_to_the_ranks_that_aborted(log)
     return handled
 
 
@@ -120,6 +126,23 @@ def _give_to_the_ranks_that_failed(log: LogContents) -> None:
         for rank, error in zip(map(log.of, silent), own, strict=True):
             rank.tracebacks.errors.append(error)
             rank.first_error = nobody.first_error
+
+
+def _give_to_the_ranks_that_aborted(log: LogContents) -> None:
+    """What C++ says before it aborts has no rank: it is of the ranks that SIGABRT ended, where there are as many or it is one."""
+    nobody = log.ranks.get(None, RankLines())
+    words = [line for line in nobody.said if _ABORTS.search(line)]
+    said = [line for line in words if _WHAT in line]
+    aborted = [
+        rank
+        for rank in log.numbered().values()
+        if rank.code == -signal.SIGABRT and rank.pid not in log.closing and not rank.of_a_range
+    ]
+    alike = len(said) == 1 or (len(said) == len(aborted) and len({*map(form_of, said)}) == 1)
+    if aborted and alike and not any(rank.said for rank in aborted):
+        nobody.said = [line for line in nobody.said if line not in words]
+        for number, rank in enumerate(aborted):
+            rank.said += [line for line in words if line not in said] + [said[min(number, len(said) - 1)]]
 
 
 def _order(log: LogContents) -> Mapping[int, int]:

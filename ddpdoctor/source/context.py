@@ -13,6 +13,7 @@ from ddpdoctor.analysis.collectives.callsites import selects_ranks, tells_ranks_
 from ddpdoctor.evidence.frames import Frame, is_programs, is_users
 from ddpdoctor.evidence.source import CodePlace, Condition, EarlierCall, Jump, Loop, RankValue, Request, SourceCode
 from ddpdoctor.host.owned_files import read_source
+from ddpdoctor.source.loop_counters import counter_of
 from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
 from ddpdoctor.source.scopes import Block, RawLoop, RawStatement, Scope
 from ddpdoctor.source.torch_names import COLLECTIVES, DIST
@@ -40,6 +41,7 @@ _CALLS = re.compile(r"^should_(?:evaluate|save)$")
 _ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b")
 _ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w{0,40}\.terminate(?:_epoch)?$", re.IGNORECASE)
 """What Lightning, Transformers and Ignite act on in their loops."""
+_CALLS_OF_TORCH = COLLECTIVES | {"send", "recv", "isend", "irecv", "batch_isend_irecv"}
 
 
 def source_of(frames: Iterable[Frame], owner: int | None = None) -> SourceCode | None:
@@ -209,7 +211,14 @@ class _Index:
         skips = tuple(jump.line for jump in jumps if jump.word == "continue")
         condition = awaited(loop.node)
         awaits = _short(condition) if condition is not None else ""
-        return Loop(line=loop.node.lineno, head=_head(loop.node), skips=skips, jumps=jumps, awaits=awaits)
+        return Loop(
+            line=loop.node.lineno,
+            head=_head(loop.node),
+            skips=skips,
+            jumps=jumps,
+            awaits=awaits,
+            counter=counter_of(loop.node),
+        )
 
     def _jumps(self, loop: RawLoop, scope: Scope) -> Iterator[Jump]:
         """The statements that leave the loop or its turn; of loops inside of it only the `return`s."""
@@ -238,7 +247,7 @@ def _loops_around(block: Block, scope: Scope) -> list[RawLoop]:
 
 
 def _collectives_before(found: RawStatement, scope: Scope) -> Iterator[EarlierCall]:
-    """Those of the function above a statement, in blocks around it, within the innermost loop."""
+    """Those of the function above a statement, in blocks around it, within the innermost loop; in a head of a loop, around it."""
     around = _loops_around(found.block, scope)
     head = around[-1].node.lineno if around else 0
     for call in scope.calls:
@@ -249,14 +258,14 @@ def _collectives_before(found: RawStatement, scope: Scope) -> Iterator[EarlierCa
 
 
 def _collective(call: ast.Call, scope: Scope) -> str | None:
-    """The name of the collective of torch.distributed that this calls, by the imports of the file; None of all else."""
+    """The name of the collective, send or receive of torch.distributed that this calls, by the file's imports, or None."""
     first, _, rest = ast.unparse(call.func).partition(".")
     at: Scope | None = scope
     while at is not None and first not in at.imports:
         at = at.parent
     full = ".".join(filter(None, (at.imports[first] if at is not None else first, rest)))
     name = full.rpartition(".")[2]
-    return name if full.startswith(DIST) and name in COLLECTIVES else None
+    return name if full.startswith(DIST) and name in _CALLS_OF_TORCH else None
 
 
 def _blocks_within(found: RawStatement, scope: Scope) -> list[Block]:

@@ -10,6 +10,8 @@ from itertools import chain
 
 import psutil
 
+from ddpdoctor.analysis.collectives.desync import Cause
+from ddpdoctor.analysis.collectives.stack_desync import StackDesync
 from ddpdoctor.analysis.hangs.rank_activity import NEVER_HEALTHY, Activities
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
@@ -18,7 +20,7 @@ from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
-from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.evidence.stacks import LoopTurn, Stacks
 from ddpdoctor.host.owned_files import other_user
 from ddpdoctor.host.processes import exit_code
 from ddpdoctor.host.running_jobs import RunningJob, joinings_of
@@ -28,6 +30,7 @@ from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
 from ddpdoctor.ranks.snapshot import examine, wakes_within
 from ddpdoctor.ranks.spawned_numbers import numbered
+from ddpdoctor.ranks.stacks import integers_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
@@ -64,6 +67,7 @@ def look(job: RunningJob) -> Evidence:
         ),
         job,
     )
+    evidence = _with_turns(evidence, job)
     unread, seen, activities = tuple(_unread(missing)), _seen(facts), derived(evidence, Activities)
     return replace(
         evidence,
@@ -92,6 +96,25 @@ def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
     numbers = {one.rank for one in waiting} - recorded
     woken = wakes_within([target for target in job.targets if target.rank in numbers], LONGER_LOOK_SECONDS)
     return replace(evidence, ranks=tuple(_woken(found, woken) for found in evidence.ranks))
+
+
+def _with_turns(evidence: Evidence, job: RunningJob) -> Evidence:
+    """The evidence with the turn of every rank in the loop that some have left and others have not, where a name counts them."""
+    parted = derived(evidence, StackDesync)
+    loop, frame = (parted.comparison.loop, parted.comparison.frame) if parted is not None else (None, None)
+    if parted is None or parted.cause is not Cause.LEFT or loop is None or frame is None or not loop.counter:
+        return evidence
+    turns = integers_of(job.pids, file=frame.file, function=frame.function, name=loop.counter)
+    by_rank = {target.rank: turns[target.pid] for target in job.targets if target.pid in turns}
+    return replace(
+        evidence,
+        ranks=tuple(
+            replace(found, facts=(*found.facts, LoopTurn(loop=loop.line, turn=by_rank[found.rank])))
+            if found.rank in by_rank
+            else found
+            for found in evidence.ranks
+        ),
+    )
 
 
 def _woken(found: RankFacts, woken: Mapping[int, int]) -> RankFacts:

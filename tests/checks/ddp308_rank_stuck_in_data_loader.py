@@ -1,4 +1,4 @@
-"""A worker that sleeps in a read, and a rank without workers; healthy: ranks that wait for each other, or a worker that starts."""
+"""A worker that sleeps in a read, and a rank without workers; healthy: ranks that wait for each other, a worker that starts."""
 
 from dataclasses import replace
 

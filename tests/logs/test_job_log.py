@@ -397,3 +397,31 @@ def test_without_frames_of_torch_the_type_tells_whose_host_name_has_no_address(
     )
     first = diagnose(gather([log])).findings[0]
     assert (first.code, first.ranks) == (code, (1,))
+
+
+WHAT = "  what():  [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. {got} vs 4. Received data size does not match\n"
+TORCHRUNS = (
+    "E1123 06:57:55.234000 12170 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -6) "
+    "local_rank: 0 (pid: 12441) of binary: python\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "ranks"),
+    [
+        ([2700], "DDP302", ()),
+        ([2700, 64], "DDP403", (0,)),  # one of them is of a process that the launcher does not show
+        ([], "DDP403", (0,)),
+    ],
+    ids=["one", "two", "none"],
+)
+def test_what_c_plus_plus_says_before_it_aborts_is_of_the_rank_that_sigabrt_ended(
+    tmp_path: Path, said: list[int], code: str, ranks: tuple[int, ...]
+) -> None:
+    words = "".join(
+        f"terminate called after throwing an instance of 'gloo::EnforceNotMet'\n{WHAT.format(got=got)}" for got in said
+    )
+    log = tmp_path / "job.log"
+    log.write_text(words + TORCHRUNS)
+    (found,) = diagnose(gather([log])).findings
+    assert (found.code, found.ranks) == (code, ranks)

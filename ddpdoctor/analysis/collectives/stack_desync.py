@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import (
@@ -16,14 +16,14 @@ from ddpdoctor.analysis.collectives.callsites import (
 )
 from ddpdoctor.analysis.collectives.desync import Cause, cause_of
 from ddpdoctor.analysis.collectives.timeline import Timeline
-from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
+from ddpdoctor.analysis.hangs.rank_activity import UNKNOWN_CALL, Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, NEW_GROUP, POINT_TO_POINT, Activity
 from ddpdoctor.analysis.majority import vote_of
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, program_frames
 from ddpdoctor.evidence.ranks import JobSize
 from ddpdoctor.evidence.source import Condition, Loop, SourceCode
-from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.evidence.stacks import LoopTurn, Stacks
 from ddpdoctor.model import SkipCheck, Where, group_ranks
 
 # ranks that stand so have come to one point of the program by different ways
@@ -39,6 +39,8 @@ class StackDesync:
 
     `minority` is the side that is reported; `tied` where no majority tells which is at fault. `comparison` is the place of the
     first odd rank seen from the others. `skips` are the `continue`s, as `train.py:58`, of the loop that only one side is in.
+    `turns` has the last turn of that loop of every rank, where all are known. `passed_over` is whether the ranks that left
+    it made as many turns as the others, and so a call less in one of them.
     """
 
     cause: Cause
@@ -47,6 +49,8 @@ class StackDesync:
     tied: bool
     comparison: Comparison
     skips: tuple[str, ...] = ()
+    turns: Mapping[int, int] = field(default_factory=dict)
+    passed_over: bool = False
 
     @property
     def culprits(self) -> list[int]:
@@ -84,6 +88,7 @@ def derive(
     timeline: Timeline | None,
     code: SourceCode | None,
     size: JobSize | None,
+    turns: PerRank[LoopTurn] | None = None,
 ) -> StackDesync:
     """The two sides, where every rank waits in a collective, none moves, and the source tells how their ways parted.
 
@@ -97,8 +102,10 @@ def derive(
         raise SkipCheck(f"only {len(activities.each)} of {size.ranks} ranks could be looked at")
     if not all(activity.kind is Activity.COLLECTIVE and activity.stands_still for activity in activities.each):
         raise SkipCheck("some rank does something else than to wait in a collective")
-    if any(POINT_TO_POINT.search(activity.operation) for activity in activities.each):
-        raise SkipCheck("a rank waits in a send or a receive, and its stack does not tell for whom")
+    if any(one.operation == UNKNOWN_CALL or POINT_TO_POINT.search(one.operation) for one in activities.each):
+        raise SkipCheck(
+            "a rank waits for an asynchronous call, a send or a receive, and its stack does not tell for whom"
+        )
     ways = {entry.rank: program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks}
     by_rank = {activity.rank: activity for activity in activities.each}
     sides = _sides(by_rank, ways, code)
@@ -119,6 +126,8 @@ def derive(
     under = by_rank[majority[0] if comparison.relation is Relation.UNCONDITIONAL else minority[0]]
     if cause is Cause.MISMATCH or (comparison.condition is not None and not _decides(comparison.condition, under)):
         raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
+    last = {entry.rank: entry.value.turn for entry in turns or () if comparison.loop is not None}
+    counted = cause is Cause.LEFT and not comparison.again and {*last} >= {*minority, *majority}
     return StackDesync(
         cause=cause,
         minority=tuple(by_rank[rank] for rank in minority),
@@ -126,7 +135,18 @@ def derive(
         tied=votes.tied and cause is not Cause.LEFT and not comparison.decides,
         comparison=comparison,
         skips=tuple(_skips(comparison.loop, [frame for side in sides for frame in ways.get(side[0], ())], code)),
+        turns=last if counted else {},
+        passed_over=counted and _made_as_many(comparison.loop, last, minority, majority),
     )
+
+
+def _made_as_many(loop: Loop | None, turns: Mapping[int, int], gone: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether ranks past a loop made as many turns as those in it have begun; in its last turn a rank may have left it early."""
+    if loop is None:
+        return False
+    least, most = min(turns[rank] for rank in gone), max(turns[rank] for rank in others)
+    leaves = any(jump.word != "continue" for jump in loop.jumps)
+    return least > most or (least == most and not leaves)
 
 
 def _skips(loop: Loop | None, frames: Sequence[Frame], code: SourceCode | None) -> Iterator[str]:

@@ -22,7 +22,7 @@ from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, runs_users_code, users_frame
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import A_NAMED_PIPE, A_PIPE, ProcessState
-from ddpdoctor.evidence.source import CodePlace, SourceCode
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import Stacks, Thread
 
 BUSY_SHARE = 0.2  # of one CPU: a rank that waits uses 0.00 to 0.02, with gloo's and OpenMP's threads
@@ -39,6 +39,7 @@ OWN_END = "the interpreter's own end"
 # `work.wait()` of an asynchronous collective, and CUDA's spinning in `loss.item()`, leave no frame above the user's line
 _MAY_BE_A_WAIT = frozenset({Activity.COMPUTING, Activity.LOCK, Activity.UNKNOWN})
 _ASKS_THE_DEVICE = frozenset({"item", "cpu", "tolist", "numpy", "synchronize"})
+UNKNOWN_CALL = "an asynchronous call"
 ASKS_A_COLLECTIVE = "is_completed"
 _ASKS_A_CALL = (ASKS_A_COLLECTIVE, "query", "done")
 _POLLING = frozenset({Activity.COMPUTING, Activity.SLEEP})
@@ -231,13 +232,8 @@ def _rank_activity(
         kind = Activity.COLLECTIVE  # a rank on a GPU spins there; without its recorder nobody can say that it computes
     elif not recorded and kind in _POLLING and stacks is not None and _polls(stacks, code, (ASKS_A_COLLECTIVE,)):
         kind, operation = Activity.COLLECTIVE, ASKS_A_COLLECTIVE
-    elif (
-        not recorded
-        and kind is Activity.COMPUTING
-        and stays
-        and (read := _read_of_the_device(frames, code)) is not None
-    ):
-        kind, operation, place = _behind_a_collective(read, place)
+    elif not recorded and (told := _told_by_line(kind, frames, code, stays=stays)) is not None:
+        kind, operation, place = told
     came_out = kind in WAITS_FOR_PEERS and _came_out(stacks, process)
     if kind in WAITS_FOR_PEERS:
         moves: bool | None = True if came_out else None if stays is None else not stays
@@ -355,19 +351,26 @@ def _polls(stacks: Stacks, code: SourceCode | None, asking: Sequence[str] = _ASK
     return bool(set.intersection(*loops))
 
 
-def _read_of_the_device(frames: Sequence[Frame], code: SourceCode | None) -> CodePlace | None:
-    """The user's innermost line where it reads a result of the device, which it waits for."""
+def _told_by_line(
+    kind: Activity, frames: Sequence[Frame], code: SourceCode | None, *, stays: bool | None
+) -> tuple[Activity, str, Frame | None] | None:
+    """What the user's innermost line waits for: a call of torch by `work.wait()`, or the device, behind a collective or not.
+
+    Only the `wait` of torch's own asynchronous calls leaves no frame of Python above the line. The collective is the last one
+    on the way to the line, and the place is that of its call. None where the line does not tell.
+    """
     place = users_frame(frames)
     known = code.at(place.file, place.line) if code is not None and place is not None else None
-    return known if known is not None and not _ASKS_THE_DEVICE.isdisjoint(map(_last_name, known.calls)) else None
-
-
-def _behind_a_collective(read: CodePlace, place: Frame | None) -> tuple[Activity, str, Frame | None]:
-    """What a rank waits for that reads from its device: the last collective that it has enqueued on the way, with its line."""
-    if place is None or not read.collectives:
-        return Activity.DEVICE, "a read from the device", place
-    called = read.collectives[-1]
-    return Activity.COLLECTIVE, called.op, replace(place, line=called.line)
+    if place is None or known is None:
+        return None
+    called = known.collectives[-1] if known.collectives else None
+    if kind is Activity.LOCK and place is frames[0] and any(call.endswith(".wait") for call in known.calls):
+        return Activity.COLLECTIVE, called.op if called is not None else UNKNOWN_CALL, place
+    if kind is Activity.COMPUTING and stays and not _ASKS_THE_DEVICE.isdisjoint(map(_last_name, known.calls)):
+        if called is None:
+            return Activity.DEVICE, "a read from the device", place
+        return Activity.COLLECTIVE, called.op, replace(place, line=called.line)
+    return None
 
 
 def _last_name(call: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
+from ddpdoctor.evidence.stacks import LoopTurn
 from tests.checks.ddp305_collective_called_by_some import IN_BROADCAST, IN_FORWARD, SEEN
 from tests.hangs import IN_BACKWARD, SCRIPT, TORCH, hang, rank, stack
 
@@ -70,3 +72,35 @@ def test_a_majority_that_may_have_come_through_a_call_accuses_nobody(
     one = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, waits_in), user=(95, "train_step")))
     report = diagnose(hang(one, *[rank()] * ranks_in_backward, facts=(SourceCode(places=places),)))
     assert next((finding.code for finding in report.findings), None) == code
+
+
+@pytest.mark.parametrize(
+    ("turns", "word", "outer", "code"),
+    [
+        ((39, 39, 39), "continue", False, "DDP316"),
+        ((39, 38, 38), "continue", False, "DDP316"),  # a call less in one turn, and the others have a turn to go
+        ((37, 39, 39), "continue", False, "DDP306"),  # it had fewer batches
+        ((39, 39, 39), "break", False, "DDP306"),  # it may have left in this turn
+        ((39, 2, 2), "continue", True, "DDP306"),  # the others may be in their next epoch
+        (None, "continue", False, "DDP306"),
+    ],
+)
+def test_a_rank_that_made_as_many_turns_as_its_peers_passed_over_a_call(
+    turns: tuple[int, ...] | None, word: Literal["break", "continue"], outer: bool, code: str
+) -> None:
+    jump = Jump(line=58, word=word, test="not images.isfinite().all()")
+    skips = (58,) if word == "continue" else ()
+    inner = Loop(line=55, head="for step, images in batches()", counter="step", skips=skips, jumps=(jump,))
+    epochs = (Loop(line=50, head="for epoch in range(3)"),) if outer else ()
+    places = (
+        CodePlace(file=SCRIPT, line=61, function="train_step", loops=(*epochs, inner)),
+        CodePlace(file=SCRIPT, line=95, function="train_step", loops=epochs),
+        CodePlace(file=SCRIPT, line=90, function="<module>"),
+    )
+    one = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "barrier"), user=(95, "train_step")))
+    facts = [(LoopTurn(loop=55, turn=turn),) for turn in turns] if turns is not None else [()] * 3
+    ranks = [(*said, *fact) for said, fact in zip((one, rank(), rank()), facts, strict=True)]
+    (found,) = diagnose(hang(*ranks, facts=(SourceCode(places=places),), seconds=None)).findings
+    assert (found.code, found.ranks) == (code, (0,))
+    if code == "DDP316":
+        assert (found.where[0].line, found.where[0].note) == (58, "`continue` if `not images.isfinite().all()`")

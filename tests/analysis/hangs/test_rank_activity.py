@@ -11,7 +11,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.source import CodePlace, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, EarlierCall, Loop, SourceCode
 from tests.hangs import MODULE, SCRIPT, TORCH, hang, rank, stack
 
 OWN = stack(user=(70, "checksum"))
@@ -101,3 +101,19 @@ ASLEEP = rank(stack(user=(70, "rest")), system_call="clock_nanosleep")
 def test_a_rank_that_woke_from_its_wait_shows_that_the_job_goes_on(*, waiting: dict[str, Any], accused: bool) -> None:
     found = diagnose(hang(rank(**waiting), ASLEEP, rank(**waiting), seconds=None)).findings
     assert [(finding.code, finding.ranks) for finding in found] == ([("DDP307", (1,))] if accused else [])
+
+
+@pytest.mark.parametrize(
+    ("collectives", "operation"),
+    [((), "an asynchronous call"), ((EarlierCall(line=69, op="irecv"),), "irecv")],
+    ids=["made elsewhere", "made above"],
+)
+def test_a_wait_without_a_frame_of_pythons_is_for_a_call_of_torch(
+    collectives: tuple[EarlierCall, ...], operation: str
+) -> None:
+    code = SourceCode(places=(replace(at(70, function="rest"), calls=("request.wait",), collectives=collectives),))
+    evidence = hang(rank(stack(user=(70, "rest")), system_call="futex"), rank(), seconds=None, facts=(code,))
+    activities = derived(evidence, Activities)
+    assert activities is not None
+    assert (activities.each[0].kind, activities.each[0].operation) == (Activity.COLLECTIVE, operation)
+    assert not diagnose(evidence).findings
