@@ -57,8 +57,8 @@ def check(
 
     Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
     """
-    if desyncs is None:
-        yield from _by_stacks(stack_desync)
+    if desyncs is None or (stack_desync is not None and not desyncs.found):
+        yield from _by_stacks(stack_desync, recorded=desyncs is not None)
         return
     if desyncs.found and iterations is not None and iterations.accumulation is not None:
         return  # the gradients of some ranks were not reduced: DDP316
@@ -205,7 +205,7 @@ def _group(operation: Operation) -> str:
     return _name(operation) or "the default group"
 
 
-def _by_stacks(stack_desync: StackDesync | None) -> Iterator[Finding]:
+def _by_stacks(stack_desync: StackDesync | None, *, recorded: bool) -> Iterator[Finding]:
     if stack_desync is None:
         raise SkipCheck("no flight-recorder dump, and the stacks do not show ranks in different collectives")
     if stack_desync.cause in (Cause.EXTRA, Cause.MISSING) and not stack_desync.makes_a_group:
@@ -214,7 +214,7 @@ def _by_stacks(stack_desync: StackDesync | None) -> Iterator[Finding]:
             f"{stack_desync.sentence()}{tie_note(tied=stack_desync.tied)}",
             ranks=stack_desync.culprits,
             where=stack_desync.where(note),
-            details=(HOW_IT_IS_KNOWN,),
+            details=() if recorded else (HOW_IT_IS_KNOWN,),
         )
 
 

@@ -40,6 +40,9 @@ SLIPPED = Did("all_reduce", line=88)
 LAST = waits(Did("all_reduce", line=61))
 DDP = f"{TORCH}/nn/parallel/distributed.py"
 IN_FORWARD = stack((DDP, 1530, "_pre_forward"), (DDP, 1632, "forward"), user=(60, "train_step"))
+IN_MONITORED_BARRIER = stack(
+    (f"{TORCH}/distributed/distributed_c10d.py", 5400, "monitored_barrier"), user=(88, "train_step")
+)
 IN_BROADCAST = stack((f"{TORCH}/distributed/distributed_c10d.py", 2900, "broadcast"), user=(88, "train_step"))
 STEPS = (*CODE, CodePlace(file=SCRIPT, line=60, function="train_step", loops=(LOOP,)))
 SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in STEPS))
@@ -259,6 +262,20 @@ SICK = (
         says="rank 0 waits in broadcast while rank 1 waits in backward",
         ranks=(0,),
         where=("rank 0 /job/train.py:88 train_step", "rank 1 /job/train.py:61 train_step"),
+    ),
+    Sick(  # recorders do not show monitored_barrier
+        evidence=hang(
+            (*rank(IN_MONITORED_BARRIER), record([STEP])),
+            *[(*rank(), record([STEP, waits(STEP)]))] * 2,
+            facts=(SEEN,),
+        ),
+        says="rank 0 waits in monitored_barrier while ranks 1-2 wait in backward",
+        ranks=(0,),
+        where=(
+            "rank 0 /job/train.py:88 train_step",
+            "rank 1 /job/train.py:61 train_step",
+            "rank 2 /job/train.py:61 train_step",
+        ),
     ),
     Sick(  # an epoch more beside the checkpoint of rank 0: its forwards met those of later epochs, until its peer had ended
         evidence=flights(

@@ -30,6 +30,7 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 _APART = {Relation.CONDITIONAL, Relation.UNCONDITIONAL, Relation.BRANCHES, Relation.BEFORE, Relation.AHEAD}
 # no rank comes out of these before every other has come to them; a root may come out of a broadcast, and the others follow
 _MEETS_ALL = re.compile(rf"barrier|all_reduce|all_gather|reduce_scatter|all_to_all|{NEW_GROUP}")
+_NOT_RECORDED = (NEW_GROUP, "monitored_barrier")  # by flight recorders
 HOW_IT_IS_KNOWN = "inferred from current stacks only; run under `ddpdoctor watch` to find the first extra call"
 
 
@@ -95,8 +96,8 @@ def derive(
     Raises:
         SkipCheck: a recorder tells more, somebody does something else, or what the source shows does not decide.
     """
-    makes_a_group = any(activity.operation == NEW_GROUP for activity in activities.each)
-    if timeline is not None and not makes_a_group:  # they do not record new_group
+    unrecorded = any(activity.operation in _NOT_RECORDED for activity in activities.each)
+    if timeline is not None and not unrecorded:
         raise SkipCheck("the flight recorders tell more")
     if size is not None and len(activities.each) < size.ranks:
         raise SkipCheck(f"only {len(activities.each)} of {size.ranks} ranks could be looked at")
