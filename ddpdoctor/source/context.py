@@ -318,7 +318,7 @@ def _wants(statement: ast.stmt) -> str | None:
             return "stop"
         case ast.With(items=items) if any(_ACCUMULATES.search(ast.unparse(item.context_expr)) for item in items):
             return "accumulate"
-        case ast.Assign() if _ACCUMULATES.search(ast.unparse(statement)):
+        case ast.Assign() | ast.Return() if _ACCUMULATES.search(ast.unparse(statement)):
             return "accumulate"
         case _:
             return None
