@@ -90,7 +90,7 @@ def sleeps(pid: int) -> int | None:
     fields = _stat(pid)
     if fields is None or fields[0] != "S":
         return None
-    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", _read(Path(f"/proc/{pid}/status")), re.MULTILINE)
+    found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", read_or_nothing(Path(f"/proc/{pid}/status")), re.MULTILINE)
     return int(found[1]) if found else None
 
 

@@ -11,6 +11,7 @@ from ddpdoctor.analysis.hangs.rank_activity import Activities
 from ddpdoctor.analysis.hangs.stack_patterns import Activity
 from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.process import ChildProcess
 from ddpdoctor.evidence.source import CodePlace, EarlierCall, Loop, SourceCode
 from tests.hangs import MODULE, SCRIPT, TORCH, hang, rank, stack
 
@@ -83,6 +84,22 @@ def test_a_rank_that_imports_is_accused_only_where_the_job_stood_still(*, second
     importing = rank(IMPORTS, active=True, state="R", cpu_share=0.5)
     found = diagnose(hang(importing, rank(), seconds=seconds)).findings
     assert [(finding.code, finding.ranks) for finding in found] == ([("DDP307", (0,))] if accused else [])
+
+
+LOADS = rank(
+    stack((f"{TORCH}/utils/data/dataloader.py", 1482, "_next_data"), user=(34, "train")),
+    children=(
+        ChildProcess(pid=4711, kind="data loader worker", state="R", command="python", cpu_share=0.9, stack=IMPORTS),
+    ),
+)
+
+
+@pytest.mark.parametrize(("seconds", "accused"), [(None, False), (60.0, True)], ids=["one look", "after a minute"])
+def test_a_rank_whose_loader_has_a_worker_that_imports_is_accused_as_late(
+    *, seconds: float | None, accused: bool
+) -> None:
+    found = diagnose(hang(LOADS, rank(), seconds=seconds)).findings
+    assert [(finding.code, finding.ranks) for finding in found] == ([("DDP308", (0,))] if accused else [])
 
 
 ASLEEP = rank(stack(user=(70, "rest")), system_call="clock_nanosleep")
