@@ -150,6 +150,7 @@ SICK = (
         evidence=ended(RankExit(exit_code=-6, tail=(WRONG_SIZE,)), LOST_PEER),
         says="rank 0 received 180 bytes in a collective where 68 were expected: shapes, dtypes or the collectives themselves "
         "differ between ranks",
+        where=("rank 1 /home/me/job/train.py:48 train",),
         measured={"received_bytes": 180, "expected_bytes": 68},
     ),
     aborted(ABORTED, ranks=(2,)),  # it had left its loop
