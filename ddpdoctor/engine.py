@@ -357,8 +357,17 @@ def _background(finding: Finding) -> Finding:
     return replace(finding, severity=Severity.INFO) if background else finding
 
 
-def _order(finding: Finding) -> tuple[bool, int, bool, str]:
-    """Symptoms after causes, then by severity; among equals facts about the host come after the job's own."""
+def _order(finding: Finding) -> tuple[bool, int, bool, str, tuple[str, int, int]]:
+    """Symptoms after causes, then by severity; among equals facts about the host come after the job's own.
+
+    The findings of one rule in source code come by file and line; all others as the rule gives them.
+    """
     symptom = finding.explained_by is not None
     background = finding.rule.background and not finding.shown_by_job
-    return (symptom, -finding.severity.rank, background, finding.code)
+    return (symptom, -finding.severity.rank, background, finding.code, _place(finding))
+
+
+def _place(finding: Finding) -> tuple[str, int, int]:
+    """Where a finding stands in source code; the same for all that name a rank or no place."""
+    first = finding.where[0] if finding.where else None
+    return (first.file, first.line, first.column or 0) if first is not None and first.rank is None else ("", 0, 0)

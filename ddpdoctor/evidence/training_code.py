@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from enum import Enum
 
@@ -113,9 +113,9 @@ class Value:
         return one.text if one is not None and one.kind is Kind.CONSTANT else None
 
     @property
-    def made(self) -> frozenset[str]:
-        """The places of the calls that made it, where it is an object."""
-        return frozenset(origin.made for origin in self.origins if origin.made)
+    def made(self) -> Set[str]:
+        """The places of the calls that made it, where it is an object, in the order of its alternatives."""
+        return {origin.made: None for origin in self.origins if origin.made}.keys()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,11 +161,11 @@ def facts(project: Project) -> TrainingCode:
     programs = distributed_programs(project, index)
     wanted = {file for program in programs for file in program.files}
     washing = Washing(index)
-    for file in wanted:
+    for file in sorted(wanted):
         for scope in reachable[file].scopes:
             washing.enter(scope)
     values = Values(project, index)
-    _remember(values, (reachable[file] for file in wanted))
+    _remember(values, (reachable[file] for file in sorted(wanted)))
     values.near = files_together(programs)
     values.wrapped = makers_of_models(index, (scope for file in sorted(wanted) for scope in reachable[file].scopes))
     started = frozenset(key for key, sites in index.sites.items() if any(site.spawned for site in sites))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +78,44 @@ def test_a_file_that_is_passed_over_is_noted(tmp_path: Path, capfd: pytest.Captu
     (tmp_path / "train.py").write_text(GOOD)
     assert cli.run(["lint", str(tmp_path)]) == 0
     assert f"note: {tmp_path}/old.py was passed over: Python 2 at line 1" in capfd.readouterr().out
+
+
+TWO_WRAPPERS = """\
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def main(batches):
+    dist.init_process_group("gloo")
+    actor, critic, judge = DDP(nn.Linear(4, 1)), DDP(nn.Linear(4, 1)), DDP(nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(actor.parameters(), lr=0.1)
+    for x in batches:
+        policy = actor.module(x)
+        value = critic.module(x)
+        score = judge.module(x)
+        (policy + value + score).mean().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+
+
+main([])
+"""
+
+
+def test_findings_come_by_line_in_every_process(tmp_path: Path) -> None:
+    """Sets of strings have another order in every process: neither the findings nor their order depend on it."""
+    script = tmp_path / "train.py"
+    script.write_text(TWO_WRAPPERS)
+    command = [sys.executable, "-m", "ddpdoctor", "lint", str(script), "--format", "json"]
+    reports = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False, timeout=120
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+
+    (report,) = reports
+    found = [(one["code"], one["where"][0]["line"]) for one in json.loads(report)["findings"]]
+    assert [each for each in found if each[0] == "DDP740"] == [("DDP740", 12), ("DDP740", 13), ("DDP740", 14)]

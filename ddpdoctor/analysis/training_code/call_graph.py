@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -460,10 +460,10 @@ def _makes_the_job(function: Function) -> bool:
     )
 
 
-def all_made(call: Call) -> frozenset[str]:
-    """The ids of the calls that made what a call takes."""
-    found = call.receiver.made if call.receiver is not None else frozenset()
-    return found.union(*(argument.value.made for argument in call.arguments))
+def all_made(call: Call) -> Set[str]:
+    """The ids of the calls that made what a call takes: its receiver first, then its arguments in their order."""
+    taken = [*((call.receiver,) if call.receiver is not None else ()), *(argument.value for argument in call.arguments)]
+    return {made: None for value in taken for made in value.made}.keys()
 
 
 def is_collective(call: Call) -> bool:
