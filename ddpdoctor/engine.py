@@ -305,7 +305,7 @@ def _run(check: Check, resolver: _Resolver) -> Outcome:
     try:
         shown = _shown_by_errors(check, resolver)
         given.extend(resolver(kind) for kind in check.inputs)
-        found = (*shown, *check.function(*given))
+        found = _told_once((*shown, *check.function(*given)))
         return Ran(check.rule, tuple(_without_a_place(finding, resolver) for finding in found))
     except (_Absent, SkipCheck) as absent:
         if shown:
@@ -338,6 +338,16 @@ def _shown_by_errors(check: Check, resolver: _Resolver) -> tuple[Finding, ...]:
 
 def _matches(code: str, patterns: Collection[str]) -> bool:
     return any(code.startswith(pattern) for pattern in patterns)
+
+
+def _told_once(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings of a rule, of those at one place in source code the first: several callers lead to one mistake."""
+    found: dict[object, Finding] = {}
+    for number, finding in enumerate(findings):
+        first = finding.where[0] if finding.where else None
+        read = first is not None and first.rank is None and first.column is not None
+        found.setdefault((first.file, first.line, first.column) if first is not None and read else number, finding)
+    return tuple(found.values())
 
 
 def _root_cause_first(findings: list[Finding]) -> list[Finding]:

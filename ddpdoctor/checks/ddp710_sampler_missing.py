@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -99,6 +99,7 @@ def _trained(graph: CallGraph, loader: Call) -> Call | None:
             for _, forward in graph.forwards(backward.receiver)
         )
         prepared = any(origin.note == "prepared" for origin in backward.receiver.origins)
-        if wrapped and not prepared and next(inner_loops(function, backward.order), None) is not None:
+        repeated = backward.loops or any(way.loops for _, way in graph.callers.get(function.id, ()))
+        if wrapped and not prepared and repeated:
             return backward
     return None

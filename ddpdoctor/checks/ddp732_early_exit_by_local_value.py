@@ -78,7 +78,9 @@ def _in_a_loop(graph: CallGraph, function: Function, leave: Exit, origin: Origin
     if next(inner_loops(function, leave.order), None) is not None:
         return True
     return (
-        bool(origin.made) and leave.form == "return" and any(way.loops for _, way in graph.callers.get(function.id, ()))
+        bool(origin.made)
+        and leave.form == "return"
+        and any(way.loops or way.name.endswith("Engine") for _, way in graph.callers.get(function.id, ()))
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph, rank_guard
@@ -20,6 +21,11 @@ RULE = Rule(
 )
 
 _LONG = frozenset({"download", "prepare-data"})
+_SOUNDS_LONG = re.compile(
+    r"(?i)tokeni[sz]e|preprocess|prepare_(?:data|cache|corpus)|build_(?:cache|index|vocab|dataset|corpus)|benchmark|evaluate"
+    r"|extract_|convert_|encode_(?:all|data|corpus)|download|make_cache|featuri[sz]e"
+)
+"""Parts of the names of functions that go over a data set."""
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -53,7 +59,8 @@ def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, C
     for call in function.calls:
         guard = rank_guard(call.guards)
         target = graph.functions.get(call.target)
-        if guard is not None and guard.of_rank == "first" and call.does in _LONG:
+        long = call.does in _LONG or (not call.does and _SOUNDS_LONG.search(call.name) is not None)
+        if guard is not None and guard.of_rank == "first" and long and graph.leads_to_collective(call) is None:
             yield call, call, guard
         if guard is None or guard.of_rank != "first" or target is None or graph.leads_to_collective(call) is not None:
             continue

@@ -23,9 +23,10 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each wrapper that the loss of a backward went past."""
     for function, backward in graph.calls("backward"):
-        if backward.receiver is None or not _steps(function):
+        loss = graph.loss_of(backward)
+        if loss is None or not _steps(function):
             continue
-        forwards = graph.forwards(backward.receiver)
+        forwards = graph.forwards(loss)
         if not forwards or any(_wrapped(call) for _, call in forwards) or reduces_by_hand(graph, function, backward):
             continue
         yield from _by_wrapper(graph, function, backward, forwards)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.unfolded import calls_in, unfolded
 from ddpdoctor.evidence.training_code import Call, Change, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -27,7 +28,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function in graph.functions.values():
         yield from _after_wrapper(function)
         yield from _in_a_later_call(graph, function)
-        yield from _after_optimizer(function)
+        yield from _after_optimizer(graph, function)
         yield from _through_wrapper(graph, function)
         yield from _frozen(graph, function)
 
@@ -103,17 +104,20 @@ def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
             return
 
 
-def _after_optimizer(function: Function) -> Iterator[Finding]:
+def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Layers that are replaced between the optimizer and the wrapper: they are reduced, and never stepped."""
-    optimizers = [call for call in function.calls if call.does == "optimizer"]
-    for change in function.changes:
-        before = [call for call in optimizers if call.order < change.order]
-        if not before or len(before) < len(optimizers) or not change.value.may(Kind.MODEL) or change.guards:
+    if not any(call.does == "optimizer" for call in function.calls):
+        return
+    steps = unfolded(graph, function)
+    optimizers = [(at, call) for at, _, call in calls_in(steps) if call.does == "optimizer"]
+    wrapped = min((at for at, _, call in calls_in(steps) if call.does == "wrap-ddp"), default=len(steps))
+    for at, step in enumerate(steps):
+        change = step.item
+        before = [call for position, call in optimizers if position < at]
+        if isinstance(change, Call) or not before or len(before) < len(optimizers) or step.guards or at > wrapped:
             continue
         given = before[-1].argument("params", 0)
-        if given is None or not given.made & change.owner.made:
-            continue
-        if any(call.does == "wrap-ddp" and call.order < change.order for call in function.calls):
+        if not change.value.may(Kind.MODEL) or given is None or not given.made & change.owner.made:
             continue
         yield code_finding(
             RULE,
@@ -121,7 +125,7 @@ def _after_optimizer(function: Function) -> Iterator[Finding]:
             "came later",
             change.place,
             before[-1].place,
-            remedy=f"move line {change.place.line} before line {before[-1].place.line}",
+            remedy=f"replace `{change.key}` before the optimizer is made in line {before[-1].place.line}",
         )
         return
 

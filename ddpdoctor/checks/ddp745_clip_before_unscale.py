@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call, Function
+from ddpdoctor.analysis.training_code.unfolded import calls_in, unfolded
+from ddpdoctor.evidence.training_code import Call, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -24,6 +25,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         clips = [call for call in function.calls if call.does == "clip" and call.name.startswith("torch.")]
         scales = [call for call in function.calls if call.does == "scale" and _is_scaler(call)]
         if not clips:
+            yield from _through_functions(graph, function)
             continue
         clip = clips[0]
         before = [call for call in scales if call.order < clip.order]
@@ -41,16 +43,48 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             if (guard.file, guard.line) not in scaled
         ):
             continue
-        scaler = before[-1].receiver.text if before[-1].receiver is not None else "scaler"
-        optimizer = step.arguments[0].value.text if step.arguments else "optimizer"
-        yield code_finding(
-            RULE,
-            f"{short(clip)} clips gradients that `{scaler}.scale` has multiplied, and nothing unscales them before: the "
-            "threshold is wrong by the loss scale",
-            clip.place,
-            before[-1].place,
-            remedy=f"put `{scaler}.unscale_({optimizer})` before line {clip.place.line}",
+        yield _finding(clip, before[-1], step)
+
+
+def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding]:
+    """Such a clip where the functions that are called one after the other scale, clip and step: each does a part."""
+    if not any(call.target for call in function.calls) or graph.any_program(function, ("get_scale",)):
+        return
+    steps = list(calls_in(unfolded(graph, function)))
+    scaled = [(at, call) for at, _, call in steps if call.does == "scale" and _is_scaler(call)]
+    for at, step, clip in steps:
+        if (
+            clip.does != "clip"
+            or not clip.name.startswith("torch.")
+            or any(_asks_for_amp(guard) for guard in step.guards)
+        ):
+            continue
+        before = [call for position, call in scaled if position < at]
+        after = next(
+            (call for position, _, call in steps if position > at and call.does == "step" and _is_scaler(call)), None
         )
+        last = max((position for position, call in scaled if position < at), default=0)
+        unscaled = any(last < position < at and call.does == "unscale" for position, _, call in steps)
+        if before and after is not None and not unscaled:
+            yield _finding(clip, before[-1], after)
+            return
+
+
+def _asks_for_amp(guard: Guard) -> bool:
+    return any(word in guard.test for word in ("amp", "scaler", "fp16", "scale"))
+
+
+def _finding(clip: Call, scale: Call, step: Call) -> Finding:
+    scaler = scale.receiver.text if scale.receiver is not None else "scaler"
+    optimizer = step.arguments[0].value.text if step.arguments else "optimizer"
+    return code_finding(
+        RULE,
+        f"{short(clip)} clips gradients that `{scaler}.scale` has multiplied, and nothing unscales them before: the "
+        "threshold is wrong by the loss scale",
+        clip.place,
+        scale.place,
+        remedy=f"put `{scaler}.unscale_({optimizer})` before line {clip.place.line}",
+    )
 
 
 def _is_scaler(call: Call) -> bool:

@@ -18,6 +18,10 @@ RULE = Rule(
 )
 
 
+_LEAVES_SAVES = frozenset({"accelerate", "fabric", "ignite", "mmengine"})
+"""Frameworks that leave torch.save to the program where it calls it."""
+_SHARDS = ("ParallelismConfig", "FullyShardedDataParallelPlugin", "DeepSpeedPlugin", "get_state_dict", "fully_shard")
+"""What programs of Accelerate call that divide the parameters among the ranks."""
 _PLAIN = ("open", "no_grad", "inference_mode", "BlobFile")
 
 
@@ -30,12 +34,10 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             or any(not context.name.endswith(_PLAIN) for context in call.contexts)
         ):
             continue
-        if graph.any_program(function, DOES_THE_DEVICE - {"accelerate", "fabric"}) or _sharded(graph, function):
+        if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_SAVES) or _sharded(graph, function):
             continue
         whole = call.name == "torch.save"
-        if not whole and graph.any_program(
-            function, ("accelerate", "fabric")
-        ):  # FSDP's parts are gathered by all ranks
+        if not whole and _may_gather(graph, function, call):
             continue
         path = call.argument("f", 1) if whole else call.argument("save_directory", 0)
         if path is None or path.may(*RANK_KINDS, Kind.LOCAL, Kind.OBJECT) or (whole and not path.origins):
@@ -52,6 +54,15 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         )
 
 
+def _may_gather(graph: CallGraph, function: Function, save: Call) -> bool:
+    """Whether a model that saves itself may gather its parts from all ranks: a framework's own wrapper, or its shards."""
+    if graph.any_program(function, ("fabric", *_SHARDS)):
+        return True
+    return graph.any_program(function, ("accelerate",)) and (
+        save.receiver is None or save.receiver.only(Kind.BARE) is None
+    )
+
+
 def _sharded(graph: CallGraph, function: Function) -> bool:
     return next(graph.calls_near(function, "wrap-fsdp"), None) is not None
 
@@ -64,6 +75,10 @@ def _is_wrapped(graph: CallGraph, function: Function, call: Call) -> bool:
 
 def _is_model(graph: CallGraph, function: Function, save: Call) -> bool:
     """Whether what is saved is the state of a wrapped model."""
+    saved = save.argument("obj", 0)
+    states = [graph.made[one.made][1] for one in saved.origins if one.made in graph.made] if saved is not None else []
+    if any(call.does == "state-dict" and _of_the_job(graph, function, call) for call in states):
+        return True
     return any(
         call.does == "state-dict"
         and _of_the_job(graph, function, call)

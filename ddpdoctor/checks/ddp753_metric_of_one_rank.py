@@ -19,6 +19,8 @@ RULE = Rule(
     remedy="sum the numerator and the denominator over all ranks with all_reduce before the metric is used",
     leads_to=("DDP515",),
 )
+LEAVES_METRICS = frozenset({"ignite", "mmengine", "accelerate", "deepspeed"})
+"""Frameworks in which a loop that the program writes itself is reduced by nobody else."""
 _NAMED_LOCAL = re.compile(r"(?i)rank|local|shard|per.?process")
 _COMPARED = re.compile(r"[<>]")
 
@@ -29,7 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     if not loaders:
         return
     for function in graph.functions.values():
-        if graph.any_program(function, DOES_THE_DATA):
+        if graph.any_program(function, DOES_THE_DATA - LEAVES_METRICS):
             continue
         used = next(_uses(graph, function, loaders), None)
         if used is None:

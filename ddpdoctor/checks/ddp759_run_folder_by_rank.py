@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph, unconditional
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Origin, Value
@@ -69,14 +69,20 @@ def _is_free(graph: CallGraph, function: Function, counted: Origin) -> bool:
 
 def _is_there(counted: Origin, path: Value) -> bool:
     """Whether the folder is made where the others were counted."""
-    listed = _listed(counted.text)
-    if listed is None:
-        return False
+    texts = (path.text, *(link.text for link in counted.why))
+    if _listed(counted.text):
+        return _names(_listed(counted.text) or "", texts)
+    lists = next((text for text in texts if _listed(text)), "")
+    return bool(lists) and _names(_listed(lists) or "", [text for text in texts if text != lists])
+
+
+def _names(listed: str, texts: Iterable[str]) -> bool:
+    """Whether one of the texts that lead to a path has the folder in it whose content is listed."""
     where = listed.strip()
     if (text := _TEXT.search(where)) is not None:
         where = text["text"].partition("*")[0]
         where = where.partition("}")[0].lstrip("{") if where.startswith("{") else where.rstrip("/")
-    made = " ".join((path.text, *(link.text for link in counted.why)))
+    made = " ".join(texts)
     return bool(where) and re.search(rf"(?<![\w./]){re.escape(where)}(?!\w)", made) is not None
 
 

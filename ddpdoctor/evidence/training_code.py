@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 
@@ -113,7 +114,7 @@ class Value:
         return one.text if one is not None and one.kind is Kind.CONSTANT else None
 
     @property
-    def made(self) -> Set[str]:
+    def made(self) -> AbstractSet[str]:
         """The places of the calls that made it, where it is an object, in the order of its alternatives."""
         return {origin.made: None for origin in self.origins if origin.made}.keys()
 
@@ -212,13 +213,15 @@ class Call:
     """The `with` blocks around it, outermost first."""
     result: str = ""
     """The name that the result is assigned to, as written."""
+    variant: str = ""
+    """Of a function that is looked at call by call, which of these calls: `@2`."""
     used: tuple[str, ...] = ()
     """How the result is used: names of methods, keys and functions that take it."""
 
     @property
     def id(self) -> str:
-        """`file:line:column`."""
-        return f"{self.place.file}:{self.place.line}:{self.place.column}"
+        """`file:line:column`, with the variant."""
+        return f"{self.place.file}:{self.place.line}:{self.place.column}{self.variant}"
 
     def argument(self, name: str, position: int | None = None) -> Value | None:
         """The argument of this name, or at this position; None where it is not given."""

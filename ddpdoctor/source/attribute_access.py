@@ -98,6 +98,10 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
             shared or local or of_owner
         ):  # what this object was given counts, not what others of its class were
             found += _from_origin(values, origin, node.attr)
+    if not found and node.attr == "model" and isinstance(owner, ast.Name) and owner.id == "runner" and not of_owner:
+        cls = at.scope.of_class
+        if cls is not None and values.project.is_a(cls, "Hook"):  # MMEngine's runner has wrapped its model
+            return (Origin(kind=Kind.WRAPPED, text="runner.model", note="prepared"),)
     if not found:
         tail = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
         found += field_of(values, tail, node.attr, at.scope.file) if tail and tail != "self" else ()
@@ -114,10 +118,14 @@ def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
         return attribute_of(values, cls, name) if cls is not None else ()
     if origin.kind is Kind.WRAPPED and name == "module":
         return (replace(origin, kind=Kind.BARE),)
-    if origin.kind is Kind.LOADER and name in {"sampler", "batch_sampler", "dataset"} and origin.made in values.made:
-        call, scope = values.made[origin.made]
+    if (
+        origin.kind is Kind.LOADER
+        and name in {"sampler", "batch_sampler", "dataset"}
+        and (made := values.maker(origin.made))
+    ):
+        call, scope, context = made
         given = next((keyword.value for keyword in call.node.keywords if keyword.arg == name), None)
-        return values.of(given, At(scope, call.order, call.block)) if given is not None else ()
+        return values.within(context, lambda: values.of(given, At(scope, call.order, call.block)))
     if origin.note in {"parameters", "gradients"} and name in {"grad", "data"}:
         return (replace(origin, note="gradients" if name == "grad" else origin.note),)
     if origin.kind is Kind.SAMPLER and name in {"sampler", "batch_sampler"}:

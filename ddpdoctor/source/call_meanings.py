@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.training_code import Kind
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named
+from ddpdoctor.source.decided_branches import literal
 from ddpdoctor.source.origins import At
+from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.written_calls import called_for
+from ddpdoctor.source.written_dicts import only_value
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
@@ -36,7 +39,8 @@ class Meaning:
 
 def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     """What a call is for."""
-    known = values.meanings.get(id(node))
+    key = (id(node), id(values.context_in(at.scope)))
+    known = values.meanings.get(key)
     if known is not None:
         assert isinstance(known, Meaning)
         return known
@@ -49,13 +53,20 @@ def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
         at.scope, dotted(node.func), "mmengine."
     ):
         found = replace(found, does="init")
+    last = found.name.rpartition(".")[2]
+    if id(node) in values.drawn_from and found.target is None and not found.does and last[:1].isupper():
+        found = replace(found, does="" if found.name.startswith("torch.") else "dataset")
     if whole:
-        values.meanings[id(node)] = found
+        values.meanings[key] = found
     return found
 
 
 def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     name = dotted(node.func)
+    if (found := _looked_up(values, node, at)) is not None:
+        return Meaning(found.name, found, _of_class(values, found))
+    if (named := _by_text(values, node.func, at)) and (does := _known(named)):
+        return Meaning(canonical(named), None, does)
     if name:
         first = name.partition(".")[0]
         if name == "cls" and at.scope.of_class is not None:
@@ -67,12 +78,12 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
             if name.partition(".")[2] in names.OF_LIGHTNING and _is_lightning(values, at.scope):
                 return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
         else:
-            found = values.project.resolve(at.scope, name)
-            if isinstance(found, Scope):
-                return Meaning(found.name, found, _of_class(values, found))
+            meant = values.project.resolve(at.scope, name)
+            if isinstance(meant, Scope):
+                return Meaning(meant.name, meant, _of_class(values, meant))
             if isinstance(node.func, ast.Attribute) and (method := _of_member(values, node.func, at)) is not None:
                 return Meaning(name, method)
-            full = found if isinstance(found, str) else name
+            full = meant if isinstance(meant, str) else name
             does = _known(full)
             called = canonical(full)
             if does:
@@ -84,6 +95,27 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     if isinstance(node.func, ast.Attribute):
         return _method(values, node, at)
     return _called_object(values, node, at, Meaning(name))
+
+
+def _looked_up(values: Values, node: ast.Call, at: At) -> Scope | None:
+    """The function or class that a registry holds under the text that a call names."""
+    asked = look_up(node)
+    key = literal(values, asked.key, at) if asked is not None and dotted(asked.owner) else None
+    return values.index.looked_up(at.scope, asked, key.value) if asked is not None and key is not None else None
+
+
+def _by_text(values: Values, node: ast.expr, at: At) -> str:
+    """The full name that `getattr(torch.optim, "SGD")` stands for, also under a name; empty of anything else."""
+    if isinstance(node, ast.Name) and node.id in at.scope.definitions:
+        only = only_value(values, node, at)
+        node, at = only if only is not None else (node, at)
+    match node:
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, key, *_]) if dotted(owner):
+            held = literal(values, key, at)
+            if held is not None and isinstance(held.value, str):
+                meant = values.project.resolve(at.scope, f"{dotted(owner)}.{held.value}")
+                return meant if isinstance(meant, str) else ""
+    return ""
 
 
 def _of_member(values: Values, func: ast.Attribute, at: At) -> Scope | None:

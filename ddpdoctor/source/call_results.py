@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
+from ddpdoctor.source.decided_branches import alive, literal
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.scopes import Scope
@@ -77,8 +78,8 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
 
 
 def _from_environment(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
-    variable = node.args[0] if node.args else None
-    if isinstance(variable, ast.Constant) and isinstance(variable.value, str):
+    variable = literal(values, node.args[0], at) if node.args else None
+    if variable is not None and isinstance(variable.value, str):
         yield from environment(variable.value)
         if variable.value not in names.ENVIRONMENT:
             yield Origin(kind=Kind.UNKNOWN, text=f"${variable.value}")
@@ -104,6 +105,9 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
         elif "__iter__" in target.functions and cuts_by_rank(values, target):
             kind = Kind.LOADER
         return (Origin(kind=kind, text=target.name, made=values_made, note=name),)
+    context = values.entered_by(target, node, at)
+    if context is not None and (by_context := values.returned(target, context)):
+        return by_context
     if by_call := joined(origin for found in with_literals(values, node, target) for origin in found):
         return by_call
     last = target.name
@@ -152,7 +156,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         "plateau": Kind.OBJECT, "scaler": Kind.OBJECT, "zero": Kind.OBJECT,
         "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
         "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
-        "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
+        "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
     }  # fmt: skip
     where = values.where(node, at.scope)
     name = dotted(node.func)
@@ -160,6 +164,9 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         own = kinds[what.does] is Kind.OBJECT or what.does == "batch-norm"
         note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
         return (Origin(kind=kinds[what.does], text=name, made=where, note=note),)
+    if what.does == "subset" and len(node.args) > 1:
+        ranks = [one for one in values.of(node.args[1], at) if _is_certain_rank(one)]
+        return (Origin(kind=Kind.DATASET, text=name, made=where, note="part"),) if ranks else None
     if what.does == "sync-batch-norm" and node.args:
         model = tuple(
             replace(one, note="batch-norm") if one.kind is Kind.MODEL and not one.note else one
@@ -398,12 +405,19 @@ def returned_part(values: Values, node: ast.Call, index: tuple[int, ...], at: At
         return tuple(_by_framework(origin) for origin in found)
     if what.target is None or what.target.is_class:
         return None
-    tuples = [(value, order, block) for value, order, block in what.target.returns if isinstance(value, ast.Tuple)]
+    target = what.target
+    context = values.entered_by(target, node, at)
+    return values.within(context, lambda: _part_of_tuple(values, target, first))
+
+
+def _part_of_tuple(values: Values, target: Scope, first: int) -> Origins | None:
+    """What a function that returns tuples gives at a position; None where it returns none."""
+    tuples = [(value, order, block) for value, order, block in alive(values, target) if isinstance(value, ast.Tuple)]
     if not tuples or first < 0:
         return None
     return joined(
         origin
         for value, order, block in tuples
         if first < len(value.elts)
-        for origin in values.of(value.elts[first], At(what.target, order + 1, block))
+        for origin in values.of(value.elts[first], At(target, order + 1, block))
     )

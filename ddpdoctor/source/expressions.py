@@ -13,8 +13,9 @@ from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
 from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.conditions import chosen, compared, either_or_both, turned
+from ddpdoctor.source.decided_branches import decided_by, literal
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
-from ddpdoctor.source.origins import TAINTS, At, Origins, environment, note_of
+from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.scopes import Block, Scope
 from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.written_dicts import items_of
@@ -22,9 +23,15 @@ from ddpdoctor.source.written_dicts import items_of
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
+MOST_ITEMS = 12  # assignments to one key of a module's dict that are looked at
+
 
 def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
     """The alternatives of one expression."""
+    if values.context is not None and isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp):
+        decided = decided_by(values, node, at)
+        if decided is not None:
+            return (Origin(kind=Kind.CONSTANT, text=repr(decided)),)
     match node:
         case ast.Constant(value=value):
             return (Origin(kind=Kind.CONSTANT, text=repr(value)),)
@@ -49,6 +56,9 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
         case ast.BinOp():
             return _binary(values, node, at)
         case ast.IfExp(test=test, body=body, orelse=orelse):
+            decided = decided_by(values, test, at) if values.context is not None else None
+            if decided is not None:
+                return values.of(body if decided else orelse, at)
             return chosen(values, test, body, orelse, at)
         case ast.JoinedStr(values=parts):
             return _text(values, node, parts, at)
@@ -65,7 +75,7 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
             return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
         case ast.Dict(values=parts):
             found = [origin for part in parts for origin in values.of(part, at)]
-            return [origin for origin in found if origin.kind in {Kind.LOCAL, Kind.SHARED}]
+            return [one for one in found if one.kind in {Kind.LOCAL, Kind.SHARED} or one.note == "state-dict"]
         case ast.ListComp(elt=part, generators=generators) | ast.GeneratorExp(elt=part, generators=generators):
             return _comprehended(values, part, generators, at)
         case ast.DictComp(value=part, generators=generators):
@@ -74,6 +84,16 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
         case ast.SetComp():
             return (Origin(kind=Kind.UNORDERED, text=values.text(node, at.scope)),)
     return ()
+
+
+def _of_module(values: Values, key: str, item: str, at: At) -> Origins:
+    """What the functions of a module assign to a key of its dict."""
+    meant = values.project.resolve(at.scope, key)
+    if not isinstance(meant, tuple):
+        return ()
+    module, name = meant
+    given = values.index.items.get((module.file, f"{name}[{item!r}]"), ())[:MOST_ITEMS]
+    return joined(origin for scope, one in given for origin in values.defined(f"{name}[{item!r}]", one, scope))
 
 
 def _named(values: Values, name: str, at: At) -> Origins:
@@ -94,23 +114,27 @@ def _defined_here(scope: Scope, name: str) -> bool:
 
 def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     key = dotted(node.value)
-    if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        if key.endswith("environ") or _is_environ(key, at):
-            return environment(node.slice.value)
-        item = f"{key}[{node.slice.value!r}]"
+    if (key.endswith("environ") or _is_environ(key, at)) and (variable := literal(values, node.slice, at)) is not None:
+        return environment(str(variable.value))
+    held = literal(values, node.slice, at)
+    word = held.value if held is not None else None
+    if isinstance(word, str):
+        item = f"{key}[{word!r}]"
         if key and item in at.scope.definitions and (found := values.name(item, at)):
             return found
+        if key and (found := _of_module(values, key, word, at)):
+            return found
         written = items_of(values, node.value, at) if isinstance(node.value, ast.Name | ast.Attribute) else None
-        if written is not None and node.slice.value in written:
-            return values.of(*written[node.slice.value])
-        if key.rpartition(".")[2] in ARGUMENT_OBJECTS and node.slice.value in names.RANK_NAMES:
-            return (Origin(kind=names.RANK_NAMES[node.slice.value], text=item, note=note_of(node.slice.value)),)
+        if written is not None and word in written:
+            return values.of(*written[word])
+        if key.rpartition(".")[2] in ARGUMENT_OBJECTS and word in names.RANK_NAMES:
+            return (Origin(kind=names.RANK_NAMES[word], text=item, note=note_of(word)),)
     found = tuple(
         origin
         for origin in values.of(node.value, at)
         if origin.kind in {Kind.LOCAL, Kind.SHARED, Kind.OBJECT, Kind.UNORDERED, Kind.CPU_TENSOR}
     )
-    if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+    if isinstance(word, str):
         found = tuple(one for one in found if one.kind is not Kind.LOCAL or one.made)  # a clock under another key
     if isinstance(node.slice, ast.Slice):
         parts = (node.slice.lower, node.slice.upper, node.slice.step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -28,18 +29,23 @@ from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
 from ddpdoctor.source.chosen_values import truth
+from ddpdoctor.source.decided_branches import has_left, is_dead, is_taken
 from ddpdoctor.source.expressions import leaves_no_remainder
 from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.object_attributes import attribute_of
 from ddpdoctor.source.origins import At, joined
+from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import Values
 from ddpdoctor.source.walk import dotted, parts
 from ddpdoctor.source.written_calls import partial_of
-from ddpdoctor.source.written_dicts import items_of
+from ddpdoctor.source.written_dicts import items_of, positions_of
 
 MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
 _WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
+_WORK = re.compile(
+    r"(?i)tokeni[sz]e|preprocess|prepare|build|benchmark|evaluate|extract|convert|encode|download|cache|featuri[sz]e"
+)
 _FLIP = {"first": "others", "others": "first"}
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
@@ -64,15 +70,23 @@ class FunctionFacts:
 
     values: Values
     started: frozenset[int] = frozenset()
-    _guards: dict[int, Guard | None] = field(default_factory=dict)
-    _contexts: dict[int, Context] = field(default_factory=dict)
+    _guards: dict[tuple[int, int], Guard | None] = field(default_factory=dict)
+    _contexts: dict[tuple[int, int], Context] = field(default_factory=dict)
 
-    def of(self, scope: Scope) -> Function:
-        """The facts about one function."""
+    def of(self, scope: Scope) -> Iterator[Function]:
+        """The facts about one function: once, or once for each call that it is looked at by."""
+        for context in self.values.contexts.of(scope) or (None,):
+            yield self.values.within(context, lambda: self._of(scope))
+
+    def _suffix(self, scope: Scope) -> str:
+        context = self.values.context_in(scope)
+        return context.suffix if context is not None else ""
+
+    def _of(self, scope: Scope) -> Function:
         file, line = self._line(scope, getattr(scope.node, "lineno", 1))
         known = {id(loop.body): loop.order for loop in scope.loops}
         return Function(
-            id=scope.id,
+            id=f"{scope.id}{self._suffix(scope)}",
             place=Place(file=file, line=line, column=getattr(scope.node, "col_offset", 0) + 1, function=scope.name),
             calls=tuple(call for raw in scope.calls if (call := self._call(raw, scope, known)) is not None),
             loops=tuple(self._loop(raw, scope, known) for raw in scope.loops),
@@ -86,8 +100,14 @@ class FunctionFacts:
             decorators=tuple(self._full(scope, decorator) for decorator in scope.decorators),
             tests=tuple(guard for block in scope.tests if (guard := self._uncalled(block, scope)) is not None),
             overrides=self._overrides(scope),
-            entry=scope.parent is None or id(scope) in self.started,
+            entry=scope.parent is None or id(scope) in self.started or self._is_hook(scope),
         )
+
+    def _is_hook(self, scope: Scope) -> bool:
+        """Whether a framework calls a method on every rank: of a hook or a callback."""
+        cls = scope.parent
+        named = scope.name.startswith(names.HOOK_METHODS)
+        return named and cls is not None and cls.is_class and self.values.project.is_a(cls, *names.HOOK_CLASSES)
 
     def _overrides(self, scope: Scope) -> str:
         cls = scope.parent
@@ -116,11 +136,19 @@ class FunctionFacts:
     def _call(self, raw: RawCall, scope: Scope, known: dict[int, int]) -> Call | None:
         if not self._may_matter(raw, scope):
             return None
+        if is_dead(self.values, raw.block, scope) or has_left(self.values, raw.block, raw.order, scope):
+            return None
         at = At(scope, raw.order, raw.block)
         what = meaning(self.values, raw.node, at)
-        if not what.does and what.target is None and not self._may_answer(raw) and not self._handed_on(raw, scope):
+        if (
+            not what.does
+            and what.target is None
+            and not self._may_answer(raw)
+            and not self._handed_on(raw, scope)
+            and not _is_work_in_a_branch(raw)
+        ):
             return None
-        target = self._target(what) or self._handed_on(raw, scope)
+        target = self._target(what, raw.node, at) or self._handed_on(raw, scope)
         name = what.name if what.target is None else what.target.name
         makes = what.target is not None and what.target.is_class
         given = self._arguments(raw, at) if what.does in _WITH_ARGUMENTS or makes else ()
@@ -136,6 +164,7 @@ class FunctionFacts:
             receiver = self.value(raw.node.func, at)
         return Call(
             place=self._place(scope, raw.node),
+            variant=self._suffix(scope),
             text=self.values.text(raw.node, scope),
             name=name,
             does=what.does,
@@ -170,14 +199,15 @@ class FunctionFacts:
                 return meant.id
         return ""
 
-    def _target(self, what: Meaning) -> str:
+    def _target(self, what: Meaning, node: ast.Call, at: At) -> str:
         if what.target is None:
             return ""
         if what.target.is_class:
             project = self.values.project
             made = project.method(what.target, "__init__") or project.method(what.target, "__post_init__")
             return made.id if made is not None else ""
-        return what.target.id
+        context = self.values.entered_by(what.target, node, at)
+        return f"{what.target.id}{context.suffix if context is not None else ''}"
 
     def _may_matter(self, raw: RawCall, scope: Scope) -> bool:
         func = raw.node.func
@@ -186,7 +216,12 @@ class FunctionFacts:
             return True
         if isinstance(func, ast.Attribute):
             last = func.attr
-            if last in _KNOWN_LAST or last in self.values.index.owners or last[:1].isupper():
+            if (
+                last in _KNOWN_LAST
+                or look_up(raw.node) is not None
+                or last in self.values.index.owners
+                or last[:1].isupper()
+            ):
                 return True
             if isinstance(func.value, ast.Attribute) and func.value.attr == "grad":
                 return True
@@ -198,7 +233,7 @@ class FunctionFacts:
             found = self.values.project.resolve(scope, name)
             return isinstance(found, Scope) or (isinstance(found, str) and found in names.FUNCTIONS)
         if not name:
-            return False
+            return isinstance(func, ast.Call | ast.Subscript)  # `Fit(config)()`, `BUILDERS["adam"](model)`
         if is_variable(scope, name):
             return True
         found = self.values.project.resolve(scope, name)
@@ -210,7 +245,7 @@ class FunctionFacts:
     def _arguments(self, raw: RawCall, at: At) -> tuple[Argument, ...]:
         partial = partial_of(self.values, raw.node, at)
         before = [(node, partial[1]) for node in partial[0].args[1:]] if partial is not None else []
-        positional = [*before, *((node, at) for node in raw.node.args)]
+        positional = [*before, *positions_of(self.values, raw.node, at)]
         given = [Argument(name=str(number), value=self.value(*one)) for number, one in enumerate(positional[:8])]
         given += self._keywords(raw.node, at)
         if partial is not None:
@@ -235,13 +270,18 @@ class FunctionFacts:
         for number, at in enumerate(chain):
             if (
                 at.form in {"if", "else", "case", "while", "and", "or", "except"}
+                and not is_taken(self.values, at, scope)
                 and (guard := self._guard(at, scope)) is not None
             ):
                 found.append(guard)
             inner = chain[number + 1] if number + 1 < len(chain) else None
             before = bisect_left(at.ended, order, key=itemgetter(0))
             for _, ended in at.ended[max(0, before - MOST_EXITS) : before]:
-                if ended is not inner and ended.form in {"if", "else", "case"}:
+                if (
+                    ended is not inner
+                    and ended.form in {"if", "else", "case"}
+                    and not is_dead(self.values, ended, scope)
+                ):
                     guard = self._guard(ended, scope, after=True)
                     if guard is not None and (guard.by_rank or guard.by_local):
                         found.append(guard)
@@ -252,7 +292,7 @@ class FunctionFacts:
         return guard if guard is not None and guard.value.may(Kind.FUNCTION) is not None else None
 
     def _guard(self, block: Block, scope: Scope, *, after: bool = False) -> Guard | None:
-        key = id(block) * 2 + after
+        key = (id(block) * 2 + after, id(self.values.context_in(scope)))
         if key not in self._guards:
             self._guards[key] = self._new_guard(block, scope, after=after)
         return self._guards[key]
@@ -314,7 +354,8 @@ class FunctionFacts:
         return tuple(self._context(at, scope) for at in block.chain() if at.form == "with")
 
     def _context(self, block: Block, scope: Scope) -> Context:
-        if id(block) not in self._contexts:
+        key = (id(block), id(self.values.context_in(scope)))
+        if key not in self._contexts:
             item = block.node
             assert isinstance(item, ast.withitem)
             node, plain = item.context_expr, True
@@ -335,10 +376,10 @@ class FunctionFacts:
             else:
                 plain = False
             _, line = self._line(scope, item.context_expr.lineno)
-            self._contexts[id(block)] = Context(
+            self._contexts[key] = Context(
                 name=name, text=self.values.text(item.context_expr, scope), line=line, value=receiver, plain=plain
             )
-        return self._contexts[id(block)]
+        return self._contexts[key]
 
     # loops and exits
 
@@ -482,6 +523,12 @@ class FunctionFacts:
                         if guard.by_rank is not None:
                             return guard
         return None
+
+
+def _is_work_in_a_branch(raw: RawCall) -> bool:
+    """Whether a call of an unknown function, as a statement of its own or not, stands in a branch: one rank may work there."""
+    branch = raw.block.form in {"if", "else", "case"}
+    return branch and _WORK.search(dotted(raw.node.func).rpartition(".")[2]) is not None
 
 
 def _scaled(value: Value, operator: str) -> Value:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from ddpdoctor.source.project import Project, Source
+from ddpdoctor.source.registries import LookUp, Registries, look_up
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
 from ddpdoctor.source.walk import dotted
 
@@ -39,15 +40,55 @@ class Index:
     attributes: dict[tuple[int, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
     fields: dict[tuple[str, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
     options: dict[str, list[tuple[Scope, RawCall, str]]] = field(default_factory=dict)
+    items: dict[tuple[str, str], list[tuple[Scope, Definition]]] = field(default_factory=dict)
+    """By file and `name['key']`, what functions assign to the keys of a module's dict."""
     named: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
     """The calls of what is no function of the program, by the last part of the name: they may call an object."""
     constructions: dict[int, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
     """By class with annotated fields, the calls that make its objects."""
+    asking: list[tuple[Scope, RawCall, LookUp]] = field(default_factory=list)
+    """The calls of what a registry holds under a literal."""
     objects: dict[int, set[str]] = field(default_factory=dict)
     """By class that can be called, the last parts of the names that its objects are assigned to."""
+    _registries: Registries = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin without registries."""
+        self._registries = Registries(self.project)
+
+    def link(self) -> None:
+        """Enter the calls through registries, once all files are entered."""
+        for scope, call, asked in self.asking:
+            target = self.looked_up(scope, asked, asked.key.value if isinstance(asked.key, ast.Constant) else None)
+            target = self.project.method(target, "__init__") if target is not None and target.is_class else target
+            if target is not None:
+                method = target.parent is not None and target.parent.is_class
+                self._site(
+                    target,
+                    Site(scope, call, tuple(call.node.args[asked.first :]), _keywords(call.node), 1 if method else 0),
+                )
+        self.asking.clear()
+
+    def looked_up(self, scope: Scope, asked: LookUp, key: object) -> Scope | None:
+        """The function or class that a registry, or a dict of a module that is written out, holds under a text."""
+        if not isinstance(key, str):
+            return None
+        if (found := self._registries.found(scope, asked, key)) is not None:
+            return found
+        meant = self.project.resolve(scope, dotted(asked.owner)) if dotted(asked.owner) else ""
+        given = meant[0].definitions.get(meant[1], ()) if isinstance(meant, tuple) else ()
+        written = given[0].value if len(given) == 1 else None
+        if not isinstance(meant, tuple) or not isinstance(written, ast.Dict):
+            return None
+        for each, value in zip(written.keys, written.values, strict=True):
+            if isinstance(each, ast.Constant) and each.value == key and dotted(value):
+                held = self.project.resolve(meant[0], dotted(value))
+                return held if isinstance(held, Scope) else None
+        return None
 
     def add(self, source: Source) -> None:
         """Enter one file."""
+        self._registries.add(source.scopes)
         for scope in source.scopes:
             self._attributes(scope)
             if scope.is_class:
@@ -58,6 +99,15 @@ class Index:
             for key, definitions in scope.definitions.items():
                 for definition in definitions:
                     self._object(scope, key, definition)
+                self._item(scope, key, definitions)
+
+    def _item(self, scope: Scope, key: str, definitions: list[Definition]) -> None:
+        name, bracket, _ = key.partition("[")
+        if not bracket or "." in name or name in scope.parameters:
+            return
+        if scope.parent is not None and any(one.form != "change" for one in scope.definitions.get(name, ())):
+            return
+        self.items.setdefault((scope.file, key), []).extend((scope, one) for one in definitions)
 
     def _object(self, scope: Scope, key: str, definition: Definition) -> None:
         value = definition.value
@@ -84,6 +134,9 @@ class Index:
     def _call(self, scope: Scope, call: RawCall) -> None:
         node = call.node
         name = dotted(node.func)
+        asked = look_up(node)
+        if asked is not None and isinstance(asked.key, ast.Constant) and isinstance(asked.key.value, str):
+            self.asking.append((scope, call, asked))
         last = node.func.attr if isinstance(node.func, ast.Attribute) else name
         if last in OPTION_MAKERS and node.args:
             self._option(scope, call)

@@ -24,7 +24,8 @@ MOST_SITES = 12
 
 def parameter_of(values: Values, scope: Scope, name: str) -> Origins:
     """What the callers of a function give for a parameter; the default where none is known."""
-    return values.once((id(scope), name), lambda: _parameter(values, scope, name))
+    context = values.context_in(scope)
+    return values.once((id(scope), name), lambda: _parameter(values, scope, name), context)
 
 
 def _parameter(values: Values, scope: Scope, name: str) -> Origins:
@@ -35,9 +36,11 @@ def _parameter(values: Values, scope: Scope, name: str) -> Origins:
 
 
 def _from_sites(values: Values, scope: Scope, name: str) -> Iterable[Origin]:
+    context = values.context_in(scope)
+    if context is not None:
+        yield from values.within(context.parent, lambda: _from_site(values, scope, name, context.site))
+        return
     sites = sites_of(values, scope)
-    method = scope.parent is not None and scope.parent.is_class
-    position = scope.parameters.index(name)
     if not sites:
         default = scope.defaults.get(name)
         if default is not None and scope.parent is not None:
@@ -46,24 +49,72 @@ def _from_sites(values: Values, scope: Scope, name: str) -> Iterable[Origin]:
     if len(sites) > MOST_SITES:
         return
     for site in sites:
-        if site.spawned and site.first and position < site.first:
-            yield _spawned(values, name, site)
-            continue
-        given = given_at(site, name, position)
-        if given is None:
-            default = scope.defaults.get(name)
-            if default is not None and scope.parent is not None:
-                yield from values.of(default, At(scope.parent, END, scope.parent.root))
-            continue
-        at = At(site.caller, site.call.order, site.call.block)
-        if site.spawned == "Process" and _counted(given, at):
-            yield _spawned(values, name, site)
-            continue
-        file, line = values.project.sources[site.caller.file].place(site.call.node.lineno)
-        if method and position == 0:
-            continue
-        link = Link(text=f"{name} is given {values.text(given, site.caller)}", file=file, line=line)
-        yield from further(values.of(given, at), link)
+        yield from _from_site(values, scope, name, site)
+
+
+def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
+    """What one call gives for a parameter."""
+    method = scope.parent is not None and scope.parent.is_class
+    position = scope.parameters.index(name)
+    if site.spawned and site.first and position < site.first:
+        return (_spawned(values, name, site),)
+    found = given_to(values, site, name, position)
+    if found is None:
+        default = scope.defaults.get(name)
+        if default is not None and scope.parent is not None:
+            return values.of(default, At(scope.parent, END, scope.parent.root))
+        return ()
+    given, at = found
+    if site.spawned == "Process" and _counted(given, at):
+        return (_spawned(values, name, site),)
+    if method and position == 0:
+        return ()
+    file, line = values.project.sources[site.caller.file].place(site.call.node.lineno)
+    link = Link(text=f"{name} is given {values.text(given, site.caller)}", file=file, line=line)
+    return tuple(further(values.of(given, at), link))
+
+
+def given_to(values: Values, site: Site, name: str, position: int) -> tuple[ast.expr, At] | None:
+    """What a call gives for a parameter, also in a dict that it passes on: `make(data, **options)`; and where it is written."""
+    from ddpdoctor.source.written_dicts import items_of  # which asks for parameters itself
+
+    at = At(site.caller, site.call.order, site.call.block)
+    given = given_at(site, name, position)
+    if given is not None:
+        return given, at
+    for each in site.call.node.keywords if not site.spawned else ():
+        items = items_of(values, each.value, at) if each.arg is None else None
+        if items is not None and name in items:
+            return items[name]
+    return None
+
+
+def rest_of(values: Values, scope: Scope, name: str) -> Origins | None:
+    """What the callers give for `*name`, the parameter that takes all other positions; None of any other name."""
+    if name != rest_name(scope):
+        return None
+    return values.once((id(scope), f"*{name}"), lambda: _rest(values, scope), values.context_in(scope))
+
+
+def rest_name(scope: Scope) -> str:
+    """The name of the parameter that takes all other positions; empty where there is none."""
+    rest = getattr(getattr(scope.node, "args", None), "vararg", None)
+    return rest.arg if isinstance(rest, ast.arg) else ""
+
+
+def rest_at(scope: Scope, site: Site) -> tuple[ast.expr, ...]:
+    """What one call gives for it."""
+    taken = len([*scope.node.args.posonlyargs, *scope.node.args.args])  # type: ignore[attr-defined]
+    return site.arguments[max(0, taken - site.first) :]
+
+
+def _rest(values: Values, scope: Scope) -> Iterable[Origin]:
+    context = values.context_in(scope)
+    sites = [context.site] if context is not None else sites_of(values, scope)
+    values.context = context.parent if context is not None else None
+    for site in sites if len(sites) <= MOST_SITES else ():
+        for given in rest_at(scope, site):
+            yield from values.of(given, At(site.caller, site.call.order, site.call.block))
 
 
 def given_at(site: Site, name: str, position: int) -> ast.expr | None:

@@ -312,6 +312,7 @@ FRAMEWORK_PARTS = {
 
 HANDS_ON = {
     "add_event_handler": 1,
+    "Engine": 0,
     "submit": 0,
     "apply_async": 0,
     "call_soon": 0,
@@ -320,6 +321,11 @@ HANDS_ON = {
     "Timer": 1,
 }
 """Calls that have a function run later, by the position at which they get it; None where only a keyword names it."""
+
+HOOK_CLASSES = ("Hook", "TrainerCallback", "Callback")
+"""Classes of MMEngine, transformers and Lightning whose methods a framework calls in every process."""
+HOOK_METHODS = ("before_", "after_", "on_")
+"""How the names of these methods begin."""
 
 FRAMEWORK_CALLS = ("accelerator", "fabric")
 """What programs of a framework call where others initialise a process group."""

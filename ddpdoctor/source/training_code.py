@@ -26,7 +26,7 @@ from ddpdoctor.source.unused_parts import UnusedParts
 from ddpdoctor.source.values import Values
 from ddpdoctor.source.walk import dotted, walk
 from ddpdoctor.source.washing import Washing
-from ddpdoctor.source.wrapped_models import makers_of_models
+from ddpdoctor.source.wrapped_models import makers_of_data, makers_of_models
 
 SUFFIXES = (".py", ".ipynb", ".md")
 MOST_LOADED = 400  # files that are read because an import names them, though nobody did
@@ -34,6 +34,8 @@ _QUOTED = re.compile(r"[\"']([A-Z][A-Z0-9_]{2,39})[\"']")
 _MATTERS = re.compile(
     r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
+    r"|requires_grad|state_dict|torch\.optim|clip_grad|add_module|^[ \t]+(?!self\b)[\w.]{1,60}\.\w{1,40} = nn\.",
+    re.MULTILINE,
 )
 """What a module must speak of to do something that rules ask about; others are read for their names only."""
 
@@ -158,6 +160,7 @@ def facts(project: Project) -> TrainingCode:
         for source in fresh:  # a dotted name in one of them can lead to a module that nothing imports
             reachable[source.file] = source
             index.add(source)
+    index.link()
     programs = distributed_programs(project, index)
     wanted = {file for program in programs for file in program.files}
     washing = Washing(index)
@@ -168,9 +171,14 @@ def facts(project: Project) -> TrainingCode:
     _remember(values, (reachable[file] for file in sorted(wanted)))
     values.near = files_together(programs)
     values.wrapped = makers_of_models(index, (scope for file in sorted(wanted) for scope in reachable[file].scopes))
+    values.drawn_from = makers_of_data(index, (scope for file in sorted(wanted) for scope in reachable[file].scopes))
     started = frozenset(key for key, sites in index.sites.items() if any(site.spawned for site in sites))
     maker, unused = FunctionFacts(values, started), UnusedParts(project, values.near)
-    modules = tuple(_module(source, maker, unused, full=source.file in wanted) for source in reachable.values())
+    roots = {program.root for program in programs}
+    modules = tuple(
+        _module(source, maker, unused, full=source.file in wanted, root=source.file in roots)
+        for source in reachable.values()
+    )
     return TrainingCode(modules=modules, programs=tuple(programs))
 
 
@@ -199,12 +207,12 @@ def _remarks(source: Source) -> tuple[Remark, ...]:
     return tuple(remarks_in(source.text, source.place))
 
 
-def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool) -> Module:
+def _module(source: Source, maker: FunctionFacts, unused: UnusedParts, *, full: bool, root: bool) -> Module:
     remarks = _remarks(source)
     if not full:
         return Module(file=source.file, remarks=remarks)
-    matters = _MATTERS.search(source.text) is not None
-    functions = tuple(maker.of(scope) for scope in source.scopes) if matters else ()
+    matters = root or _MATTERS.search(source.text) is not None
+    functions = tuple(each for scope in source.scopes for each in maker.of(scope)) if matters else ()
     return Module(
         file=source.file,
         functions=functions,

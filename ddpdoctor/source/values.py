@@ -5,19 +5,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.call_meanings import Meaning, meaning
+from ddpdoctor.source.calling_contexts import Context, Contexts
 from ddpdoctor.source.chosen_values import Alternative, by_branches
 from ddpdoctor.source.code_text import segment
 from ddpdoctor.source.conditions import had_by, is_none
+from ddpdoctor.source.decided_branches import alive, reached
 from ddpdoctor.source.expressions import evaluate
 from ddpdoctor.source.index import Index
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.origins import MOST_STEPS, QUIET, At, Origins, further, joined, note_of
-from ddpdoctor.source.parameters import parameter_of
+from ddpdoctor.source.parameters import parameter_of, rest_of
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
@@ -25,6 +29,7 @@ from ddpdoctor.source.substitution import Substitutions
 from ddpdoctor.source.unpacking import part_of
 
 DEEPEST = 60
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -38,40 +43,70 @@ class Values:
     """The files of all programs that a file belongs to: attributes of other programs' objects have the same names."""
     answers: Answers[Origins] = field(default_factory=Answers)
     """What expressions, parameters, attributes and functions can be."""
-    meanings: dict[int, object] = field(default_factory=dict)
-    """What calls are for, once that is known."""
+    meanings: dict[tuple[int, int], object] = field(default_factory=dict)
+    """What calls are for, once that is known: by the call and the context."""
     wrapped: frozenset[int] = frozenset()
     """The calls of unknown functions and classes that make the models which DDP wraps, by the identity of their nodes."""
+    drawn_from: frozenset[int] = frozenset()
+    """The calls of unknown classes that make map-style data sets, by the identity of their nodes."""
     substitutions: Substitutions = field(default_factory=Substitutions)
     """Expressions with literals, or elements of a list, in place of names."""
     methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     """By the files of some programs and a name: whether one class there has this method, and the first calls of it."""
+    context: Context | None = None
+    """The call by which the function is looked at that is evaluated now; None where all of its callers count."""
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
     _having: dict[str, dict[int, Scope]] = field(default_factory=dict)
     _lines: dict[str, list[str]] = field(default_factory=dict)
     """The lines of each file of which an expression was shown."""
     _depth: int = 0
 
+    @cached_property
+    def contexts(self) -> Contexts:
+        """The functions that are looked at call by call."""
+        return Contexts(self.index)
+
     def of(self, node: ast.expr | None, at: At) -> Origins:
         """Every alternative of an expression at a place."""
         if node is None or self._depth > DEEPEST:
             return ()
-        key = (id(node), id(at.scope) if at.order == END else at.order)
+        outer, inner = self.context, self.context_in(at.scope)
+        key = (id(node), id(at.scope) if at.order == END else at.order, id(inner))
         if (found := self.answers.known(key)) is not None:
             return found
         self._depth += 1
+        self.context = inner
         try:
             return self.answers.ask(key, lambda: joined(evaluate(self, node, at))) or ()
         finally:
             self._depth -= 1
+            self.context = outer
+
+    def context_in(self, scope: Scope) -> Context | None:
+        """The context that counts in a function; None in all but that which is looked at now."""
+        return self.context if self.context is not None and self.context.function is scope else None
+
+    def within(self, context: Context | None, find: Callable[[], T]) -> T:
+        """What `find` gives in a context."""
+        outer, self.context = self.context, context
+        try:
+            return find()
+        finally:
+            self.context = outer
 
     def meaning(self, node: ast.Call, at: At) -> Meaning:
         """What a call is for."""
         return meaning(self, node, at)
 
-    def once(self, key: tuple[int, str], find: Callable[[], Iterable[Origin]]) -> Origins:
-        """What `find` gives, sought once; nothing where it is asked for while it is sought."""
-        return self.answers.ask(key, lambda: joined(find())) or ()
+    def once(
+        self, key: tuple[int, str], find: Callable[[], Iterable[Origin]], context: Context | None = None
+    ) -> Origins:
+        """What `find` gives in a context, sought once; nothing where it is asked for while it is sought."""
+        outer, self.context = self.context, context
+        try:
+            return self.answers.ask((*key, id(context)), lambda: joined(find())) or ()
+        finally:
+            self.context = outer
 
     # names
 
@@ -83,7 +118,7 @@ class Values:
         while scope is not None:
             definitions = scope.definitions.get(key)
             if definitions and (scope is at.scope or not scope.is_class):
-                possible, always = reaching(definitions, order, block)
+                possible, always = reaching(reached(self, definitions, scope), order, block)
                 for definition in possible:
                     found += self.defined(key, definition, scope)
                 found += self.chosen([(scope, definition) for definition in possible])
@@ -91,6 +126,8 @@ class Values:
                     return joined(found)
             if key in scope.parameters:
                 return joined([*found, *parameter_of(self, scope, key)])
+            if (rest := rest_of(self, scope, key)) is not None:
+                return joined([*found, *rest])
             if key in scope.imports:
                 return joined([*found, *self._imported(key, scope)])
             if definitions and scope is at.scope and key not in scope.globals and scope.parent is not None:
@@ -224,17 +261,32 @@ class Values:
 
     # functions
 
-    def returned(self, function: Scope) -> Origins:
-        """What a function of the program gives back."""
-        return self.once((id(function), "return"), lambda: self._returned(function))
+    def returned(self, function: Scope, context: Context | None = None) -> Origins:
+        """What a function of the program gives back, by one call of it where `context` is given."""
+        return self.once((id(function), "return"), lambda: self._returned(function), context)
+
+    def maker(self, made: str) -> tuple[RawCall, Scope, Context | None] | None:
+        """The call that made a loader or a sampler, its function, and the call by which that is looked at."""
+        place, _, number = made.partition("@")
+        call, scope = self.made.get(place, (None, None))
+        if call is None or scope is None:
+            return None
+        contexts = self.contexts.of(scope)
+        return call, scope, next((one for one in contexts if one.suffix == f"@{number}"), None)
+
+    def entered_by(self, function: Scope, call: ast.Call, at: At) -> Context | None:
+        """The context of a call of a function; None where all calls of it are taken together."""
+        return self.contexts.entered(function, id(call), self.context_in(at.scope))
 
     def _returned(self, function: Scope) -> Origins:
         found = tuple(
             origin
-            for value, order, block in function.returns
+            for value, order, block in alive(self, function)
             for origin in self._given_back(value, At(function, order + 1, block))
         )
-        found += tuple(by_branches(self, [Alternative(value, block, function) for value, _, block in function.returns]))
+        found += tuple(
+            by_branches(self, [Alternative(value, block, function) for value, _, block in alive(self, function)])
+        )
         if not found and function.name in names.RANK_CALLS:
             kind = names.RANK_CALLS[function.name]
             return (Origin(kind=kind, text=f"{function.name}()", note=note_of(function.name)),)
@@ -271,6 +323,7 @@ class Values:
         return segment(lines, node)
 
     def where(self, node: ast.expr, scope: Scope) -> str:
-        """`file:line:column` of an expression."""
+        """`file:line:column` of an expression, with the context where there is one."""
         file, line = self.project.sources[scope.file].place(node.lineno)
-        return f"{file}:{line}:{node.col_offset + 1}"
+        context = self.context_in(scope)
+        return f"{file}:{line}:{node.col_offset + 1}{context.suffix if context is not None else ''}"

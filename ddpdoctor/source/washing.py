@@ -26,7 +26,10 @@ class Washing:
         changed = set()
         for call, key in self.washed(scope):
             first = call.node.args[0] if call.node.args else call.node.func
-            definition = Definition(call.order, call.block, first, "shared", line=call.node.lineno)
+            own = isinstance(call.node.func, ast.Attribute) and dotted(call.node.func.value) == key
+            definition = Definition(
+                call.order, call.block, first, "shared", kills=not own, line=call.node.lineno
+            )  # `meter.sync()` leaves the meter what it is
             scope.definitions.setdefault(key, []).append(definition)
             changed.add(key)
         for key in changed:

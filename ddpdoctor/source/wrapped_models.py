@@ -28,6 +28,33 @@ def makers_of_models(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
     return frozenset(found)
 
 
+def makers_of_data(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
+    """The identities of the calls of classes from elsewhere whose objects a DataLoader draws from in a random order.
+
+    Such an object has a length and is read by index, whatever its class: torch shuffles no other.
+    """
+    found: set[int] = set()
+    for scope in scopes:
+        for call in scope.calls:
+            name = dotted(call.node.func)
+            full = index.project.resolve(scope, name) if name else name
+            if isinstance(full, str) and full.endswith("DataLoader") and _draws(call.node):
+                given = [one.value for one in call.node.keywords if one.arg == "dataset"]
+                for data in (*call.node.args[:1], *given):
+                    found.update(_makers(index, data, scope, MOST_STEPS))
+    return frozenset(found)
+
+
+def _draws(loader: ast.Call) -> bool:
+    """Whether a loader has an order of its own that only data with a length can have."""
+    for one in loader.keywords:
+        if one.arg == "shuffle" and isinstance(one.value, ast.Constant) and one.value.value is True:
+            return True
+        if one.arg == "sampler" and not (isinstance(one.value, ast.Constant) and one.value.value is None):
+            return True
+    return False
+
+
 def _makers(index: Index, node: ast.expr, scope: Scope, steps: int) -> Iterator[int]:
     if not steps:
         return

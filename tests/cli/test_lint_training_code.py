@@ -111,7 +111,12 @@ def test_findings_come_by_line_in_every_process(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ddpdoctor", "lint", str(script), "--format", "json"]
     reports = {
         subprocess.run(
-            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False, timeout=120
+            command,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         ).stdout
         for seed in ("1", "2", "3")
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+import re
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -37,6 +39,7 @@ DOES_THE_DEVICE = DOES_THE_DATA - {"webdataset", "torchdata"} | {
 """Frameworks that give each rank its device, or make the process group, by themselves."""
 NO_GRADIENTS = ("no_grad", "inference_mode")
 DEEPEST = 6
+_RANK_WORDS = re.compile(r"(?i)rank|main|master|chief|leader|primary|zero|coordinator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +225,20 @@ class CallGraph:
             return True
         callers = self.callers.get(function.id, [])
         answers = [
-            False if any(guard.by_rank for guard in call.guards) else self.on_all_ranks(caller)
+            False
+            if any(guard.by_rank for guard in call.guards)
+            else None
+            if any(may_ask_for_rank(guard) for guard in call.guards)
+            else self.on_all_ranks(caller)
             for caller, call in callers
         ]
         if True in answers:
             return True
         if answers and None not in answers:
             return False
+        around = self.functions.get(function.id.rpartition(".")[0])
+        if not callers and around is not None and any(name.endswith(".on") for name in function.decorators):
+            return self.on_all_ranks(around)  # a handler of Ignite's
         return True if _makes_the_job(function) else None
 
     def guarded_with_caller(self, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
@@ -272,7 +282,8 @@ class CallGraph:
 
     def line_on_all_ranks(self, function: Function, call: Call) -> bool:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
-        return not any(guard.by_rank for guard in call.guards) and self.on_all_ranks(function) is True
+        asked = any(guard.by_rank or may_ask_for_rank(guard) for guard in call.guards)
+        return not asked and self.on_all_ranks(function) is True
 
     def without_gradients(self, function: Function, call: Call) -> bool:
         """Whether a call is made under `no_grad`: by itself, in its function, or wherever the function is called."""
@@ -372,6 +383,9 @@ class CallGraph:
         given = loader.argument("sampler") or loader.argument("batch_sampler")
         if given is not None and given.may(Kind.SAMPLER) is not None:
             return True
+        dataset = loader.argument("dataset", 0)
+        if dataset is not None and any(one.kind is Kind.DATASET and one.note == "part" for one in dataset.origins):
+            return True
         return self.cut_inside(loader) is not None or self.own_cut(loader) is not None
 
     def own_cut(self, made: Call) -> Cut | None:
@@ -460,7 +474,7 @@ def _makes_the_job(function: Function) -> bool:
     )
 
 
-def all_made(call: Call) -> Set[str]:
+def all_made(call: Call) -> AbstractSet[str]:
     """The ids of the calls that made what a call takes: its receiver first, then its arguments in their order."""
     taken = [*((call.receiver,) if call.receiver is not None else ()), *(argument.value for argument in call.arguments)]
     return {made: None for value in taken for made in value.made}.keys()
@@ -511,6 +525,13 @@ def rank_guard(guards: Iterable[Guard]) -> Guard | None:
         ),
         None,
     )
+
+
+def may_ask_for_rank(guard: Guard) -> bool:
+    """Whether a test whose value is not known may ask for the rank: its names say so."""
+    known = guard.by_rank is not None or guard.value.may(Kind.FUNCTION) is not None
+    unknown = not known and not guard.state and guard.form not in {"main", "except"}
+    return unknown and _RANK_WORDS.search(guard.test) is not None
 
 
 def _asks_for_types(guard: Guard) -> bool:

@@ -16,7 +16,8 @@ def evaluation_loaders(graph: CallGraph) -> dict[str, list[tuple[str, int, int]]
             for origin in loop.over.origins:
                 if origin.kind is not Kind.LOADER or origin.made not in graph.made:
                     continue
-                if evaluates(function, loop) and graph.is_sharded(graph.made[origin.made][1]):
+                own_part = origin.note == "prepared" or graph.is_sharded(graph.made[origin.made][1])
+                if evaluates(function, loop) and own_part:
                     found.setdefault(origin.made, []).append((function.id, loop.order, loop.last_order))
                 else:
                     trained.add(origin.made)

@@ -1,0 +1,60 @@
+"""What a function does in order, with the calls of the program's own functions that it makes put in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.evidence.training_code import Call, Change, Function, Guard
+
+DEEPEST = 3
+MOST_STEPS = 400  # of one function: generated code calls thousands
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call or a change, and the calls that lead to it."""
+
+    item: Call | Change
+    """What is done."""
+    owner: Function
+    """The function that it stands in."""
+    way: tuple[Call, ...]
+    """The calls that lead there from the function that was asked about, outermost first."""
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The tests around it, and around the calls that lead to it."""
+        return (*(guard for call in self.way for guard in call.guards), *self.item.guards)
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        """The loops of the function that was asked about that stand around it."""
+        first = self.way[0] if self.way else self.item
+        return first.loops if isinstance(first, Call) else ()
+
+
+def unfolded(graph: CallGraph, function: Function) -> tuple[Step, ...]:
+    """The steps of a function and of those that it calls, in the order in which they are made."""
+    found: list[Step] = []
+    _unfold(graph, function, (), found)
+    return tuple(found)
+
+
+def _unfold(graph: CallGraph, function: Function, way: tuple[Call, ...], found: list[Step]) -> None:
+    items: list[Call | Change] = [*function.calls, *function.changes]
+    for item in sorted(items, key=lambda each: each.order):
+        if len(found) >= MOST_STEPS:
+            return
+        found.append(Step(item, function, way))
+        inner = graph.functions.get(item.target) if isinstance(item, Call) and len(way) < DEEPEST else None
+        if inner is not None and isinstance(item, Call) and all(call.target != item.target for call in way):
+            _unfold(graph, inner, (*way, item), found)
+
+
+def calls_in(steps: tuple[Step, ...]) -> Iterator[tuple[int, Step, Call]]:
+    """The calls among steps, with their position."""
+    for position, step in enumerate(steps):
+        if isinstance(step.item, Call):
+            yield position, step, step.item

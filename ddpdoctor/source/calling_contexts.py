@@ -1,0 +1,105 @@
+"""Small functions by the calls that lead to them: a factory gives each of its callers another object."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.index import Index, Site
+from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.walk import dotted
+
+MOST_CONTEXTS = 12  # of one function: each is evaluated, and told to the rules, on its own
+MOST_CALLS = 40  # in a function that is looked at call by call: factories have few
+MOST_STATEMENTS = 60
+_TRAINS = names.COLLECTIVES | {"backward", "step", "zero_grad", "set_epoch", "init_process_group", "spawn", "no_sync"}
+"""Calls of functions that do the work themselves: they are no factories."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """One call of a function, and the call that the function around was entered by."""
+
+    function: Scope
+    """The function that is called."""
+    site: Site
+    """The call."""
+    parent: Context | None
+    """The same of the function that the call stands in, where that one is looked at call by call, too."""
+    suffix: str
+    """What is added to the ids of the function and of its calls: `@2`."""
+
+
+@dataclass(eq=False)
+class Contexts:
+    """The contexts of each function that makes something for several callers."""
+
+    index: Index
+    _known: dict[int, dict[tuple[int, int], Context]] = field(default_factory=dict)
+
+    def of(self, function: Scope) -> tuple[Context, ...]:
+        """All contexts of a function; empty where it is read once for all of its callers."""
+        return tuple(self._of(function).values())
+
+    def entered(self, function: Scope, call: int, parent: Context | None) -> Context | None:
+        """The context of a call, by the identity of its node, in a function that was itself entered by `parent`."""
+        return self._of(function).get((call, id(parent)))
+
+    def _of(self, function: Scope) -> dict[tuple[int, int], Context]:
+        """By the call's node and the context around it; those of its callers are found first, without recursion."""
+        pending = [self._opened(function)] if id(function) not in self._known else []
+        while pending:
+            at, callers = pending[-1]
+            unread = next((one for one in callers if id(one) not in self._known), None)
+            if unread is not None:
+                pending.append(self._opened(unread))
+                continue
+            pending.pop()
+            self._known[id(at)] = self._new(at)
+        return self._known[id(function)]
+
+    def _opened(self, function: Scope) -> tuple[Scope, Iterator[Scope]]:
+        """A function and its callers. Until they are read it has no contexts, as where it calls itself."""
+        self._known[id(function)] = {}
+        return function, (site.caller for site in self._sites(function))
+
+    def _sites(self, function: Scope) -> list[Site]:
+        """The calls of a factory; none where there are so many that it is not looked at call by call."""
+        sites = self.index.sites.get(id(function), [])
+        few = 0 < len(sites) <= MOST_CONTEXTS and not any(site.spawned or site.caller is function for site in sites)
+        return sites if few and _is_small(function) else []
+
+    def _new(self, function: Scope) -> dict[tuple[int, int], Context]:
+        sites = self._sites(function)
+        around: list[list[Context | None]] = [[*self._known[id(site.caller)].values()] or [None] for site in sites]
+        if not 1 < sum(map(len, around)) <= MOST_CONTEXTS:
+            return {}
+        ways = [(site, parent) for site, parents in zip(sites, around, strict=True) for parent in parents]
+        return {
+            (id(site.call.node), id(parent)): Context(function, site, parent, f"@{number}")
+            for number, (site, parent) in enumerate(ways, 1)
+        }
+
+
+def _is_small(function: Scope) -> bool:
+    """Whether a function is a factory: short, with parameters and a result, and without steps or collectives of its own."""
+    own = function.parameters[1:] if function.parent is not None and function.parent.is_class else function.parameters
+    if (
+        not own
+        or not function.returns
+        or function.is_class
+        or function.generator
+        or function.functions
+        or function.classes
+        or function.name.startswith("__")
+        or len(function.calls) > MOST_CALLS
+        or len(function.statements) > MOST_STATEMENTS
+    ):
+        return False
+    return not any(_last(call.node.func) in _TRAINS for call in function.calls)
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else dotted(node)

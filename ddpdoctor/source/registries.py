@@ -1,0 +1,103 @@
+"""Functions and classes that are looked up by a text: `@register("adam")` enters one, `REGISTRY["adam"](...)` calls it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ddpdoctor.source.project import Project
+from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.walk import dotted
+
+Owner = tuple[str, str]
+"""A registry: the file of its module, and its name there."""
+_LOOKS_UP = frozenset({"get", "build", "create", "make", "lookup", "resolve", "instantiate", "pop"})
+"""Methods of registries that take the text first."""
+_CALLS = frozenset({"build", "create", "make", "instantiate"})
+"""Those that call what they find, with the rest of their arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """Where a registry is asked for a text."""
+
+    owner: ast.expr
+    """The registry."""
+    key: ast.expr
+    """The text."""
+    first: int
+    """How many arguments of the call are for the registry itself."""
+
+
+@dataclass(eq=False)
+class Registries:
+    """What the decorators of the program have entered, by registry and text."""
+
+    project: Project
+    _tables: dict[Owner, dict[str, Scope]] = field(default_factory=dict)
+
+    def add(self, scopes: Iterable[Scope]) -> None:
+        """Enter the decorated functions and classes of a file."""
+        for scope in scopes:
+            for decorator in scope.decorators:
+                for owner in self._entered_in(decorator, scope):
+                    self._tables.setdefault(owner, {})[_key(decorator) or scope.name] = scope
+
+    def found(self, scope: Scope, look_up: LookUp, key: str) -> Scope | None:
+        """What a registry holds under a text; None where that is not known."""
+        owner = self._owner(scope, dotted(look_up.owner))
+        return self._tables.get(owner, {}).get(key) if owner is not None else None
+
+    def _owner(self, scope: Scope, name: str) -> Owner | None:
+        meant = self.project.resolve(scope, name) if name else ""
+        if isinstance(meant, tuple):
+            return meant[0].file, meant[1]
+        return (meant.file, meant.name) if isinstance(meant, Scope) and meant.is_class else None
+
+    def _entered_in(self, decorator: ast.expr, scope: Scope) -> Iterator[Owner]:
+        name = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        around = scope.parent or scope
+        meant = self.project.resolve(around, name) if name else ""
+        if isinstance(meant, Scope):
+            for inner in (*meant.functions.values(), meant):
+                yield from self._kept_by(inner)
+        else:
+            owner = self._owner(around, name.rpartition(".")[0])
+            if owner is not None:
+                yield owner
+
+    def _kept_by(self, function: Scope) -> Iterator[Owner]:
+        """The dicts of modules in which a decorator keeps the function that it is given."""
+        given = function.parameters[:1]
+        for name, definitions in function.definitions.items():
+            kept = (one.value for one in definitions if one.form == "change" and isinstance(one.value, ast.Name))
+            if "." not in name and any(value.id in given for value in kept):
+                module = function
+                while module.parent is not None:
+                    module = module.parent
+                owner = self._owner(module, name)
+                if owner is not None:
+                    yield owner
+
+
+def look_up(node: ast.Call) -> LookUp | None:
+    """The registry that a call asks for the function that it calls; None of any other call."""
+    match node.func:
+        case ast.Subscript(value=owner, slice=key):
+            return LookUp(owner, key, 0)
+        case ast.Call(func=ast.Attribute(value=owner, attr=how), args=[key, *_]) if how in _LOOKS_UP - _CALLS:
+            return LookUp(owner, key, 0)
+        case ast.Attribute(value=owner, attr=how) if how in _CALLS and node.args:
+            return LookUp(owner, node.args[0], 1)
+    return None
+
+
+def _key(decorator: ast.expr) -> str:
+    if not isinstance(decorator, ast.Call):
+        return ""
+    named = [one.value for one in decorator.keywords if one.arg in {"name", "key"}]
+    for given in (*decorator.args[:1], *named):
+        if isinstance(given, ast.Constant) and isinstance(given.value, str):
+            return given.value
+    return ""

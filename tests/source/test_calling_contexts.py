@@ -1,0 +1,215 @@
+"""Factories, registries, passed-on arguments and hooks: what each caller gets of them, in programs of several modules."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.model import Severity
+from ddpdoctor.source.calling_contexts import MOST_CONTEXTS
+from ddpdoctor.source.training_code import read_texts
+from tests.training_programs import source
+
+TRAIN = """\
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from data import build_loader
+from images import Images, Net
+
+
+def main():
+    local = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local)
+    dist.init_process_group("nccl")
+    train_loader = build_loader(Images("train"), True)
+    val_loader = build_loader(Images("val"), False)
+    model = DistributedDataParallel(Net().cuda())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for epoch in range(10):
+        {first}
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for x, y in val_loader:
+                model(x.cuda())
+        model.train()
+    dist.destroy_process_group()
+
+
+main()
+"""
+SHARDED = """\
+from torch.utils.data import DataLoader, DistributedSampler
+
+
+def build_loader(dataset, train):
+    sampler = DistributedSampler(dataset, shuffle=train)
+    return DataLoader(dataset, 32, sampler=sampler, drop_last=train)
+"""
+BY_BRANCHES = """\
+from torch.utils.data import DataLoader, DistributedSampler
+
+
+def build_loader(dataset, train):
+    if train:
+        return DataLoader(dataset, 32, {of_train})
+    return DataLoader(dataset, 32, sampler=DistributedSampler(dataset, shuffle=False))
+"""
+
+
+def codes(**modules: str) -> list[str]:
+    return [
+        finding.code
+        for finding in diagnose(source(**modules), select=("DDP7",)).findings
+        if finding.severity is not Severity.INFO
+    ]
+
+
+def test_each_caller_of_a_factory_gets_a_loader_of_its_own() -> None:
+    assert codes(train=TRAIN.format(first="pass"), data=SHARDED) == ["DDP711"]
+    assert codes(train=TRAIN.format(first="train_loader.sampler.set_epoch(epoch)"), data=SHARDED) == []
+
+
+def test_what_a_factory_gives_is_decided_by_the_literals_of_the_call() -> None:
+    sick = BY_BRANCHES.format(of_train="shuffle=True")
+    healthy = BY_BRANCHES.format(of_train="sampler=DistributedSampler(dataset)")
+    assert codes(train=TRAIN.format(first="pass"), data=sick) == ["DDP710"]
+    assert codes(train=TRAIN.format(first="train_loader.sampler.set_epoch(epoch)"), data=healthy) == []
+
+
+REGISTRY = """\
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
+
+SAMPLERS = {{}}
+
+
+def register(name):
+    def enter(function):
+        SAMPLERS[name] = function
+        return function
+    return enter
+
+
+@register("shuffled")
+def shuffled(dataset):
+    return {shuffled}(dataset)
+
+
+@register("plain")
+def plain(dataset):
+    return SequentialSampler(dataset)
+
+
+def build_loader(dataset, train):
+    name = "shuffled" if train else "plain"
+    return DataLoader(dataset, 32, sampler=SAMPLERS[name](dataset), drop_last=train)
+"""
+
+
+def test_what_a_decorator_registers_is_found_by_its_name() -> None:
+    told = TRAIN.format(first="train_loader.sampler.set_epoch(epoch)")
+    assert codes(train=told, data=REGISTRY.format(shuffled="RandomSampler")) == ["DDP710"]
+    assert codes(train=told, data=REGISTRY.format(shuffled="DistributedSampler")) == []
+
+
+PASSED_ON = """\
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DistributedSampler
+from images import Images, Net
+
+
+def wrap(model, *devices):
+    return DistributedDataParallel(model, device_ids=list(devices))
+
+
+def sampler_for(dataset, **options):
+    return DistributedSampler(dataset, **options)
+
+
+rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(local)
+dist.init_process_group("nccl")
+model = wrap(Net().cuda(), {device})
+sampler = sampler_for(Images(), num_replicas=dist.get_world_size(), rank={rank})
+dist.destroy_process_group()
+"""
+
+
+def test_arguments_are_followed_through_stars() -> None:
+    assert codes(train=PASSED_ON.format(device="rank", rank="local")) == ["DDP719", "DDP720"]
+    assert codes(train=PASSED_ON.format(device="local", rank="rank")) == []
+
+
+STATE = """\
+import os
+import torch
+import torch.distributed as dist
+
+_state = {}
+
+
+def boot():
+    _state["rank"], _state["local"] = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(index("WHICH"))
+    dist.init_process_group("nccl")
+
+
+def index(kind):
+    return _state[kind]
+
+
+boot()
+if index("rank") == 0:
+    torch.save(torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1)).state_dict(), "w.pt")
+dist.destroy_process_group()
+"""
+
+
+def test_a_dict_of_a_module_holds_what_its_functions_put_there() -> None:
+    assert codes(train=STATE.replace("WHICH", "rank")) == ["DDP720"]
+    assert codes(train=STATE.replace("WHICH", "local")) == []
+
+
+HOOK = """\
+import torch
+from mmengine.dist import is_main_process
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+
+
+class Keep(Hook):
+    def after_run(self, runner):
+        {test}torch.save(runner.model.state_dict(), "last.pth")
+
+
+Runner(custom_hooks=[Keep()], launcher="pytorch").train()
+"""
+
+
+def test_a_hook_of_a_framework_runs_on_every_rank() -> None:
+    assert codes(train=HOOK.format(test="")) == ["DDP750"]
+    assert codes(train=HOOK.format(test="if is_main_process(): ")) == []
+
+
+@pytest.mark.parametrize("calls", ["chain", "tree"])
+def test_factories_within_factories_stay_cheap(calls: str) -> None:
+    """Each of 200 factories is called twice by the next: only a few calls of each are looked at on their own."""
+    inner = "make{}(x, True) if x else make{}(x, False)" if calls == "tree" else "make{}(x, flag)"
+    functions = "".join(
+        f"def make{n}(x, flag):\n    if flag:\n        return {inner.format(n - 1, n - 1)}\n    return make{n - 1}(flag, x)\n\n"
+        for n in range(1, 200)
+    )
+    text = (
+        "import torch.distributed as dist\n\n\ndef make0(x, flag):\n    return x\n\n"
+        f"{functions}\ndist.init_process_group('gloo')\nif make199(dist.get_rank(), True):\n    dist.barrier()\n"
+    )
+    (module,) = read_texts({"train.py": text}).modules
+    assert len(module.functions) <= 200 * MOST_CONTEXTS
