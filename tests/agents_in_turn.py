@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import torch.distributed as dist
+from torch import nn
 from torch.distributed import distributed_c10d
 from torch.optim import optimizer as torch_optimizer
 
@@ -58,6 +59,18 @@ class Agent:
     def perf_counter(self) -> float:
         """The agent's clock: seconds at work."""
         return self.seconds + (time.perf_counter() - self._since if self._since is not None else 0.0)
+
+
+@contextmanager
+def without_hooks(module: nn.Module) -> Iterator[None]:
+    """The hooks before the forward of `module` are not there: an agent's, where the job has none of its own."""
+    hooks = module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs
+    before = [dict(one) for one in hooks]
+    for one in hooks:
+        one.clear()
+    yield
+    for one, kept in zip(hooks, before, strict=True):
+        one.update(kept)
 
 
 def installed(name: str, features: str, directory: Path, environ: Mapping[str, str]) -> Agent:

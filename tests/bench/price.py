@@ -6,11 +6,17 @@
 The first takes nine minutes: three jobs of JOB_SECONDS each. JOBS and WAYS choose some of them.
 
 Two ranks train a copy of the model for each way, with the same seed and data. They take turns on the machine, so that what
-else it does meets all of them; the processor time of the ranks is compared, and the time on the clock beside it. `every 1` and
-`watch` are medians over the turns. What audits now and then is the sum of all its turns over the sum of those alone, because a
-median would not see its audits. The weights must be the same bit by bit in the end.
+else it does meets all of them; the processor time of the ranks is compared, and the time on the clock beside it. The weights
+must be the same bit by bit in the end.
 
-One more copy has no agent: it is the control. Differences up to that of the control are noise.
+Two copies differ by where they lie in memory, without any agent: by 0 to 2 % on a thousand small tensors. So each copy has as
+many turns without its agent as with it, one beside the other, and these are compared. `watch` is the median over the pairs of
+turns. What audits now and then is the sum of all its turns over the sum of those without, because a median would not see its
+audits. `every 1` leaves hooks on the parameters between steps, and is compared with the copy that has no agent. That copy has
+turns of two kinds, too, which do not differ: it is the control. Differences up to that of the control are noise.
+
+Where the processor counts instructions, those of rank 0 are printed, too, over those of the copy that has no agent. What else
+the machine does hardly changes them, and they show what a copy still pays for its agent in the turns without it.
 
 The rank alone is measured: the watcher is a process of its own.
 """
@@ -24,9 +30,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -36,7 +43,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpdoctor.agent.inside.verify_sync_feature import EVERY
 from ddpdoctor.workflows.watch.replica_audit import audit_environment
-from tests.agents_in_turn import Agent, installed
+from tests.agents_in_turn import Agent, installed, without_hooks
+from tests.processor_counters import counters
 
 JOBS = os.environ.get("JOBS", "reference,transformer,small").split(",")
 SECONDS = float(os.environ.get("JOB_SECONDS", "160"))  # for each job, over all ways
@@ -44,7 +52,9 @@ LEAST_TURNS = 4  # of each way, however few seconds there are
 TURN_SECONDS = 0.25
 WARM_UP = 12  # steps of each way
 RESULTS = "DDPDOCTOR_RESULTS"
-CONTROL = "alone again"
+_COUNTED = counters()
+ALONE = "alone"
+APART = " without"  # after the name of a way: its copy, in the turns in which its agent is not at work
 
 
 @dataclass(frozen=True)
@@ -57,12 +67,14 @@ class Way:
     """Times as long as alone that the job may take."""
     summed: bool = False
     """Whether it audits now and then."""
+    beside: str = ALONE
+    """Whose turns it is compared with; its own copy's without the agent where this is empty."""
 
 
 WAYS = {
-    "watch": Way("watch", {}, 1.005),
-    "verify-sync": Way("verify_sync", {EVERY: "0"}, 1.015, summed=True),
-    "watch --verify-sync": Way("watch,verify_sync", audit_environment(0), 1.02, summed=True),
+    "watch": Way("watch", {}, 1.005, beside=""),
+    "verify-sync": Way("verify_sync", {EVERY: "0"}, 1.015, summed=True, beside=""),
+    "watch --verify-sync": Way("watch,verify_sync", audit_environment(0), 1.02, summed=True, beside=""),
     "verify-sync --every 1": Way("verify_sync", {EVERY: "1"}, 1.20),
 }
 
@@ -174,7 +186,7 @@ def rank_main() -> None:
     asked = os.environ.get("WAYS", "")
     ways = {name: way for name, way in WAYS.items() if not asked or name in asked.split(",")}
     job, seconds = sys.argv[1], float(sys.argv[2])
-    agents: dict[str, Agent] = {"alone": Agent("alone"), CONTROL: Agent(CONTROL)}
+    agents: dict[str, Agent] = {ALONE: Agent(ALONE)}
     for number, (name, way) in enumerate(ways.items()):
         agents[name] = installed(f"{number}", way.features, folder / f"agent{number}-{rank}", way.environ)
     steps: dict[str, Callable[[], None]] = {}
@@ -184,21 +196,27 @@ def rank_main() -> None:
             for _ in range(WARM_UP):
                 steps[name]()
     began = time.perf_counter()
-    count = _agreed(max(1, round(TURN_SECONDS / _one_turn(agents["alone"], steps["alone"], 10)[0] * 10)))
-    others = [name for name in agents if name != "alone"]  # which has made ten steps more
-    for _ in range(10):
-        for name in others:
-            with agents[name].at_work():
+    idle = Agent(ALONE)
+    count = _agreed(max(1, round(TURN_SECONDS / _one_turn(idle, steps[ALONE], 10).clock * 10)))
+    for name in [name for name in agents if name != ALONE]:  # which has made ten steps more
+        with agents[name].at_work():
+            for _ in range(10):
                 steps[name]()
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in agents}
+    taken: dict[str, list[Turn]] = {kind: [] for name in agents for kind in (name, name + APART)}
     order = list(agents)
-    while len(taken["alone"]) < LEAST_TURNS or _agreed(time.perf_counter() - began < seconds):
+    while len(taken[ALONE]) < LEAST_TURNS or _agreed(time.perf_counter() - began < seconds):
         order = [*order[1:], order[0]]
         for name in order:
-            dist.barrier()
-            taken[name].append(_one_turn(agents[name], steps[name], count))
+            kinds = [name, name + APART]
+            for kind in kinds if len(taken[ALONE]) % 2 else reversed(kinds):
+                dist.barrier()
+                if kind == name:
+                    taken[kind].append(_one_turn(agents[name], steps[name], count))
+                else:
+                    with without_hooks(steps[name].model):  # type: ignore[attr-defined]
+                        taken[kind].append(_one_turn(idle, steps[name], count))
     digests = {name: _digest(step.model) for name, step in steps.items()}  # type: ignore[attr-defined]
-    times = torch.tensor([taken[name] for name in agents])  # way, turn, (clock, processor)
+    times = torch.tensor([taken[kind] for kind in taken], dtype=torch.float64)  # kind, turn, the fields of a turn
     processor, clock = times[..., 1].clone(), times[..., 0].clone()
     dist.all_reduce(processor)
     dist.all_reduce(clock, dist.ReduceOp.MAX)
@@ -206,8 +224,9 @@ def rank_main() -> None:
     dist.all_gather_object(everyone, digests)
     if rank == 0:
         row = {
-            "job": job, "steps": count, "clock": dict(zip(agents, clock.tolist(), strict=True)),
-            "processor": dict(zip(agents, processor.tolist(), strict=True)),
+            "job": job, "steps": count, "clock": dict(zip(taken, clock.tolist(), strict=True)),
+            "processor": dict(zip(taken, processor.tolist(), strict=True)),
+            "instructions": dict(zip(taken, times[..., 2].tolist(), strict=True)),
             "same": len({digest for one in everyone for digest in one.values()}) == 1,
         }  # fmt: skip
         with Path(os.environ[RESULTS]).open("a") as file:
@@ -218,6 +237,17 @@ def rank_main() -> None:
     dist.destroy_process_group()
 
 
+class Turn(NamedTuple):
+    """What the steps of one turn took."""
+
+    clock: float
+    """Seconds on the clock."""
+    processor: float
+    """Seconds of this process."""
+    instructions: float
+    """Instructions of this thread outside the kernel; 0 where the processor does not tell."""
+
+
 def _agreed(value: float) -> int:
     """Rank 0's value."""
     shared = torch.tensor([float(value)], dtype=torch.float64)
@@ -225,13 +255,14 @@ def _agreed(value: float) -> int:
     return int(shared)
 
 
-def _one_turn(agent: Agent, step: Callable[[], None], count: int) -> tuple[float, float]:
-    """The seconds that `count` steps take: on the clock, and of this process."""
-    with agent.at_work():
+def _one_turn(agent: Agent, step: Callable[[], None], count: int) -> Turn:
+    """What `count` steps take."""
+    with agent.at_work(), _COUNTED or nullcontext():
         clock, processor = time.perf_counter(), time.process_time()
         for _ in range(count):
             step()
-        return time.perf_counter() - clock, time.process_time() - processor
+        took = time.perf_counter() - clock, time.process_time() - processor
+    return Turn(*took, _COUNTED.read().instructions if _COUNTED else 0)
 
 
 def _digest(model: nn.Module) -> str:
@@ -241,12 +272,12 @@ def _digest(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def ratio(taken: Mapping[str, Sequence[float]], name: str, *, summed: bool) -> float:
-    """How many times as long as alone."""
-    mine, alone = taken[name], taken["alone"]
+def ratio(taken: Mapping[str, Sequence[float]], name: str, beside: str, *, summed: bool) -> float:
+    """How many times as much the turns of `name` took as those of `beside`."""
+    mine, others = taken[name], taken[beside]
     if summed:
-        return sum(mine) / sum(alone)
-    return statistics.median(one / other for one, other in zip(mine, alone, strict=True))
+        return sum(mine) / sum(others)
+    return statistics.median(one / other for one, other in zip(mine, others, strict=True))
 
 
 def main() -> int:
@@ -262,23 +293,29 @@ def main() -> int:
         if ran.ended.code:
             sys.exit(ran.ended.stderr)
         [row] = ran.results
-        step_ms = 1000 * statistics.median(row["processor"]["alone"]) / row["steps"] / 2
-        print(
-            f"{job}: {len(row['clock']['alone'])} turns of {row['steps']} steps, {step_ms:.2f} ms of processor a step"
-        )
-        again = [ratio(row["processor"], CONTROL, summed=summed) for summed in (False, True)]
-        print(f"{job:<12} {CONTROL:<22} {again[0]:.4f} as a median over the turns, {again[1]:.4f} as a sum")
+        step_ms = 1000 * statistics.median(row["processor"][ALONE]) / row["steps"] / 2
+        print(f"{job}: {len(row['clock'][ALONE])} turns of {row['steps']} steps, {step_ms:.2f} ms of processor a step")
+        again = [ratio(row["processor"], ALONE, ALONE + APART, summed=summed) for summed in (False, True)]
+        print(f"{job:<12} {'control':<22} {again[0]:.4f} as a median over the turns, {again[1]:.4f} as a sum")
         for name, way in WAYS.items():
             if name not in row["clock"]:
                 continue
-            processor = ratio(row["processor"], name, summed=way.summed)
-            clock = ratio(row["clock"], name, summed=way.summed)
+            beside = way.beside or name + APART
+            processor = ratio(row["processor"], name, beside, summed=way.summed)
+            clock = ratio(row["clock"], name, beside, summed=way.summed)
             off = processor > way.limit
             missed |= off
             print(
                 f"{job:<12} {name:<22} {processor:.4f} times the processor time of the job alone, {clock:.4f} on the clock "
                 f"(limit {way.limit:g}){'  MISSED' if off else ''}", flush=True
             )  # fmt: skip
+            if any(row["instructions"][ALONE]):
+                most, least = (
+                    ratio(row["instructions"], kind, ALONE, summed=way.summed) for kind in (name, name + APART)
+                )
+                print(
+                    f"{'':<12} {'':<22} {most:.4f} times its instructions; {least:.4f} in the turns without the agent"
+                )
         missed |= not row["same"]
         print(f"{job:<12} weights {'identical' if row['same'] else 'DIFFER'}", flush=True)
     return int(missed)

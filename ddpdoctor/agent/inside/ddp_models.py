@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -47,6 +48,7 @@ class WrappedModel:
         self.bypassed: SourceLine | None = None
         self._wrapper_called = False
         self._stepped = False
+        self._held: dict[str, nn.Parameter] | None = None  # the parameters, while the job does not run
 
     @property
     def module(self) -> nn.Module | None:
@@ -91,7 +93,17 @@ class WrappedModel:
 
     def parameters(self) -> dict[str, nn.Parameter]:
         """Every parameter by name; the same dict for as long as the module has the same ones."""
+        if self._held is not None:
+            return self._held
         return self._listing.of(self._kept) if self._kept is not None else {}
+
+    def hold(self) -> None:
+        """Walk through the module now, and not again until `release`."""
+        self._held = self.parameters()
+
+    def release(self) -> None:
+        """The job goes on, and may change the module."""
+        self._held = None
 
     def buffers(self) -> dict[str, Tensor]:
         """Every buffer by name."""
@@ -171,6 +183,18 @@ class Models:
         """
         known = self._named if optimizer is None else self._named_with.setdefault(optimizer, _NamedParameters())
         return known.of([model.parameters() for model in self], optimizer)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, each model is walked through once: nothing of the job runs."""
+        models = [*self]
+        for model in models:
+            model.hold()
+        try:
+            yield
+        finally:
+            for model in models:
+                model.release()
 
     def standing(self, name: str, parameter: Tensor) -> str:
         """What DDP makes of a parameter: `reduced`, or why it does not reduce it."""

@@ -23,6 +23,9 @@ from .schema.training_trace import Gradients
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter
 
+CALLED_AND_COPIED = 1.5
+"""What a hook takes, autograd's call of it included, over the copy: 13,000 instructions over 8,000 on 1,000 small tensors."""
+
 
 class GradientHooks:
     """Hooks on parameters that copy or project each local gradient of a window; `read` returns what became of them."""
@@ -30,6 +33,7 @@ class GradientHooks:
     def __init__(self, trace: TraceWriter, budget: Budget, digests: Digests, models: Models) -> None:
         self._trace, self._budget, self._digests, self._models = trace, budget, digests, models
         self._known: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
+        self._followed: list[weakref.ref[Tensor]] | None = None  # what is known; None where that has changed
         self._listed: list[Any] = []
         self._hooks = _Hooks(trace, budget, digests)
         self._stepped: WeakKeyDictionary[Optimizer, _Stepped] = WeakKeyDictionary()
@@ -37,6 +41,7 @@ class GradientHooks:
     def know(self, parameters: Iterable[Tensor]) -> None:
         """Follow these too from the next window on; sharded ones are left alone."""
         self._known.update((id(parameter), parameter) for parameter in parameters if not is_meshed(parameter))
+        self._followed = None
 
     def follow(self, *, same_gradients: bool) -> None:
         """A window begins: hook the parameters of the wrapped models, and what else is known.
@@ -47,7 +52,10 @@ class GradientHooks:
         if not same(listed, self._listed):
             self._listed = listed
             self.know(parameter for named in listed for parameter in named.values())
-        self._hooks.follow([one for one in self._known.values() if one.requires_grad], again=same_gradients)
+        if self._followed is None:
+            self._followed = self._known.valuerefs()
+        parameters = [one for there in self._followed if (one := there()) is not None and one.requires_grad]
+        self._hooks.follow(parameters, again=same_gradients)
 
     def forget(self) -> None:
         """The window is over; what was noted is kept for another optimizer that steps with the same gradients."""
@@ -181,7 +189,7 @@ class _Hooks:
                 return
             counts[place] += 1
             if is_timed:
-                trace.spent += time.perf_counter() - began
+                trace.spent += CALLED_AND_COPIED * (time.perf_counter() - began)
 
         accumulated.__dict__["_torchdynamo_disable"] = True  # what compiled autograd asks
         return accumulated

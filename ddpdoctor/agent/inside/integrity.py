@@ -57,8 +57,11 @@ class IntegrityLog:
 
     def before_step(self, optimizer: Optimizer) -> None:
         """The optimizer is about to step."""
-        state = chain.from_iterable(of_one.values() for of_one in optimizer.state.values())
-        self._state = _versions([value for value in state if isinstance(value, Tensor)])
+        state = [*chain.from_iterable(of_one.values() for of_one in optimizer.state.values())]
+        try:
+            self._state = sum(map(_VERSION, state))
+        except (AttributeError, RuntimeError, TypeError):  # one is no tensor, or of inference mode
+            self._state = _versions([value for value in state if isinstance(value, Tensor)])
 
     def write(self, counts: StepCounts, beside: int, after: str, *, left_out: bool = False) -> None:
         """The optimizer has stepped, or its step was left out, which leaves the weights of the table `after`."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+from itertools import chain
+from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .dtensor import holders, is_meshed, local_part
+from .module_listing import same
 from .named_tensors import unwrapped
 from .schema.training_trace import Part
 from .tensor_digests import Digests
@@ -19,11 +22,16 @@ class Parts:
     def __init__(self, digests: Digests) -> None:
         self._digests = digests
         self._names: dict[int, str] = {}
+        self._plain: WeakKeyDictionary[Optimizer, list[Tensor]] = WeakKeyDictionary()  # those with none on a mesh
 
     def of(self, optimizer: Optimizer) -> dict[str, Part]:
         """The lowest rank that holds the same part, and the part's fingerprint, of each parameter on a device mesh."""
-        meshed = [p for group in optimizer.param_groups for p in group["params"] if is_meshed(p)]
+        parameters: list[Tensor] = [*chain.from_iterable(group["params"] for group in optimizer.param_groups)]
+        if same(parameters, self._plain.get(optimizer, [])):
+            return {}
+        meshed = [p for p in parameters if is_meshed(p)]
         if not meshed:
+            self._plain[optimizer] = parameters
             return {}
         if any(id(parameter) not in self._names for parameter in meshed):
             self._names |= _names(meshed)

@@ -279,7 +279,7 @@ class StepTracker:
             self._close_up.optimizer_steps(optimizer)
         if self._audited:
             self._window.closure = bool(kwargs.get("closure") or any(map(callable, args[:1])))
-            with self._budget:
+            with self._budget, self._models.held():
                 self._look_before_step(optimizer)
                 self._recomputation.before_step(optimizer, closure=self._window.closure)
 
@@ -307,7 +307,7 @@ class StepTracker:
             return
         audited = self._audited
         if audited:
-            with self._budget:
+            with self._budget, self._models.held():
                 self._write_step(optimizer)
         self._models.step(optimizer)
         self.settings.stepped(optimizer)
@@ -406,7 +406,7 @@ class StepTracker:
             self._window = StepWindow(self._window.backward if same_gradients else Backward())
             self._trace.roll()
             self._write_watch.audit()
-            with self._budget:
+            with self._budget, self._models.held():
                 self._window.averaging = self.averaging.state
                 if is_read_at(self._counts.steps):
                     self._window.random = random_state()

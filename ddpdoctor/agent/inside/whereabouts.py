@@ -2,8 +2,8 @@
 
 What makes a tensor readable is looked at once (`readable_tensors`). At each later read, PyTorch's own guards of compiled code
 tell in one call whether type, dtype, device, sizes, strides and dispatch keys of all tensors are the same, in a fifth of the
-instructions that asking each in Python takes. Addresses and sizes of the storages are compared besides, because a storage
-may be freed or replaced.
+instructions that asking each in Python takes. Addresses are compared besides, because a storage may be freed or replaced.
+Where an address is the same, so is the memory: PyTorch allocates the new memory of a storage before it frees the old.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from torch import Tensor, UntypedStorage
+from torch import Tensor
 
 from .readable_tensors import PLAIN_TYPES, memory
 
@@ -26,7 +26,7 @@ class Whereabouts:
 
     def __init__(self, tensors: Sequence[Tensor], *, guarded: bool) -> None:
         self._are_alike = _likeness(tensors, guarded=guarded)
-        self._addresses, self._sizes = _addresses(tensors), _sizes(tensors)
+        self._addresses = _addresses(tensors)
         self.buffers: list[Any] = [memory(tensor) if _is_in_row_major_order(tensor) else None for tensor in tensors]
 
     @classmethod
@@ -50,28 +50,23 @@ class Whereabouts:
         """
         if len(tensors) != len(self.buffers) or not self._are_alike(*tensors):
             return False
-        addresses, sizes = _addresses(tensors), _sizes(tensors)
-        if addresses == self._addresses and sizes == self._sizes:
+        addresses = _addresses(tensors)
+        if addresses == self._addresses:
             return True
         for place, tensor in enumerate(tensors):
-            if addresses[place] != self._addresses[place] or sizes[place] != self._sizes[place]:
+            if addresses[place] != self._addresses[place]:
                 if self.buffers[place] is None:
                     return False
                 try:
                     self.buffers[place] = memory(tensor)
                 except RuntimeError:  # its storage was freed
                     return False
-                self._addresses[place], self._sizes[place] = addresses[place], sizes[place]
+                self._addresses[place] = addresses[place]
         return True
 
 
 def _addresses(tensors: Sequence[Tensor]) -> list[int]:
     return [*map(Tensor.data_ptr, tensors)]
-
-
-def _sizes(tensors: Sequence[Tensor]) -> list[int]:
-    """In bytes, of the storages."""
-    return [*map(UntypedStorage.nbytes, map(Tensor.untyped_storage, tensors))]
 
 
 def _likeness(tensors: Sequence[Tensor], *, guarded: bool) -> Callable[..., bool]:

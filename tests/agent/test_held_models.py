@@ -1,0 +1,54 @@
+"""Inside an observer each model is walked through once, and the versions of what an optimizer keeps are added up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ddpdoctor.agent.inside.ddp_models import Models
+from ddpdoctor.agent.inside.integrity import IntegrityLog
+from ddpdoctor.agent.inside.module_listing import ParameterListing
+from ddpdoctor.agent.inside.step_counts import StepCounts
+
+
+def test_a_held_model_is_walked_through_once_and_again_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    models, module = Models(), nn.Linear(2, 2)
+    models.add(module)
+    walks: list[nn.Module] = []
+    walk = ParameterListing.of
+    monkeypatch.setattr(ParameterListing, "of", lambda self, of: walks.append(of) or walk(self, of))  # type: ignore[func-returns-value]
+    with models.held():
+        assert [*models.parameters()] == [*models.parameters()] == ["weight", "bias"]
+        assert len(walks) == 1
+    module.extra = nn.Parameter(torch.zeros(1))
+    assert [*models.parameters()] == ["weight", "bias", "extra"]
+
+
+def test_a_held_model_is_released_by_an_error() -> None:
+    models, module = Models(), nn.Linear(2, 2)
+    models.add(module)
+    with pytest.raises(ZeroDivisionError), models.held():
+        _ = 1 / 0
+    module.weight = nn.Parameter(torch.ones(2, 2))
+    assert models.parameters()["weight"] is module.weight
+
+
+@pytest.mark.parametrize("beside", [{}, {"step": 3}, {"name": "a text"}])
+def test_what_an_optimizer_keeps_beside_tensors_has_no_version(beside: dict[str, Any]) -> None:
+    parameter = nn.Parameter(torch.zeros(2))
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    moment = torch.zeros(2)
+    for _ in range(3):
+        moment.add_(1)
+    optimizer.state[parameter] = {"moment": moment, **beside}
+    written: list[Any] = []
+    trace: Any = SimpleNamespace(write=written.append)
+    digests: Any = SimpleNamespace(parities=lambda _tensors: "")
+    log = IntegrityLog(trace, digests, Models())
+    log.before_step(optimizer)
+    log.write(StepCounts(), 0, "")
+    assert written[0].versions.state == 3
