@@ -21,7 +21,7 @@ from .packed_tensors import LocalGradients
 from .parameter_origin import Origins
 from .schema.training_trace import Gradients
 from .tensor_digests import Digests
-from .trace_writer import TraceWriter
+from .trace_writer import TraceWriter, verbatim
 
 CALLED_AND_COPIED = 1.5
 """What a hook takes, autograd's call of it included, over the copy: 13,000 instructions over 8,000 on 1,000 small tensors."""
@@ -80,9 +80,9 @@ class GradientHooks:
         counts, local = self._hooks.of(parameters)
         return Gradients(
             names=self._trace.unless_repeated("gradient names", names),
-            digests=digests,
-            reduced=_hex(reduced),
-            local=_hex(local),
+            digests=verbatim(digests),
+            reduced=verbatim(_hex(reduced)),
+            local=verbatim(_hex(local)),
             counts=counts,
             standings=self._trace.unless_repeated("standings", standings),
             origins={

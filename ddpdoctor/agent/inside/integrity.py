@@ -17,7 +17,7 @@ from .ddp_models import Models
 from .schema.training_trace import Integrity, StepVersions
 from .step_counts import StepCounts
 from .tensor_digests import Digests
-from .trace_writer import TraceWriter
+from .trace_writer import TraceWriter, verbatim
 
 NO_GRADIENT = "-" * 16
 _VERSION: Callable[[Tensor], int] = attrgetter("_version")  # documented, and no other way
@@ -73,9 +73,9 @@ class IntegrityLog:
                 since=counts.since,
                 beside=beside,
                 versions=StepVersions(self._begin, self._state, _versions(own), self._buffers, self._wrapped),
-                reduced=self._reduced,
-                before=self._before,
-                after=self._digests.parities(own),
+                reduced=verbatim(self._reduced),
+                before=verbatim(self._before),
+                after=verbatim(self._digests.parities(own)),
             )
         )
         self._wrapped = None

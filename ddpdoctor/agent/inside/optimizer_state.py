@@ -15,7 +15,7 @@ from .module_listing import same
 from .named_tensors import as_tensor, named_state
 from .schema.training_trace import NamedDigests
 from .tensor_digests import Digests
-from .trace_writer import TraceWriter
+from .trace_writer import TraceWriter, verbatim
 
 
 class OptimizerState:
@@ -36,7 +36,9 @@ class OptimizerState:
     def record(self, optimizer: Optimizer) -> NamedDigests | None:
         """The same as it stands in the trace."""
         found = self._found(optimizer)
-        return None if found is None else NamedDigests(self._trace.unless_repeated("state names", found[0]), found[1])
+        if found is None:
+            return None
+        return NamedDigests(self._trace.unless_repeated("state names", found[0]), verbatim(found[1]))
 
     def _found(self, optimizer: Optimizer) -> tuple[list[str], str] | None:
         if "ZeroRedundancy" in type(optimizer).__name__:

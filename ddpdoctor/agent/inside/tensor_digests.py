@@ -12,7 +12,7 @@ from .dtensor import is_meshed
 from .fingerprint import best_method, combined, digests
 from .packed_tensors import Packed, bytes_of
 from .schema.training_trace import Samples, Table
-from .trace_writer import TraceWriter
+from .trace_writer import TraceWriter, verbatim
 
 MOST_SAMPLED = 1 << 20  # of one that a replay asks for: 20 MB of text
 
@@ -40,7 +40,11 @@ class Digests:
             return key
         self._last = key
         samples = [
-            Samples(None if len(places) == len(names) and places == [*range(len(names))] else places, dtype, data.hex())
+            Samples(
+                None if len(places) == len(names) and places == [*range(len(names))] else places,
+                dtype,
+                verbatim(data.hex()),
+            )
             for places, dtype, data in packed.samples(tensors)
         ]
         if self.whole_tensor in named:
@@ -50,7 +54,7 @@ class Digests:
                 phase=phase,
                 key=key,
                 names=self._trace.unless_repeated("table names", names),
-                digests=_hex(table),
+                digests=verbatim(_hex(table)),
                 samples=samples,
                 shapes=self._trace.unless_repeated("table shapes", packed.shapes()),
             )
