@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -33,7 +33,7 @@ class GradientHooks:
     def __init__(self, trace: TraceWriter, budget: Budget, digests: Digests, models: Models) -> None:
         self._trace, self._budget, self._digests, self._models = trace, budget, digests, models
         self._known: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
-        self._followed: list[weakref.ref[Tensor]] | None = None  # what is known; None where that has changed
+        self._followed: Sequence[weakref.ref[Tensor]] | None = None  # what is known; None where that has changed
         self._listed: list[Any] = []
         self._hooks = _Hooks(trace, budget, digests)
         self._stepped: WeakKeyDictionary[Optimizer, _Stepped] = WeakKeyDictionary()
