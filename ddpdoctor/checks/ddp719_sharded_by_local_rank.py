@@ -20,7 +20,8 @@ RULE = Rule(
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each sampler whose rank is the local rank."""
+    """One finding for each sampler, and each part of a list, whose rank is the local rank."""
+    yield from _cuts(graph)
     made = {(call.place.file, call.place.line) for _, call in graph.calls("sampler", "shard")}
     for _, sampler in graph.calls("sampler", "shard"):
         named = sampler.does == "sampler"
@@ -43,3 +44,20 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             if named
             else f"write `shard_id=dist.get_rank()` in place of `shard_id={rank.text}`",
         )
+
+
+def _cuts(graph: CallGraph) -> Iterator[Finding]:
+    """The parts of a list that the local rank chooses out of as many as there are ranks in the whole job."""
+    for function in graph.functions.values():
+        for cut in function.cuts:
+            certain = cut.by.kind is Kind.LOCAL_RANK and cut.by.note not in {"by name", "remainder"}
+            if certain and cut.of is not None and cut.of.kind is Kind.WORLD_SIZE:
+                yield code_finding(
+                    RULE,
+                    f"`{cut.text}` takes the part of the local rank out of as many as there are ranks in the job: ranks of the "
+                    "same number on two nodes read the same",
+                    cut.place,
+                    because=cut.by,
+                    notes=[f"the part comes from {cut.by.text}"],
+                    remedy="cut by the global rank, `dist.get_rank()`",
+                )

@@ -45,7 +45,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 if (guard.line, reached.call.id) not in seen:
                     seen.add((guard.line, reached.call.id))
                     yield _collective(call, guard, reached)
-            elif reached is None and _is_fsdp_state(call) and not answered_elsewhere(graph, function, call, guard):
+            elif (
+                reached is None
+                and _gathers(graph, function, call)
+                and not answered_elsewhere(graph, function, call, guard)
+            ):
                 yield _of_all(call, guard, "FSDP's state_dict gathers the parameters of all ranks")
             elif (forward := _forward(graph, call)) and not answered_elsewhere(graph, function, call, guard):
                 yield _wrapped(call, guard, *forward)
@@ -114,6 +118,14 @@ def _of_all(call: Call, guard: Guard, why: str) -> Finding:
         remedy=f"call it on every rank before `if {guard.test}`, and only save the result under the test",
         measured={"collective": "state_dict"},
     )
+
+
+def _gathers(graph: CallGraph, function: Function, call: Call) -> bool:
+    """Whether a call gathers the parts of a sharded model from all ranks."""
+    if call.does != "gather-state":
+        return _is_fsdp_state(call)
+    sharded = next(graph.calls_near(function, "wrap-fsdp"), None) is not None
+    return sharded and graph.any_program(function, ("full_state_dict=",))
 
 
 def _is_fsdp_state(call: Call) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
 from ddpdoctor.analysis.training_code.later_calls import after_exit, collective_before, leads_to_backward
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.evidence.training_code import Call, Exit, Function, Origin
+from ddpdoctor.evidence.training_code import Call, Exit, Function, Kind, Origin
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -38,7 +38,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             ):
                 yield from _swallowed(graph, function, leave)
             elif leave.form in _WORDS and not leave.fails:
-                yield from _left(graph, function, leave)
+                skipped = _skipped(graph, function, leave)
+                yield from [skipped] if skipped is not None else _left(graph, function, leave)
 
 
 def _ends_swallowing(function: Function, leave: Exit) -> bool:
@@ -71,6 +72,26 @@ def _left(graph: CallGraph, function: Function, leave: Exit) -> Iterator[Finding
             measured={"collective": "backward" if reached is None else short(reached.call)},
         )
         return
+
+
+def _skipped(graph: CallGraph, function: Function, leave: Exit) -> Finding | None:
+    """A training_step of Lightning that gives no loss where this rank's own is bad: Lightning then makes no backward."""
+    if not leave.empty or function.place.function != "training_step" or not graph.any_program(function, ("lightning",)):
+        return None
+    guard = next((one for one in leave.guards if one.form == "if" and one.by_local and not one.by_rank), None)
+    loss = guard.value.may(Kind.LOCAL) if guard is not None else None
+    by_hand = graph.any_program(function, ("manual_backward",))
+    if guard is None or loss is None or loss.note != "forward" or guard.value.may(Kind.SHARED) or by_hand:
+        return None
+    return code_finding(
+        RULE,
+        f"training_step returns None {guarded(guard)}, which each rank decides by its own {of_this_rank(loss)}: "
+        "Lightning raises RuntimeError where it runs several ranks, or the others wait in the backward",
+        leave.place,
+        because=loss,
+        remedy="return a loss on every rank: `torch.nan_to_num(loss)`, or decide by `self.all_gather(...)` of the test",
+        measured={"collective": "backward"},
+    )
 
 
 def _in_a_loop(graph: CallGraph, function: Function, leave: Exit, origin: Origin) -> bool:

@@ -64,6 +64,9 @@ def _work(graph: CallGraph, function: Function) -> Iterator[tuple[Call | Loop, C
             yield call, call, guard
         if guard is None or guard.of_rank != "first" or target is None or graph.leads_to_collective(call) is not None:
             continue
+        for inner in target.calls:
+            if inner.does in _LONG and not any(one.by_rank for one in inner.guards):
+                yield call, inner, guard
         for loop in target.loops:
             if loop.over.may(Kind.LOADER, Kind.DATASET) and not loop.guards and not _meet_inside(graph, target, loop):
                 yield call, loop, guard

@@ -31,7 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if (
             call.name not in {"torch.save", ".save_pretrained"}
             or not graph.line_on_all_ranks(function, call)
-            or any(not context.name.endswith(_PLAIN) for context in call.contexts)
+            or any(not context.name.endswith(_PLAIN) and not graph.all_enter(context) for context in call.contexts)
         ):
             continue
         if graph.any_program(function, DOES_THE_DEVICE - _LEAVES_SAVES) or _sharded(graph, function):

@@ -25,8 +25,15 @@ _NAMED_LOCAL = re.compile(r"(?i)rank|local|shard|per.?process")
 _COMPARED = re.compile(r"[<>]")
 
 
+_EVALUATES = frozenset({"validation_step", "test_step", "on_validation_epoch_end", "on_test_epoch_end",
+                        "validation_epoch_end", "test_epoch_end"})  # fmt: skip
+"""Hooks of a LightningModule that run on this rank's part of the evaluation data."""
+_SEVERAL = re.compile(r"ddp|fsdp|deepspeed")
+
+
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each function that logs or compares such a value."""
+    yield from _in_lightning(graph)
     loaders = evaluation_loaders(graph)
     if not loaders:
         return
@@ -48,6 +55,51 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             because=origin,
             remedy=f"all_reduce the sums that `{value.text}` is made of before it is used",
         )
+
+
+def _in_lightning(graph: CallGraph) -> Iterator[Finding]:
+    """The metrics of one rank that a callback of Lightning chooses or stops by: logged without `sync_dist`."""
+    for function, call in graph.calls("log"):
+        if function.place.function not in _EVALUATES or call.name != ".log" or call.receiver is None:
+            continue
+        name, value = call.argument("name", 0), call.argument("value", 1)
+        if name is None or value is None or name.constant is None or name.constant not in _watched(graph, function):
+            continue
+        asked = call.argument("sync_dist") or call.argument("rank_zero_only") or call.argument("**")
+        local = value.only(Kind.LOCAL)
+        if asked is not None or local is None or call.receiver.text != "self" or not _has_several(graph, function):
+            continue
+        yield code_finding(
+            RULE,
+            f"`{value.text}` is logged as {name.constant} of this rank's part of the data, without `sync_dist`, and a callback "
+            "chooses by it",
+            call.place,
+            because=local,
+            remedy="add `sync_dist=True`, or log a metric of torchmetrics, which gathers what all ranks have counted",
+        )
+
+
+def _watched(graph: CallGraph, function: Function) -> set[str | None]:
+    """The metrics that callbacks of a function's programs choose or stop by."""
+    asked = (
+        call.argument("monitor", 0 if call.name.endswith("EarlyStopping") else 2)
+        for _, call in graph.calls_near(function, "watches")
+    )
+    return {monitor.constant for monitor in asked if monitor is not None}
+
+
+def _has_several(graph: CallGraph, function: Function) -> bool:
+    """Whether every Trainer of a function's programs certainly runs several ranks."""
+    trainers = [call for _, call in graph.calls_near(function, "lightning-trainer")]
+    return bool(trainers) and all(_is_of_several(call) for call in trainers)
+
+
+def _is_of_several(trainer: Call) -> bool:
+    strategy, devices = trainer.argument("strategy"), trainer.argument("devices")
+    number = devices.constant if devices is not None else None
+    if number is not None and number.isdigit():
+        return int(number) > 1
+    return strategy is not None and _SEVERAL.search(strategy.constant or "") is not None
 
 
 def _uses(

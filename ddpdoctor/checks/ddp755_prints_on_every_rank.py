@@ -26,6 +26,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if not steps or graph.on_all_ranks(function) is not True or graph.any_program(function, DOES_THE_DEVICE):
             continue
         shown = next((call for call in function.calls if _shows(call) and _beside(function, call, steps)), None)
+        if shown is not None and _ends_the_job(function, shown):
+            continue
         if shown is not None and not graph.any_program(function, ("setup_for_distributed", "print=")):
             what = "a progress bar" if shown.does == "progress" else "a line"
             yield code_finding(
@@ -39,15 +41,24 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 def _shows(call: Call) -> bool:
     if call.does not in {"print", "progress"} or any(guard.by_rank or guard.form == "except" for guard in call.guards):
         return False
+    if any(guard.test.endswith("is not None") for guard in call.guards):
+        return False  # what only one rank is given
     if call.argument("disable") is not None or call.argument("**") is not None:
         return False
     return not any(argument.value.may(*RANK_KINDS) or "rank" in argument.value.text for argument in call.arguments)
 
 
+def _ends_the_job(function: Function, call: Call) -> bool:
+    """Whether a rank prints a line before it ends the job."""
+    return bool(call.guards) and any(
+        leave.fails and leave.order > call.order and leave.guards == call.guards for leave in function.exits
+    )
+
+
 def _beside(function: Function, call: Call, steps: list[Call]) -> bool:
-    """Whether it stands in the loop over the batches, or is what that loop goes over."""
+    """Whether it stands in the loop over the epochs or the batches, or is what the latter goes over."""
     loop = next(inner_loops(function, call.order), None)
-    loops = {step.loops[-1] for step in steps if step.loops}
+    loops = {order for step in steps for order in step.loops}
     if call.does == "progress":
         return any(
             each.order in loops and (each.place.line == call.place.line or call.id in each.over.made)

@@ -22,7 +22,7 @@ RULE = Rule(
 _FUNCTION = re.compile(r"(?:listdir|scandir|glob|iglob)\((?P<argument>[^()]*(?:\([^()]*\))?)")
 _METHOD = re.compile(r"\.(?:iterdir|r?glob)\(")
 _TEXT = re.compile(r"""[\"'](?P<text>[^\"']*)""")
-_NAMES_THE_FOLDER = frozenset({"hydra", *DOES_THE_DEVICE})
+_NAMES_THE_FOLDER = DOES_THE_DEVICE - {"ignite"}
 _EXPORTS = frozenset({"tensorflow", "jax"})
 """What programs of torch import for export and logs, too: it does not keep a rank from looking for a free name."""
 _ASKED = re.compile(r"(?:exists|is_?dir)\(")
@@ -64,7 +64,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 def _is_free(graph: CallGraph, function: Function, counted: Origin) -> bool:
     """Whether it has the first name that was free, in a file that starts the ranks: another one may run alone, too."""
     beside = graph.modules[function.id.partition("::")[0]].functions
-    return _ASKED.search(counted.text) is not None and any(graph.starts_the_job(each, 0) for each in beside)
+    return _ASKED.search(counted.text) is not None and any(graph.starts_the_job(each, 1) for each in beside)
 
 
 def _is_there(counted: Origin, path: Value) -> bool:

@@ -173,6 +173,8 @@ class Context:
     """The object whose method is entered, or what the expression is."""
     plain: bool = True
     """The block is entered always: it is a call, and no expression chooses among several."""
+    target: str = ""
+    """The id of the function or class of the program that is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +277,8 @@ class Exit:
     """It ends the job for all ranks: `raise`, or an exit code that is not 0."""
     since: int = 0
     """Of `swallow`: the number before the first call of the `try`."""
+    empty: bool = False
+    """It is a `return` of nothing, or of None."""
     guards: tuple[Guard, ...] = ()
     """The tests around it."""
     loops: tuple[int, ...] = ()
@@ -293,6 +297,8 @@ class Cut:
     """The list."""
     by: Origin
     """The rank in the bounds."""
+    of: Origin | None = None
+    """The world size, or the number of devices, in the bounds."""
     even: bool = False
     """The function fails where a remainder is left, so that all parts are equally long."""
 

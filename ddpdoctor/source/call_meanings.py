@@ -47,6 +47,8 @@ def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     found, whole = values.answers.watch(lambda: _meaning(values, node, at))
     if not found.does and {one.arg for one in node.keywords} >= SHARD:
         found = replace(found, does="shard")
+    if canonical(found.name) in names.COMMANDS and not found.does and _fetches(node):
+        found = replace(found, does="download")
     if found.name == ".Process" and any(one.arg == "target" for one in node.keywords):  # of `get_context("spawn")`
         found = replace(found, does="process")
     if any(one.arg in _OF_SEVERAL_RANKS for one in node.keywords) and _imported_from(
@@ -59,6 +61,21 @@ def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     if whole:
         values.meanings[key] = found
     return found
+
+
+def _fetches(node: ast.Call) -> bool:
+    """Whether the command that is started fetches or unpacks files: `subprocess.run(["wget", url])`, `os.system("unzip ...")`."""
+    given = node.args[0] if node.args else None
+    parts = (
+        given.elts
+        if isinstance(given, ast.List | ast.Tuple)
+        else given.values
+        if isinstance(given, ast.JoinedStr)
+        else [given]
+    )
+    first = parts[0] if parts else None
+    words = first.value.split() if isinstance(first, ast.Constant) and isinstance(first.value, str) else []
+    return bool(words) and words[0].rpartition("/")[2] in names.FETCHERS
 
 
 def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
@@ -77,6 +94,8 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
                 return Meaning(name, method)
             if name.partition(".")[2] in names.OF_LIGHTNING and _is_lightning(values, at.scope):
                 return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
+        elif name in names.OF_LIGHTNING_HOOKS and {"trainer", "pl_module"} <= {*at.scope.parameters}:
+            return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
         else:
             meant = values.project.resolve(at.scope, name)
             if isinstance(meant, Scope):
@@ -154,9 +173,11 @@ def _known(full: str) -> str:
         return "collective"
     if full.startswith(names.DIST_OF_OTHERS) and last in names.COLLECTIVES:
         return "collective"
+    if last in names.WATCHES_A_METRIC and full.startswith(names.LIGHTNING):
+        return "watches"
     if last == "Fabric":
         return names.ENDS[last]
-    if last in names.ENDS and not full.startswith(("transformers.", "lightning.", "pytorch_lightning.", "self.")):
+    if last in names.ENDS and not full.startswith(("transformers.", "self.", *names.LIGHTNING)):
         return names.ENDS[last]
     if full.startswith(("torchvision.datasets.", "torchaudio.datasets.")) and last[:1].isupper():
         return "dataset"
@@ -226,6 +247,8 @@ def _method(values: Values, node: ast.Call, at: At) -> Meaning:
     if ("accelerator" in notes and name in names.OF_ACCELERATE) or ("fabric" in notes and name in names.OF_FABRIC):
         return Meaning(f".{name}", None, "collective")
     if "evaluator" in notes and name == "run":  # ignite's metrics gather what all ranks have counted
+        return Meaning(f".{name}", None, "collective")
+    if "lightning-trainer" in notes and name in names.OF_LIGHTNING_TRAINER:
         return Meaning(f".{name}", None, "collective")
     if "deepspeed" in notes and name in names.OF_DEEPSPEED:
         return Meaning(f".{name}", None, "collective")

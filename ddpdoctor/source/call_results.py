@@ -157,9 +157,12 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
         "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
         "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
+        "lightning-trainer": Kind.OBJECT,
     }  # fmt: skip
     where = values.where(node, at.scope)
     name = dotted(node.func)
+    if what.does == "lightning-trainer" and _of_one_device(node):
+        return (Origin(kind=Kind.OBJECT, text=name, made=where, note="one device"),)
     if what.does in kinds:
         own = kinds[what.does] is Kind.OBJECT or what.does == "batch-norm"
         note = what.does if own else "fsdp" if what.does == "wrap-fsdp" else ""
@@ -192,6 +195,14 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
     if what.does == "collective":
         return (Origin(kind=Kind.SHARED, text=values.text(node, at.scope)),)
     return None
+
+
+def _of_one_device(node: ast.Call) -> bool:
+    """Whether a Trainer of Lightning is told to use one device: `devices=1`, `devices="1"`, `devices=[0]`."""
+    asked = next((one.value for one in node.keywords if one.arg == "devices"), None)
+    if isinstance(asked, ast.List | ast.Tuple):
+        return len(asked.elts) == 1
+    return isinstance(asked, ast.Constant) and str(asked.value) == "1"
 
 
 def _prepared(values: Values, node: ast.Call, at: At) -> Origins:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 MOST_ITEMS = 12  # assignments to one key of a module's dict that are looked at
+_ASKS_FOR_A_FOLDER = frozenset({"exists", "is_dir", "isdir"})
 
 
 def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
@@ -140,6 +141,10 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         parts = (node.slice.lower, node.slice.upper, node.slice.step)
         ranks = [origin for part in parts for origin in values.of(part, at) if origin.kind in RANK_KINDS]
         note = "even" if _cut_before(key, at) or leaves_no_remainder(at.scope) else "part"
+        if (
+            not ranks and node.slice.upper is not None
+        ):  # `files[rank::world_size][:per_rank]` is equally long on all ranks
+            found = tuple(replace(one, note="even") if one.note == "part" else one for one in found)
         found += tuple(replace(origin, kind=Kind.LOCAL, note=note) for origin in ranks[:1])
     elif isinstance(node.slice, ast.Compare) and any(one.kind is Kind.LOCAL for one in values.of(node.slice, at)):
         found = tuple(replace(origin, note="picked") if origin.kind is Kind.LOCAL else origin for origin in found)
@@ -217,7 +222,7 @@ def _text(values: Values, node: ast.JoinedStr, parts: list[ast.expr], at: At) ->
     if not any(isinstance(part, ast.FormattedValue) for part in parts):
         yield Origin(kind=Kind.CONSTANT, text=values.text(node, at.scope))
         return
-    if (test := _asked_in_turn(parts, at)) is not None:
+    if (test := _asked_in_turn(parts, at) or _asked_until_free(parts, at)) is not None:
         yield Origin(kind=Kind.LOCAL, text=values.text(test, at.scope), note="number")
     text = _with_constants(values, node, parts, at)
     tainted = any(origin.kind in TAINTS for origin in found)
@@ -245,8 +250,28 @@ def _asked_in_turn(parts: list[ast.expr], at: At) -> ast.expr | None:
     for _, ended in block.ended:
         match ended.test:
             case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=asked) as test) if ended.ends == "break":
-                if dotted(asked).rpartition(".")[2] in {"exists", "is_dir", "isdir"}:
+                if dotted(asked).rpartition(".")[2] in _ASKS_FOR_A_FOLDER:
                     return test
+    return None
+
+
+def _asked_until_free(parts: list[ast.expr], at: At) -> ast.expr | None:
+    """The test of a `while` that counts to the first name that is free: `while (base / f"run{n}").exists(): n += 1`."""
+    for part in parts:
+        key = dotted(part.value) if isinstance(part, ast.FormattedValue) else ""
+        for definition in at.scope.definitions.get(key, ()):
+            loop = definition.block.node
+            if definition.form != "augment" or definition.block.form != "while" or not isinstance(loop, ast.While):
+                continue
+            asked = loop.test
+            named = any(isinstance(one, ast.Name | ast.Attribute) and dotted(one) == key for one in ast.walk(asked))
+            if (
+                named
+                and isinstance(asked, ast.Call)
+                and isinstance(asked.func, ast.Attribute)
+                and asked.func.attr in _ASKS_FOR_A_FOLDER
+            ):
+                return asked
     return None
 
 

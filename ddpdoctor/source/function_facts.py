@@ -49,12 +49,13 @@ _WORK = re.compile(
 _FLIP = {"first": "others", "others": "first"}
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
-    "unscale", "scale", "prepare", "shard", "change-gradient",
+    "unscale", "scale", "prepare", "shard", "change-gradient", "watches",
 }  # fmt: skip
 _KNOWN_LAST = (
     frozenset(name.rpartition(".")[2] for name in names.FUNCTIONS)
     | frozenset(names.ENDS)
     | frozenset(names.METHODS)
+    | frozenset(name.rpartition(".")[2] for name in names.COMMANDS)
     | names.COLLECTIVES
     | names.OF_ACCELERATE
     | names.OF_FABRIC
@@ -363,21 +364,33 @@ class FunctionFacts:
             if isinstance(node, ast.Name | ast.Attribute):
                 assigned = scope.definitions.get(dotted(node), [])
                 before = [definition for definition in assigned if definition.order < block.order]
-                plain = len(before) == 1 and isinstance(before[0].value, ast.Call) and before[0].block is block.parent
+                plain = (
+                    len(before) == 1
+                    and isinstance(before[0].value, ast.Call | ast.IfExp)
+                    and before[0].block is block.parent
+                )
                 node = before[0].value if plain and before[0].value is not None else node
-            name, receiver = "", Value()
-            if isinstance(node, ast.IfExp) and _is_state(node.test, scope, self.values, at):
+            name, receiver, target = "", Value(), ""
+            if isinstance(node, ast.IfExp) and (
+                _is_state(node.test, scope, self.values, at) or _is_setting(node.test, scope)
+            ):
                 node = next((one for one in (node.body, node.orelse) if not _does_nothing(one)), node)
             if isinstance(node, ast.Call):
                 what = meaning(self.values, node, at)
                 name = what.name
+                target = what.target.id if what.target is not None else ""
                 owner = node.func.value if isinstance(node.func, ast.Attribute) and name.startswith(".") else None
                 receiver = self.value(owner, at) if owner is not None else Value()
             else:
                 plain = False
             _, line = self._line(scope, item.context_expr.lineno)
             self._contexts[key] = Context(
-                name=name, text=self.values.text(item.context_expr, scope), line=line, value=receiver, plain=plain
+                name=name,
+                text=self.values.text(item.context_expr, scope),
+                line=line,
+                value=receiver,
+                plain=plain,
+                target=target,
             )
         return self._contexts[key]
 
@@ -442,12 +455,20 @@ class FunctionFacts:
     def _cuts(self, scope: Scope) -> Iterator[Cut]:
         for raw in scope.cuts:
             at = At(scope, raw.order, raw.block)
-            ranks = [origin for part in raw.parts for origin in self.values.of(part, at) if origin.kind in RANK_KINDS]
+            bounds = [origin for part in raw.parts for origin in self.values.of(part, at)]
+            ranks = [origin for origin in bounds if origin.kind in RANK_KINDS]
             certain = [origin for origin in ranks if origin.note != "uncertain"]
             if certain:
                 whole, text = self.value(raw.whole, at), self.values.text(raw.node, scope)
                 place = self._place(scope, raw.node)
-                yield Cut(place=place, text=text, whole=whole, by=certain[0], even=leaves_no_remainder(scope))
+                yield Cut(
+                    place=place,
+                    text=text,
+                    whole=whole,
+                    by=certain[0],
+                    of=next((one for one in bounds if one.kind in {Kind.WORLD_SIZE, Kind.DEVICE_COUNT}), None),
+                    even=leaves_no_remainder(scope),
+                )
 
     def _changes(self, scope: Scope) -> Iterator[Change]:
         for key, definitions in scope.definitions.items():
@@ -486,6 +507,7 @@ class FunctionFacts:
             order=raw.order,
             fails=raw.fails,
             since=raw.since,
+            empty=isinstance(raw.node, ast.Return) and _is_none(raw.node.value),
             guards=self.guards(raw.block, raw.order, scope),
             loops=self._around(raw.block, known),
         )
@@ -506,6 +528,9 @@ class FunctionFacts:
                 continue
             meant = self.values.project.resolve(scope.parent or scope, name)
             inner = self._guarded_by(meant) if isinstance(meant, Scope) else None
+            if inner is None and isinstance(meant, Scope) and isinstance(decorator, ast.Call):
+                given = (self._guarded_by(made) for made in meant.functions.values())  # `@main_only(wait=True)`
+                inner = next((guard for guard in given if guard is not None), None)
             if inner is not None or name.rpartition(".")[2] in names.RANK_DECORATORS:
                 file, line = self._line(scope, decorator.lineno)
                 origin = Origin(kind=Kind.RANK, text=f"@{name}", note="first")
@@ -540,6 +565,10 @@ def _scaled(value: Value, operator: str) -> Value:
     return replace(value, origins=tuple(sized))
 
 
+def _is_none(node: ast.expr | None) -> bool:
+    return node is None or (isinstance(node, ast.Constant) and node.value is None)
+
+
 def _does_nothing(node: ast.expr) -> bool:
     """Whether a context is `nullcontext()` or one of the names that people use in its place."""
     name = dotted(node.func) if isinstance(node, ast.Call) else ""
@@ -553,6 +582,19 @@ def _is_state(test: ast.expr, scope: Scope, values: Values, at: At) -> bool:
     asked = test.func if isinstance(test, ast.Call) else test
     name = dotted(asked).rpartition(".")[2].lower()
     return bool(name) and any(word in name for word in names.STATE_WORDS)
+
+
+def _is_setting(test: ast.expr, scope: Scope) -> bool:
+    """Whether a test asks whether a number that the function never changes is above one: `accumulation_steps > 1`."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=1)]):
+            key = dotted(left)
+        case _:
+            return False
+    words = key.lower()
+    given = scope.definitions.get(key, ())
+    named = "accum" in words and not any(word in words for word in ("count", "idx", "index"))
+    return named and all(one.form == "assign" and one.block is scope.root for one in given)
 
 
 def _asks_for_none(test: ast.expr) -> bool:

@@ -18,6 +18,10 @@ COLLECTIVES = frozenset(
     }
 )  # fmt: skip
 OBJECTS = frozenset({"all_gather_object", "gather_object", "scatter_object_list", "broadcast_object_list"})
+FILLS_ITS_FIRST = frozenset(
+    {"all_gather", "all_gather_into_tensor", "_all_gather_base", "all_gather_object", "all_to_all", "all_to_all_single"}
+)
+"""Collectives that leave what they are given behind their first argument as it is."""
 SHARES_ITS_ARGUMENT = frozenset(
     {"all_reduce", "broadcast", "all_gather", "all_gather_into_tensor", "broadcast_object_list"}
 )
@@ -46,6 +50,10 @@ FUNCTIONS = {
     f"{DIST}checkpoint.save_state_dict": "collective-save",
     f"{DIST}checkpoint.async_save": "collective-save",
     f"{DIST}checkpoint.load": "collective-save",
+    **{
+        f"{DIST}checkpoint.state_dict.get_{name}": "gather-state"
+        for name in ("state_dict", "model_state_dict", "optimizer_state_dict")
+    },
     f"{DIST}fsdp.fully_shard": "wrap-fsdp",
     f"{DIST}_composable.fsdp.fully_shard": "wrap-fsdp",
     "torch.save": "save",
@@ -114,8 +122,16 @@ FUNCTIONS = {
     "ignite.distributed.auto_model": "wrap-ddp",
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": "sync-batch-norm",
     "torch.distributed.algorithms.join.Join": "join",
+    **{f"{package}.Trainer": "lightning-trainer" for package in ("lightning", "lightning.pytorch", "pytorch_lightning")},
 }  # fmt: skip
 """What a call of a full name is for."""
+
+COMMANDS = frozenset(
+    {"os.system", *(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen"))}
+)
+"""Calls that start a command of the shell."""
+FETCHERS = frozenset({"wget", "aria2c", "gdown", "kaggle", "unzip"})
+"""Commands that download or unpack files."""
 
 ENDS = {
     "DistributedDataParallel": "wrap-ddp",
@@ -183,6 +199,13 @@ OF_ACCELERATE = frozenset(
 OF_DEEPSPEED = frozenset({"save_checkpoint", "load_checkpoint", "save_16bit_model"})
 OF_LIGHTNING = frozenset({"all_gather", "strategy.barrier", "trainer.strategy.barrier", "trainer.save_checkpoint"})
 """What a LightningModule calls on itself that all ranks must call."""
+OF_LIGHTNING_HOOKS = frozenset({"trainer.save_checkpoint", "trainer.strategy.barrier", "pl_module.all_gather"})
+"""What a hook of a callback calls on the trainer and the module that it is given, which all ranks must call."""
+OF_LIGHTNING_TRAINER = frozenset({"save_checkpoint"})
+LIGHTNING = ("lightning.", "pytorch_lightning.")
+"""How the full names of Lightning begin."""
+WATCHES_A_METRIC = frozenset({"ModelCheckpoint", "EarlyStopping"})
+"""Callbacks of Lightning that choose or stop by a metric of a given name."""
 OF_FABRIC = frozenset({"barrier", "all_reduce", "all_gather", "broadcast", "save"})
 
 ENVIRONMENT = {

@@ -34,6 +34,7 @@ _QUOTED = re.compile(r"[\"']([A-Z][A-Z0-9_]{2,39})[\"']")
 _MATTERS = re.compile(
     r"distributed|[Rr]ank|RANK|DataLoader|backward|\bdist\b|DDP|FSDP|set_device|torch\.(?:load|save)|Sampler|device_count|MASTER_"
     r"|accelerat|[Ff]abric|spawn|Process|download|all_reduce|all_gather|broadcast|barrier|set_epoch|no_grad|synchronize|GradScaler"
+    r"|__getitem__|makedirs|mkdir|random_split|train_test_split|wget"
     r"|requires_grad|state_dict|torch\.optim|clip_grad|add_module|^[ \t]+(?!self\b)[\w.]{1,60}\.\w{1,40} = nn\.",
     re.MULTILINE,
 )

@@ -120,7 +120,10 @@ class Values:
             if definitions and (scope is at.scope or not scope.is_class):
                 possible, always = reaching(reached(self, definitions, scope), order, block)
                 for definition in possible:
-                    found += self.defined(key, definition, scope)
+                    given = self.defined(key, definition, scope)
+                    if any(later.form == "sorted" and later.order > definition.order for later in possible):
+                        given = tuple(one for one in given if one.kind is not Kind.UNORDERED)
+                    found += given
                 found += self.chosen([(scope, definition) for definition in possible])
                 if always:
                     return joined(found)

@@ -70,7 +70,8 @@ class Washing:
             return [owner]  # `meter.sync()`: the object's own sums are reduced
         if not sharing:
             return []
-        found = [key for argument in node.args for key in _changed(argument)]
+        filled = node.args[:1] if last in names.FILLS_ITS_FIRST else node.args
+        found = [key for argument in filled for key in _changed(argument)]
         found += [
             dotted(keyword.value)
             for keyword in node.keywords

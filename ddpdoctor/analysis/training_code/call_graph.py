@@ -10,6 +10,7 @@ from functools import cached_property
 
 from ddpdoctor.evidence.training_code import (
     Call,
+    Context,
     Cut,
     Function,
     Guard,
@@ -242,8 +243,8 @@ class CallGraph:
         return True if _makes_the_job(function) else None
 
     def guarded_with_caller(self, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
-        """The test of the rank around a call, or around the only call of the function that it stands in, and where."""
-        guard = rank_guard(call.guards)
+        """The test of the rank around a call, its function, or the only call of the function that it stands in, and where."""
+        guard = rank_guard(call.guards) or next((one for one in function.guards if one.by_rank), None)
         if guard is not None:
             return function, call, guard
         callers = self.callers.get(function.id, ())
@@ -284,6 +285,15 @@ class CallGraph:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
         asked = any(guard.by_rank or may_ask_for_rank(guard) for guard in call.guards)
         return not asked and self.on_all_ranks(function) is True
+
+    def all_enter(self, context: Context) -> bool:
+        """Whether all ranks run a `with` block of the program alike: what is entered asks for no rank and meets no other one."""
+        ids = (context.target, f"{context.target}.__enter__", f"{context.target}.__exit__") if context.target else ()
+        entered = [self.functions[each] for each in ids if each in self.functions]
+        calls = [call for function in entered for call in function.calls]
+        guards = [*(call.guards for call in calls), *(leave.guards for function in entered for leave in function.exits)]
+        asks = any(one.by_rank for each in guards for one in each)
+        return bool(entered) and not asks and not any(call.does in COLLECTIVE for call in calls)
 
     def without_gradients(self, function: Function, call: Call) -> bool:
         """Whether a call is made under `no_grad`: by itself, in its function, or wherever the function is called."""
