@@ -40,8 +40,8 @@ def mpi_options(words: Sequence[str]) -> MpiOptions:
     per_node = values.get("per-node", same)
     named = values.get("hosts", "")
     return MpiOptions(
-        processes=_number(values.get("processes", "")),
-        per_node=_number(per_node),
+        processes=whole_number(values.get("processes", "")),
+        per_node=whole_number(per_node),
         hosts=len(named.split(",")) if named and "$" not in named else None,
     )
 
@@ -60,7 +60,3 @@ def _values(words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield "per-node", count
         elif word.startswith("python") or word.endswith(".py"):
             return
-
-
-def _number(text: str) -> int | None:
-    return whole_number(text)
