@@ -1,7 +1,8 @@
 """`python -m tests.faults --seconds N`: kills, stops and interrupts the processes of each command at random moments.
 
 What must hold: the command ends, none of its processes and no file of it in TMPDIR is left, and an interrupt at its own
-process gives exit code 130 and no traceback.
+process gives exit code 130 and no traceback. Where the command is killed together with the process that removes its directory,
+the next command removes it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,14 @@ COMMANDS: Sequence[tuple[str, ...]] = (
     ("verify-sync", "--nproc", "2"),
     ("train", "--nproc", "2", "--epochs", "1", "--max-steps", "5"),
 )
+# which begins more than a minute later
+NEXT_COMMAND = """
+from ddpdoctor.launch import private_directory
+private_directory.LOCKED_SECONDS = 0.0
+with private_directory.private_directory():
+    pass
+"""
+BELOW = "a process below it"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP, signal.SIGHUP)
 
 
@@ -70,6 +79,10 @@ def fault(draw: random.Random, number: int) -> list[str]:
     said = [(who, number.name) for who, number in sent if number]
     if said == [("ddpdoctor", "SIGINT")] and process.returncode == 130 and "Traceback" in shown and OURS.search(shown):
         wrong.append("a traceback after an interrupt")
+    if said == [(who, "SIGKILL") for who, _ in said] and {who for who, _ in said} == {"ddpdoctor", BELOW}:
+        subprocess.run(
+            [sys.executable, "-c", NEXT_COMMAND], env={**os.environ, "TMPDIR": str(folder / "tmp")}, check=True
+        )
     left = [path.name for path in (folder / "tmp").iterdir()]
     if left:
         wrong.append(f"left in TMPDIR: {left[:3]}")
@@ -89,7 +102,7 @@ def _strike(draw: random.Random, process: subprocess.Popen[bytes], mark: str) ->
         if number is signal.SIGSTOP:
             time.sleep(STOPPED_SECONDS)
             os.kill(pid, signal.SIGCONT)
-    return "ddpdoctor" if pid == process.pid else "a process below it", number
+    return "ddpdoctor" if pid == process.pid else BELOW, number
 
 
 def _after(process: subprocess.Popen[bytes], mark: str) -> list[str]:
