@@ -11,7 +11,7 @@ SICK = (
         ),
         says="`is_main_process` is a function and always true: every rank takes this branch",
         where=("train.py:58 main",),
-        also=("DDP750",),
+        also=("DDP750", "DDP755"),
     ),
 )
 HEALTHY = (

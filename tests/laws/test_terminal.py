@@ -30,6 +30,7 @@ HOSTILE = f"a\x1b]0;title\x07\x1b[2J\r\n{FORGED}\n::error::forged\x85{FORGED}\u2
 OTHER_WAYS = {
     "cli/output.py": "the way",
     "render/screen.py": "a rich console that writes to a string",
+    "render/console.py": "makes rich consoles for those that may have one",
     "agent/inside": "runs in the user's ranks",
     "agent/on_path": "runs in the user's ranks",
     "cli/progress.py": "draws a bar on stderr with rich",
@@ -55,7 +56,7 @@ def ways_to_the_screen(tree: ast.Module) -> list[str]:
     """What in a module writes to the terminal: `print`, `typer.echo`, `sys.stdout`, a rich console, descriptors 1 and 2."""
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"print", "Console"}:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"print", "Console", "new_console"}:
             found.append(node.func.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner, name = node.value.id, node.attr

@@ -191,7 +191,7 @@ def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track
     overflows = {
         rank: one for rank in seen for one in tracks[rank].overflows if one.forwards == seen[rank].forwards
     }  # fmt: skip
-    if len(overflows) < len(seen):
+    if 0 < len(overflows) < len(seen):
         yield _by_scaler(overflows, step, sides_of({rank: one.following for rank, one in seen.items()}), step + 1)
 
 
