@@ -16,7 +16,7 @@ RULE = Rule(
     summary="`if is_main_process:` without the call: a function is always true, so every rank takes the branch",
     severity=Severity.FAIL,
     remedy="call it: `if is_main_process():`",
-    explains=("DDP750",),
+    explains=("DDP750", "DDP755"),
 )
 _NAMES = (
     "is_main",
