@@ -11,6 +11,7 @@ from ddpdoctor import cli
 from ddpdoctor.agent.inside.call_ring import CallRing
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.ranks import nccl_ras
+from ddpdoctor.render.console import new_console
 from ddpdoctor.whole_numbers import whole_number
 
 LONG = "9" * 5000
@@ -51,6 +52,13 @@ def test_no_variable_of_5000_digits_is_a_bug_of_ours(
     Path("job.log").write_text("[rank1]: Traceback (most recent call last):\n[rank1]: ValueError: x\n")
     assert cli.run([*words]) in {0, 1}
     assert "bug in ddpdoctor" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("size", [LONG, "9" * 18, "10000000", "0", "-1"])
+def test_a_screen_of_absurd_size_is_none(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.setenv(name, size)
+    assert max(new_console().size) < 10_000
 
 
 def test_a_rank_of_5000_digits_does_not_end_the_users_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ OF_WORK = (
 )
 OF_A_LOCK = (
     "release the lock before the collective: call the collective outside of the `with` block, as the ranks that wait for the "
-    "lock cannot come to it"
+    "lock cannot reach it"
 )
 OF_A_DUMP = "look at what this rank does behind its last call: `ddpdoctor hang` shows it while it hangs"
 OF_FEW = "look at both sides: `ddpdoctor hang` shows them while they hang; most ranks may be right not to call it"
@@ -70,8 +70,8 @@ def check(
     """One finding for all ranks that are kept by the same kind of thing; without stacks, where they were last."""
     if hang is not None:
         yield from _by_stacks(hang, errors, stacks, code)
-        if hang.holders:
-            yield _by_lock(hang)
+        if not hang.elsewhere:
+            yield from _by_locks(hang)
     elif graph is None:
         raise SkipCheck(
             "no rank waits for another one, and there is no flight-recorder dump"
@@ -107,25 +107,20 @@ def _by_recorders(graph: WaitForGraph) -> Finding:
     )
 
 
-def _by_lock(hang: Hang) -> Finding:
-    """A rank waits in a collective for ranks that wait for a lock of its own."""
-    held_up = [
-        one
-        for one in hang.waiting
-        if one.holder in {holder.rank for holder in hang.holders} and not one.waits_for_peers
-    ]
-    lock = held_up[0].process.waits_on if held_up[0].process is not None else None
-    each = "each holds" if len(hang.holders) > 1 else "holds"
-    return RULE.finding(
-        f"{hang.who(hang.holders)} {each} a lock ({lock}) while it waits in {hang.holders[0].operation or 'a collective'}; "
-        f"{hang.who(held_up)} {verb([one.rank for one in held_up], 'waits', 'wait')} for this lock and cannot come",
-        ranks=[one.rank for one in hang.holders],
-        where=hang.where(hang.holders),
-        remedy=OF_A_LOCK,
-        activity=Activity.LOCK.value,
-        waiting=[one.rank for one in hang.waiting if one not in hang.holders],
-        seconds=hang.seconds,
-    )
+def _by_locks(hang: Hang) -> Iterator[Finding]:
+    """One finding for each rank that holds a file lock and waits in a collective for ranks that wait for the lock."""
+    for (holder, path), held_up in hang.locks.items():
+        ranks = [one.rank for one in held_up]
+        yield RULE.finding(
+            f"{hang.who([holder])} holds a lock ({path}) while it waits in {holder.operation or 'a collective'}; "
+            f"{hang.who(held_up)} {verb(ranks, 'waits', 'wait')} for this lock and cannot reach the collective",
+            ranks=[holder.rank],
+            where=hang.where([holder]),
+            remedy=OF_A_LOCK,
+            activity=Activity.LOCK.value,
+            waiting=[one.rank for one in hang.waiting if one is not holder],
+            seconds=hang.seconds,
+        )
 
 
 def _ended_children(culprits: Sequence[RankActivity]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import platform
 import stat
 from collections.abc import Iterator
@@ -12,7 +14,8 @@ import psutil
 
 from ddpdoctor.evidence.process import A_NAMED_PIPE, A_PIPE
 
-MOST_PROCESSES = 1000  # of a host, the youngest, whose open files are looked through for one pipe: 50 ms
+MOST_LINKS = 10_000  # to open files, of the processes with the highest numbers, that are compared with one pipe: 0.25 s
+MOST_LINKS_OF_ONE = 1024
 
 # man 2 syscall; the numbers that a rank may sit in, on the machines that PyTorch is built for
 _X86_64 = {
@@ -87,17 +90,18 @@ def _with_other_end(pid: int, descriptor: Path, *, reads: bool) -> Iterator[int]
     if not target.startswith("pipe:["):
         return
     needed = stat.S_IWUSR if reads else stat.S_IRUSR  # the permissions of the link are those of the open file
-    for other in itertools.islice(sorted(psutil.pids(), reverse=True), MOST_PROCESSES):
-        if other != pid and any(_is_open(link, target, needed) for link in _open_files(other)):
-            yield other
+    links = itertools.chain.from_iterable(
+        _open_files(other) for other in sorted(psutil.pids(), reverse=True) if other != pid
+    )
+    found = (link for link in itertools.islice(links, MOST_LINKS) if _is_open(link, target, needed))
+    for other, _ in itertools.groupby(int(link.parts[2]) for link in found):
+        yield other
 
 
-def _open_files(pid: int) -> list[Path]:
-    """The links in /proc to what the process has open; none where it may not be inspected."""
-    try:
-        return [*Path(f"/proc/{pid}/fd").iterdir()]
-    except OSError:
-        return []
+def _open_files(pid: int) -> Iterator[Path]:
+    """The links in /proc to the first files that the process has open; none where it may not be inspected."""
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as links:
+        yield from (Path(link.path) for link in itertools.islice(links, MOST_LINKS_OF_ONE))
 
 
 def _is_open(link: Path, target: str, permission: int) -> bool:

@@ -41,6 +41,7 @@ LOGS_METRICS = ChildProcess(pid=120, kind="subprocess", state="R", command="wand
 CONVERTS = ChildProcess(pid=121, kind="subprocess", state="R", command="ffmpeg -i a.mp4", cpu_share=0.9)
 TEE = Counterpart(pid=55, state="S", command="/usr/bin/tee job.log")
 A_RANK = Counterpart(pid=101, state="S", command="python train.py")
+THE_OTHER = Counterpart(pid=102, state="S", command="python train.py")
 WAITS_FOR_A_FILE_LOCK = {"system_call": "flock", "waits_on": "/data/x.lock", "pid": 102, "counterparts": (A_RANK,)}
 IN_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 4600, "barrier"), user=(63, "prepare"))
 LOGGER = Thread(name="logger", frames=stack(QUEUE, user=(12, "write")), os_id=101)
@@ -149,10 +150,34 @@ SICK = (
     Sick(  # the one that holds the file lock waits for those that wait for the lock
         evidence=hang(rank(IN_BARRIER, pid=101), rank(OWN_LINE, **WAITS_FOR_A_FILE_LOCK)),
         says="rank 0 in prepare (train.py:63) holds a lock (/data/x.lock) while it waits in barrier; rank 1 in validate "
-        "(train.py:88) waits for this lock and cannot come",
+        "(train.py:88) waits for this lock and cannot reach the collective",
         ranks=(0,),
         where=("rank 0 /job/train.py:63 prepare", "rank 1 /job/train.py:88 validate"),
         measured={"activity": "waits for a lock", "waiting": [1], "seconds": 6.1},
+    ),
+    Sick(  # a lock of its own
+        evidence=hang(rank(OWN_LINE, **{**WAITS_FOR_A_FILE_LOCK, "pid": 101}), rank()),
+        says="rank 0 in validate (train.py:88) waits for a lock (flock of /data/x.lock, held by rank 0); rank 1 waits for it in "
+        "backward for 6.1 s",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:88 validate", "rank 1 /job/train.py:61 train_step"),
+        measured={"activity": "waits for a lock", "waiting": [1], "seconds": 6.1, "moves": False},
+    ),
+    Sick(  # two ranks with the lock of each other
+        evidence=hang(
+            rank(OWN_LINE, **{**WAITS_FOR_A_FILE_LOCK, "pid": 102}),
+            rank(OWN_LINE, **{**WAITS_FOR_A_FILE_LOCK, "pid": 101, "counterparts": (THE_OTHER,)}),
+            rank(),
+        ),
+        says="ranks 0-1 in validate (train.py:88): each waits for a lock (flock of /data/x.lock, held by rank 1); rank 2 waits "
+        "for them in backward for 6.1 s",
+        ranks=(0, 1),
+        where=(
+            "rank 0 /job/train.py:88 validate",
+            "rank 1 /job/train.py:88 validate",
+            "rank 2 /job/train.py:61 train_step",
+        ),
+        measured={"activity": "waits for a lock", "waiting": [2], "seconds": 6.1, "moves": False},
     ),
     Sick(  # the one that holds the file lock sleeps
         evidence=hang(

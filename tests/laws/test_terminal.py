@@ -56,7 +56,11 @@ def ways_to_the_screen(tree: ast.Module) -> list[str]:
     """What in a module writes to the terminal: `print`, `typer.echo`, `sys.stdout`, a rich console, descriptors 1 and 2."""
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"print", "Console", "new_console"}:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in {"print", "Console", "new_console"}
+        ):
             found.append(node.func.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             owner, name = node.value.id, node.attr

@@ -17,15 +17,27 @@ from ddpdoctor.model import SkipCheck, Where, group_ranks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hang:
-    """Ranks that wait for their peers, and the peers that do something else instead. `seconds` is None where unknown.
+    """Who waits, and the ranks that do something else instead.
 
-    `holders` are the ranks that wait for their peers and meanwhile hold the file locks that these wait for.
+    `waiting` are the ranks that wait for their peers, and `held_up` among them those that wait for a file lock that another rank
+    holds: one that waits for its peers, or one of `elsewhere`. `seconds` is None where nobody knows for how long.
     """
 
     waiting: tuple[RankActivity, ...]
     elsewhere: tuple[RankActivity, ...]
     seconds: float | None
-    holders: tuple[RankActivity, ...] = ()
+    held_up: tuple[RankActivity, ...] = ()
+
+    @property
+    def locks(self) -> dict[tuple[RankActivity, str], tuple[RankActivity, ...]]:
+        """By the holder and the path of each file lock whose holder waits for its peers, the ranks that wait for this lock."""
+        holders = {one.rank: one for one in self.waiting if one.waits_for_peers}
+        found: dict[tuple[RankActivity, str], list[RankActivity]] = {}
+        for one in self.held_up:
+            if one.holder in holders:
+                path = one.process.waits_on if one.process is not None else None
+                found.setdefault((holders[one.holder], path or "a file"), []).append(one)
+        return {key: tuple(ranks) for key, ranks in found.items()}
 
     def culprits(self, *activities: Activity) -> tuple[RankActivity, ...]:
         """The ranks that keep the others waiting by one of these activities."""
@@ -75,14 +87,27 @@ def derive(activities: Activities, stall: Stall | None, timeline: Timeline | Non
         raise SkipCheck("no rank waits for another one")
     if stall is None:
         _refuse_what_goes_on(activities, timeline)
-    held_up = {one.rank for one in activities.elsewhere if one.kind is Activity.LOCK and one.holder is not None}
-    held_by = {one.holder for one in activities.elsewhere if one.rank in held_up}
+    held_up = _held_up(activities)
     return Hang(
-        waiting=tuple(one for one in activities.each if one.waits_for_peers or one.rank in held_up),
-        elsewhere=tuple(one for one in activities.elsewhere if one.rank not in held_up),
+        waiting=tuple(one for one in activities.each if one.waits_for_peers or one in held_up),
+        elsewhere=tuple(one for one in activities.elsewhere if one not in held_up),
         seconds=stall.seconds if stall is not None else None,
-        holders=tuple(one for one in activities.waiting if one.rank in held_by),
+        held_up=held_up,
     )
+
+
+def _held_up(activities: Activities) -> tuple[RankActivity, ...]:
+    """The ranks that wait for a file lock of a rank that waits for no lock itself, directly or through other such ranks."""
+    for_locks = {one.rank: one for one in activities.elsewhere if one.kind is Activity.LOCK and one.holder is not None}
+    found = []
+    for one in for_locks.values():
+        at, passed = one, set[int]()
+        while at.rank not in passed and at.holder in for_locks:
+            passed.add(at.rank)
+            at = for_locks[at.holder]
+        if at.rank not in passed and at.holder not in for_locks:  # not a ring of locks, nor a lock of its own
+            found.append(one)
+    return tuple(found)
 
 
 def _refuse_what_goes_on(activities: Activities, timeline: Timeline | None) -> None:

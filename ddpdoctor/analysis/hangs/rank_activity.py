@@ -173,8 +173,8 @@ def derive(
     holders = {
         entry.rank: holder
         for entry in processes
-        for other in entry.value.counterparts[:1]
-        if (holder := ranks.get((entry.host, other.pid))) is not None
+        for other in entry.value.counterparts
+        if len(entry.value.counterparts) == 1 and (holder := ranks.get((entry.host, other.pid))) is not None
     }
     return Activities(
         each=tuple(
