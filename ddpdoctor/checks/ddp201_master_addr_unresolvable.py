@@ -17,7 +17,8 @@ RULE = Rule(
     explains=("DDP203", "DDP204", "DDP205", "DDP229", "DDP401", "DDP408", "DDP418"),
     errors=(
         ErrorPattern(
-            regex=r"network addresses of \((?P<host>[^,)]{1,255}), (?P<port>\d+)\) cannot be retrieved \(gai error: -[235]\b",
+            regex=r"network addresses of \((?P<host>[^,)]{1,255}), (?P<port>\d{1,18})\) cannot be retrieved "
+            r"\(gai error: -[235]\b",
             sentence="the name {host} has no address{on}",
         ),
         ErrorPattern(

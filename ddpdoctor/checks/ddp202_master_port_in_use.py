@@ -24,15 +24,15 @@ RULE = Rule(
     ),
     errors=(
         ErrorPattern(
-            regex=r"failed to (?:bind|listen) (?:to|on) \[?[\w.:?*]*\]?:(?P<port>\d+) .{0,40}Address already in use",
+            regex=r"failed to (?:bind|listen) (?:to|on) \[?[\w.:?*]*\]?:(?P<port>\d{1,18}) .{0,40}Address already in use",
             sentence="port {port} is held by another process{on}: {words}",
         ),
         ErrorPattern(
-            regex=r"port: (?P<port>\d+), useIpv6: \d?\w*, code: -98",
+            regex=r"port: (?P<port>\d{1,18}), useIpv6: \d?\w*, code: -98",
             sentence="port {port} is held by another process{on}: EADDRINUSE",
         ),
         ErrorPattern(
-            regex=r"distributed communication on port .(?P<port>\d+).{0,4} but another process is utilizing it",
+            regex=r"distributed communication on port .(?P<port>\d{1,18}).{0,4} but another process is utilizing it",
             sentence="port {port} is held by another process",
         ),
         ErrorPattern(

@@ -17,7 +17,7 @@ RULE = Rule(
     explains=("DDP204", "DDP205", "DDP401"),
     errors=(
         ErrorPattern(
-            regex=r"failed to connect to \[?(?P<addr>[^\s\]]+?)\]?:(?P<port>\d+) .{0,20}(?:errno: 111|Connection refused)",
+            regex=r"failed to connect to \[?(?P<addr>[^\s\]]+?)\]?:(?P<port>\d{1,18}) .{0,20}(?:errno: 111|Connection refused)",
             sentence="{addr} refuses connections to port {port}{on}: nothing listens there",
         ),
     ),

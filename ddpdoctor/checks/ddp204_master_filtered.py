@@ -18,16 +18,16 @@ RULE = Rule(
     errors=(
         ErrorPattern(
             regex=r"client socket has timed out after (?P<after>\d+ ?m?s) while trying to connect to \((?P<addr>[^,)]+), "
-            r"(?P<port>\d+)\)",
+            r"(?P<port>\d{1,18})\)",
             sentence="{addr} port {port} did not answer within {after}{on}",
         ),
         ErrorPattern(
             regex=r"[Tt]imed out after (?P<after>\d+ ?m?s?) .{0,20}(?:while )?trying to connect to \((?P<addr>[^,)]+), "
-            r"(?P<port>\d+)\)",
+            r"(?P<port>\d{1,18})\)",
             sentence="{addr} port {port} did not answer within {after}{on}",
         ),
         ErrorPattern(
-            regex=r"failed to connect to \[?(?P<addr>[^\s\]]+?)\]?:(?P<port>\d+) .{0,20}errno: 1(?:10|13) - (?P<why>[\w ]+)",
+            regex=r"failed to connect to \[?(?P<addr>[^\s\]]+?)\]?:(?P<port>\d{1,18}) .{0,20}errno: 1(?:10|13) - (?P<why>[\w ]+)",
             sentence="{addr} port {port} does not answer{on}: {why}",
         ),
     ),

@@ -16,7 +16,7 @@ from ddpdoctor.evidence.launch import RankSet
 from ddpdoctor.messages.known_errors import sentence
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
 
-_COUNTS = re.compile(r"world_size=(\d+), worker_count=(\d+)")
+_COUNTS = re.compile(r"world_size=(\d{1,18}), worker_count=(\d{1,18})(?!\d)")
 
 
 def _fewer_came(text: str) -> bool:
@@ -47,7 +47,7 @@ RULE = Rule(
             sentence="torchrun's agent waited for other nodes until the rendezvous timed out (RendezvousTimeoutError)",
         ),
         ErrorPattern(
-            regex=r"ncclUniqueId from \[(?P<root>\d+)\] .{0,300}(?:wait timeout|Socket Timeout|Timeout waiting for key)",
+            regex=r"ncclUniqueId from \[(?P<root>\d{1,18})\] .{0,300}(?:wait timeout|Socket Timeout|Timeout waiting for key)",
             sentence="{who} waited for NCCL's id from rank {root} of its group until the timeout",
         ),
     ),

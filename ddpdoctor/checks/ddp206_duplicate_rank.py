@@ -22,7 +22,7 @@ RULE = Rule(
     ),
     errors=(
         ErrorPattern(
-            regex=r"rank (?P<rank>\d+) of (?P<size>\d+) ranks has already checked in",
+            regex=r"rank (?P<rank>\d{1,18}) of (?P<size>\d{1,18}) ranks has already checked in",
             sentence="two processes claim rank {rank} of {size}: NCCL saw it check in twice",
         ),
     ),

@@ -28,7 +28,7 @@ OF_THE_PROGRAM = (
     "take `world_size` and `rank` out of `init_process_group`, and lines that set WORLD_SIZE or RANK out of the program: the "
     "launcher sets them; or start as many ranks"
 )
-_REFUSED = re.compile(r"rank < size\. (?P<rank>\d+) vs (?P<size>\d+)")
+_REFUSED = re.compile(r"rank < size\. (?P<rank>\d{1,18}) vs (?P<size>\d{1,18})")
 
 
 def check(launch: PerRank[Launch] | None, failures: Failures | None) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ RULE = Rule(
     ),
     errors=(
         ErrorPattern(
-            regex=r"gloo/transport/tcp/\w+\.cc:\d+\] connect \[(?P<addr>[^\]]+)\]:(?P<port>\d+): No route to host",
+            regex=r"gloo/transport/tcp/\w+\.cc:\d+\] connect \[(?P<addr>[^\]]+)\]:(?P<port>\d{1,18}): No route to host",
             sentence="no route leads to {addr} port {port}{on}",
         ),
     ),

@@ -10,7 +10,7 @@ from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.messages.known_errors import known_errors
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity
 
-_COUNTS = re.compile(r"world_size=(\d+), worker_count=(\d+)")
+_COUNTS = re.compile(r"world_size=(\d{1,18}), worker_count=(\d{1,18})(?!\d)")
 
 
 def _more_came(text: str) -> bool:
@@ -29,7 +29,7 @@ RULE = Rule(
     explains=("DDP205", "DDP401", "DDP408"),
     errors=(
         ErrorPattern(
-            regex=r"world_size=(?P<size>\d+), worker_count=(?P<came>\d+)",
+            regex=r"world_size=(?P<size>\d{1,18}), worker_count=(?P<came>\d{1,18})(?!\d)",
             sentence="{came} processes met in a rendezvous of {size} (world_size={size}, worker_count={came}): its store "
             "was used "
             "before, or by another job",

@@ -21,7 +21,7 @@ RULE = Rule(
     explains=("DDP401", "DDP408"),
     errors=(
         ErrorPattern(
-            regex=r"connectFullMesh failed with .{0,200}remote=\[(?P<addr>[^\]]{1,200})\]:(?P<port>\d+)",
+            regex=r"connectFullMesh failed with .{0,200}remote=\[(?P<addr>[^\]]{1,200})\]:(?P<port>\d{1,18})(?!\d)",
             sentence="gloo could not connect{on} to {addr} port {port} (connectFullMesh failed)",
         ),
         ErrorPattern(
@@ -29,7 +29,7 @@ RULE = Rule(
             sentence="gloo could not connect the ranks with each other{on}: connectFullMesh failed",
         ),
         ErrorPattern(
-            regex=r"gloo/transport/tcp/\w+\.(?:cc|h):\d+\] connect \[(?P<addr>[^\]]{1,200})\]:(?P<port>\d+): "
+            regex=r"gloo/transport/tcp/\w+\.(?:cc|h):\d+\] connect \[(?P<addr>[^\]]{1,200})\]:(?P<port>\d{1,18}): "
             r"(?P<why>Connection (?:refused|timed out))",
             sentence="gloo could not connect{on} to {addr} port {port}: {why}",
         ),

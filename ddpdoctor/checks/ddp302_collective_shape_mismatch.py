@@ -57,7 +57,7 @@ _CALLS_AND_WAITS = re.compile(r"/torch/distributed/(?:distributed_c10d|utils|ten
 """What makes a collective and waits for it in one call."""
 _CALLS_AHEAD = re.compile(r"/torch/distributed/(?:algorithms|fsdp|pipelining)/")
 """What makes collectives whose end a later call waits for."""
-_SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d+) vs (?P<wanted>\d+)")
+_SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\. (?P<got>\d{1,20}) vs (?P<wanted>\d{1,20})(?!\d)")
 
 
 def check(

@@ -24,7 +24,9 @@ RULE = Rule(
     ),
 )
 
-_WHICH = re.compile(r"Parameter at index (?P<index>\d+)(?: with name (?P<name>\S+))? has been marked as ready twice")
+_WHICH = re.compile(
+    r"Parameter at index (?P<index>\d{1,18})(?: with name (?P<name>\S+))? has been marked as ready twice"
+)
 
 
 def check(failures: Failures) -> Iterator[Finding]:

@@ -35,9 +35,10 @@ OF_DTYPES = (
     "the rank"
 )
 _COUNTS = re.compile(
-    r"Rank (?P<one>\d+) has (?P<has>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<differs>\d+)"
+    r"Rank (?P<one>\d{1,18}) has (?P<has>\d{1,18}) params, while rank "
+    r"(?P<other>\d{1,18}) has inconsistent (?P<differs>\d{1,18})(?!\d)"
 )
-_SHAPE = re.compile(r"params\[(?P<index>\d+)\] in this process with sizes \[(?P<sizes>[^\]]*)\]")
+_SHAPE = re.compile(r"params\[(?P<index>\d{1,18})\] in this process with sizes \[(?P<sizes>[^\]]*)\]")
 
 
 def check(failures: Failures | None, calls: PerRank[CollectiveCalls] | None) -> Iterator[Finding]:

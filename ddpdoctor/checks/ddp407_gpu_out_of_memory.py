@@ -37,10 +37,10 @@ RULE = Rule(
 
 _TRIED = re.compile(r"Tried to allocate (?P<size>[\d.]+ [KMGT]i?B)")
 _GPU = re.compile(
-    r"GPU (?P<gpu>\d+) has a total capacity of (?P<total>[\d.]+ \wi?B) of which (?P<free>[\d.]+ \w*i?B|\d+ bytes) is free"
+    r"GPU (?P<gpu>\d{1,18}) has a total capacity of (?P<total>[\d.]+ \wi?B) of which (?P<free>[\d.]+ \w*i?B|\d+ bytes) is free"
 )
 _OLD = re.compile(
-    r"GPU (?P<gpu>\d+); (?P<total>[\d.]+ \wi?B) total capacity; [^;]*; (?P<free>[\d.]+ (?:\wi?B|bytes)) free"
+    r"GPU (?P<gpu>\d{1,18}); (?P<total>[\d.]+ \wi?B) total capacity; [^;]*; (?P<free>[\d.]+ (?:\wi?B|bytes)) free"
 )
 
 

@@ -21,7 +21,7 @@ TIMED_OUT = re.compile(
     r"Timed out waiting (?P<gloo>\d{1,15})ms for (?:recv|send) operation"
     r"|Watchdog caught collective operation timeout.{0,400}?Timeout\(ms\)=(?P<nccl>\d{1,15})"
     r"|wait timeout after (?P<store>\d{1,15})ms"
-    r"|Ranks? [\d, ]+ failed to pass monitoredBarrier in (?P<barrier>\d+) ms",
+    r"|Ranks? [\d, ]+ failed to pass monitoredBarrier in (?P<barrier>\d{1,15}) ms",
     re.DOTALL,
 )
 _LATE_FOR_A_BARRIER = re.compile(r"Ranks? ([\d, ]{1,4000}) failed to pass monitoredBarrier")

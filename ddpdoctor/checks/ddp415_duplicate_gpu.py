@@ -29,7 +29,8 @@ RULE = Rule(
 )
 
 _TOLD = re.compile(
-    r"Duplicate GPU detected\s*:\s*rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device (?P<bus>[0-9a-fA-F:.]+)"
+    r"Duplicate GPU detected\s*:\s*rank (?P<one>\d{1,18}) and rank (?P<other>\d{1,18}) both on CUDA device "
+    r"(?P<bus>[0-9a-fA-F:.]+)"
 )
 
 

@@ -25,7 +25,8 @@ RULE = Rule(
 )
 
 _COUNTS = re.compile(
-    r"Rank (?P<one>\d+) has (?P<has>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<differs>\d+)"
+    r"Rank (?P<one>\d{1,18}) has (?P<has>\d{1,18}) params, while rank "
+    r"(?P<other>\d{1,18}) has inconsistent (?P<differs>\d{1,20})(?!\d)"
 )
 
 

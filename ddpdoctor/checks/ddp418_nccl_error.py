@@ -25,7 +25,7 @@ RULE = Rule(
             remedy="set NCCL_SOCKET_IFNAME to the interface that leads to the other hosts; `ddpdoctor env` lists them",
         ),
         ErrorPattern(
-            regex=r"[Cc]onnect to (?P<addr>[\w.:%-]+?)<(?P<port>\d+)> (?:failed|returned) ?:? ?(?P<why>[A-Z][\w "
+            regex=r"[Cc]onnect to (?P<addr>[\w.:%-]+?)<(?P<port>\d{1,18})> (?:failed|returned) ?:? ?(?P<why>[A-Z][\w "
             r"]*)(?!.{0,200}retrying)",
             sentence="NCCL could not connect{on} to {addr} port {port}: {why}",
             remedy="see which interface NCCL takes (NCCL_DEBUG=INFO, `NET/Socket : Using`) and set NCCL_SOCKET_IFNAME to "

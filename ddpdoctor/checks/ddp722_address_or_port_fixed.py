@@ -18,7 +18,7 @@ RULE = Rule(
     remedy='keep what the launcher gives: `os.environ.setdefault("MASTER_PORT", "29500")`',
     leads_to=("DDP202", "DDP231"),
 )
-_URL = re.compile(r"f?[\"']tcp://([^:/\"']+):(\d+)[\"']")
+_URL = re.compile(r"f?[\"']tcp://([^:/\"']+):(\d{1,18})[\"']")
 _LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 _SPAWNS = ("spawn", "start_processes", "Process")
 

@@ -10,6 +10,7 @@ from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders, of_o
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Place, Value
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
+from ddpdoctor.whole_numbers import whole_number
 
 RULE = Rule(
     code="DDP753",
@@ -96,9 +97,9 @@ def _has_several(graph: CallGraph, function: Function) -> bool:
 
 def _is_of_several(trainer: Call) -> bool:
     strategy, devices = trainer.argument("strategy"), trainer.argument("devices")
-    number = devices.constant if devices is not None else None
-    if number is not None and number.isdigit():
-        return int(number) > 1
+    number = whole_number(devices.constant or "") if devices is not None else None
+    if number is not None:
+        return number > 1
     return strategy is not None and _SEVERAL.search(strategy.constant or "") is not None
 
 

@@ -42,7 +42,9 @@ _TELLS_THE_FIRST_RANK = re.compile(
 )
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^(?:int\(.+\)|[^ ]+) (?:[!=]= -1|>= 0|> -1|< 0|is (?:not )?None)$")
 
-_ONE_RANK = re.compile(r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d+)\b")
+_ONE_RANK = re.compile(
+    r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d{1,18})\b"
+)
 _JOINS_TESTS = re.compile(r"\b(?:and|or)\b")
 _THE_FIRST = re.compile(
     r"(?P<not>\bnot [\w.]{0,80})?\b(?:is_(?:local_|world_|global_)?(?:main_process|process_zero|zero|primary|master|main)"

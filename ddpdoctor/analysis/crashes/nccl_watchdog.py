@@ -14,13 +14,13 @@ from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.model import SkipCheck, group_ranks
 
 _CAUGHT = re.compile(
-    r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
-    r"(?:, NumelIn=(?P<numel>\d+))?"
+    r"Watchdog caught collective operation timeout: WorkNCCL\(SeqNum=(?P<seq>\d{1,18}), OpType=(?P<op>\w+)"
+    r"(?:, NumelIn=(?P<numel>\d{1,18})(?!\d))?"
 )
 # the name behind GUID is that of one group; a bare number counts each rank's own groups, of which only the first is everybody's
 _GROUP = re.compile(
     r"\[PG (?:ID \d+ PG GUID (?P<guid>[^\]]{1,200}?)|(?P<first>0\b[^\]]{0,200}?)) Rank \d+\] "
-    r".{0,400}last enqueued (?:NCCL )?work: (?P<enqueued>\d+)"
+    r".{0,400}last enqueued (?:NCCL )?work: (?P<enqueued>\d{1,18})(?!\d)"
 )
 # the monitor of the watchdogs, before it ends its process; the second until torch 2.4
 _STOOD_STILL = re.compile(r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out!")

@@ -15,7 +15,7 @@ from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites, Joining
 from ddpdoctor.evidence.ranks import RankError, RankExit
 from ddpdoctor.model import SkipCheck
 
-_CONNECTS = re.compile(r"trying to connect to \((?P<host>[^,()]+), (?P<port>\d+)\)")
+_CONNECTS = re.compile(r"trying to connect to \((?P<host>[^,()]+), (?P<port>\d{1,18})\)")
 _NAMES_OF_THIS_HOST = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - compared, not bound
 
 
