@@ -104,6 +104,15 @@ def test_the_cause_is_the_headline_and_its_symptoms_are_folded_under_it(monkeypa
     ]
 
 
+def test_what_another_rank_raised_is_no_consequence_of_a_rank_out_of_range() -> None:
+    refused = raised("[enforce fail at gloo/context.cc:23] rank < size. 1 vs 1")
+    report = diagnose(ended(raised("no such file", "FileNotFoundError"), refused))
+    assert [(one.code, one.ranks, one.explained_by) for one in report.findings] == [
+        ("DDP208", (1,), None),
+        ("DDP401", (0,), None),
+    ]
+
+
 def test_facts_about_the_host_are_background_beside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     host = replace(rule("DDP101"), background=True)
 
