@@ -108,24 +108,33 @@ def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Layers that are replaced between the optimizer and the wrapper: they are reduced, and never stepped."""
     if not any(call.does == "optimizer" for call in function.calls):
         return
+    if graph.any_program(function, ("add_param_group",)):  # the optimizer may be told of them
+        return
     steps = unfolded(graph, function)
     optimizers = [(at, call) for at, _, call in calls_in(steps) if call.does == "optimizer"]
     wrapped = min((at for at, _, call in calls_in(steps) if call.does == "wrap-ddp"), default=len(steps))
     for at, step in enumerate(steps):
         change = step.item
         before = [call for position, call in optimizers if position < at]
-        if isinstance(change, Call) or not before or len(before) < len(optimizers) or step.guards or at > wrapped:
+        if (
+            isinstance(change, Call)
+            or not before
+            or len(before) < len(optimizers)
+            or step.guards
+            or step.left
+            or at > wrapped
+        ):
             continue
         given = before[-1].argument("params", 0)
         if not change.value.may(Kind.MODEL) or given is None or not given.made & change.owner.made:
             continue
         yield code_finding(
             RULE,
-            f"`{change.key}` is replaced after the optimizer was made in line {before[-1].place.line}, which never steps what "
-            "came later",
+            f"`{change.key}` is replaced after the optimizer was made ({before[-1].place.file}:{before[-1].place.line}): "
+            "the optimizer never updates the new layer",
             change.place,
             before[-1].place,
-            remedy=f"replace `{change.key}` before the optimizer is made in line {before[-1].place.line}",
+            remedy=f"replace `{change.key}` before the optimizer is made {_made_at(before[-1], change)}",
         )
         return
 
@@ -175,8 +184,16 @@ def _remade(function: Function, order: int) -> bool:
 def _finding(change: Change, wrap: Call, what: str, how: str) -> Finding:
     return code_finding(
         RULE,
-        f"{what} after the wrapper was made in line {wrap.place.line}, which {how} the gradients of what came later",
+        f"{what} after the wrapper was made {_made_at(wrap, change)}, which {how} the gradients of what came later",
         change.place,
         wrap.place,
-        remedy=f"move line {change.place.line} before line {wrap.place.line}, and make the optimizer behind both",
+        remedy=f"move line {change.place.line} before line {wrap.place.line}, and make the optimizer behind both"
+        if wrap.place.file == change.place.file
+        else f"change the model before the wrapper is made {_made_at(wrap, change)}, and make the optimizer behind both",
     )
+
+
+def _made_at(made: Call, change: Change) -> str:
+    """Where an object was made, as a line of the file of the change or of another one."""
+    same = made.place.file == change.place.file
+    return f"in line {made.place.line}" if same else f"in {made.place.file}:{made.place.line}"

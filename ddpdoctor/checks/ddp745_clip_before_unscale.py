@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.unfolded import calls_in, unfolded
-from ddpdoctor.evidence.training_code import Call, Function, Guard
+from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Value
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -17,6 +17,9 @@ RULE = Rule(
     severity=Severity.FAIL,
     remedy="call `scaler.unscale_(optimizer)` before clip_grad_norm_",
 )
+
+_OF_SCALING = ("amp", "scale", "fp16", "half", "precision", "mixed")
+"""What stands in the names of settings that ask for a run with or without scaling."""
 
 
 def check(graph: CallGraph) -> Iterator[Finding]:
@@ -36,12 +39,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             before = _scaled_elsewhere(graph, function, step)
         if not before or step is None or any(_unscales(call, clip) for call in function.calls):
             continue
-        scaled = {(guard.file, guard.line) for guard in before[-1].guards}
-        if any(
-            "amp" in guard.test or "scaler" in guard.test or "fp16" in guard.test
-            for guard in clip.guards
-            if (guard.file, guard.line) not in scaled
-        ):
+        if _may_exclude(clip.guards, before[-1].guards):
             continue
         yield _finding(clip, before[-1], step)
 
@@ -51,27 +49,55 @@ def _through_functions(graph: CallGraph, function: Function) -> Iterator[Finding
     if not any(call.target for call in function.calls) or graph.any_program(function, ("get_scale",)):
         return
     steps = list(calls_in(unfolded(graph, function)))
-    scaled = [(at, call) for at, _, call in steps if call.does == "scale" and _is_scaler(call)]
-    for at, step, clip in steps:
-        if (
-            clip.does != "clip"
-            or not clip.name.startswith("torch.")
-            or any(_asks_for_amp(guard) for guard in step.guards)
-        ):
-            continue
-        before = [call for position, call in scaled if position < at]
-        after = next(
-            (call for position, _, call in steps if position > at and call.does == "step" and _is_scaler(call)), None
-        )
-        last = max((position for position, call in scaled if position < at), default=0)
-        unscaled = any(last < position < at and call.does == "unscale" for position, _, call in steps)
-        if before and after is not None and not unscaled:
-            yield _finding(clip, before[-1], after)
-            return
+    scaled: Step | None = None
+    clipped: tuple[Call, Step] | None = None
+    for _, at, call in steps:
+        if call.does == "scale" and _is_scaler(call):
+            scaled, clipped = at, None
+        elif call.does == "unscale":
+            scaled = clipped = None
+        elif call.does == "clip" and call.name.startswith("torch."):
+            if scaled is not None and clipped is None and not _may_exclude((*at.guards, *at.left), scaled.guards):
+                clipped = call, scaled
+        elif call.does == "step" and _is_scaler(call):  # what comes behind it is of the next step
+            if clipped is not None and _holds(graph, call, clipped[0]):
+                scale = clipped[1].item
+                assert isinstance(scale, Call)
+                yield _finding(clipped[0], scale, call)
+                return
+            scaled = clipped = None
 
 
-def _asks_for_amp(guard: Guard) -> bool:
-    return any(word in guard.test for word in ("amp", "scaler", "fp16", "scale"))
+def _holds(graph: CallGraph, step: Call, clip: Call) -> bool:
+    """Whether the optimizer that steps may hold what is clipped."""
+    given = step.argument("optimizer", 0)
+    optimizers = [graph.made[made][1] for made in (given.made if given is not None else ()) if made in graph.made]
+    held = [one.argument("params", 0) for one in optimizers if one.does == "optimizer"]
+    theirs = {made for value in held if value is not None for made in _models(graph, value)}
+    clipped = clip.argument("parameters", 0)
+    mine = _models(graph, clipped) if clipped is not None else set()
+    return not theirs or not mine or bool(theirs & mine)
+
+
+def _models(graph: CallGraph, value: Value) -> set[str]:
+    """The calls that made the model whose parameters these are: its wrapper, and the model inside."""
+    found = {*value.made}
+    for _, wrap in graph.wraps(value):
+        inner = wrap.argument("module", 0)
+        found |= {*inner.made} if inner is not None else set()
+    return found
+
+
+def _may_exclude(clip: Iterable[Guard], scale: Iterable[Guard]) -> bool:
+    """Whether a test around the clip, which is not around the scaling, may ask for a run without scaling."""
+    around = [guard for guard in scale if guard.form != "main"]
+    same = {(guard.test, guard.form, guard.branch) for guard in around}
+    names = {name for guard in around for name in guard.names}
+    return any(
+        (guard.test, guard.form, guard.branch) not in same
+        and (not names.isdisjoint(guard.names) or any(word in guard.test.lower() for word in _OF_SCALING))
+        for guard in clip
+    )
 
 
 def _finding(clip: Call, scale: Call, step: Call) -> Finding:
@@ -83,8 +109,16 @@ def _finding(clip: Call, scale: Call, step: Call) -> Finding:
         "threshold is wrong by the loss scale",
         clip.place,
         scale.place,
-        remedy=f"put `{scaler}.unscale_({optimizer})` before line {clip.place.line}",
+        remedy=f"put `{scaler}.unscale_({optimizer})` before line {clip.place.line}"
+        if _together(clip, step)
+        else f"call `{scaler}.unscale_({optimizer})` of {step.place.function} ({step.place.file}:{step.place.line}) after the "
+        f"backward, and before {clip.place.function} clips",
     )
+
+
+def _together(clip: Call, step: Call) -> bool:
+    """Whether both stand in one function, so that the scaler's name means the same in front of the clip."""
+    return (clip.place.file, clip.place.function) == (step.place.file, step.place.function)
 
 
 def _is_scaler(call: Call) -> bool:

@@ -91,7 +91,9 @@ class FunctionFacts:
             place=Place(file=file, line=line, column=getattr(scope.node, "col_offset", 0) + 1, function=scope.name),
             calls=tuple(call for raw in scope.calls if (call := self._call(raw, scope, known)) is not None),
             loops=tuple(self._loop(raw, scope, known) for raw in scope.loops),
-            exits=tuple(self._exit(raw, scope, known) for raw in scope.exits),
+            exits=tuple(
+                self._exit(raw, scope, known) for raw in scope.exits if not is_dead(self.values, raw.block, scope)
+            ),
             cuts=tuple(self._cuts(scope)),
             changes=tuple(self._changes(scope)),
             parameters=scope.parameters,
@@ -478,6 +480,10 @@ class FunctionFacts:
             forms = {"assign", "augment"} if "grad" in (attribute, owner.rpartition(".")[2]) else {"assign"}
             for definition in definitions:
                 if definition.form not in forms or definition.value is None:
+                    continue
+                if is_dead(self.values, definition.block, scope) or has_left(
+                    self.values, definition.block, definition.order, scope
+                ):
                     continue
                 at = At(scope, definition.order, definition.block)
                 value = _scaled(self.value(definition.value, at), definition.operator)

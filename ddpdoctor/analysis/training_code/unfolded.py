@@ -22,11 +22,25 @@ class Step:
     """The function that it stands in."""
     way: tuple[Call, ...]
     """The calls that lead there from the function that was asked about, outermost first."""
+    through: tuple[Function, ...] = ()
+    """The functions that these calls call."""
 
     @property
     def guards(self) -> tuple[Guard, ...]:
         """The tests around it, and around the calls that lead to it."""
         return (*(guard for call in self.way for guard in call.guards), *self.item.guards)
+
+    @property
+    def left(self) -> tuple[Guard, ...]:
+        """The tests under which a function that was called returned before it came there."""
+        inner = [(function, at.order) for function, at in zip(self.through, (*self.way, self.item)[1:], strict=True)]
+        return tuple(
+            guard
+            for function, order in inner
+            for leave in function.exits
+            if leave.form == "return" and leave.order < order
+            for guard in leave.guards
+        )
 
     @property
     def loops(self) -> tuple[int, ...]:
@@ -38,19 +52,21 @@ class Step:
 def unfolded(graph: CallGraph, function: Function) -> tuple[Step, ...]:
     """The steps of a function and of those that it calls, in the order in which they are made."""
     found: list[Step] = []
-    _unfold(graph, function, (), found)
+    _unfold(graph, function, (), (), found)
     return tuple(found)
 
 
-def _unfold(graph: CallGraph, function: Function, way: tuple[Call, ...], found: list[Step]) -> None:
+def _unfold(
+    graph: CallGraph, function: Function, way: tuple[Call, ...], through: tuple[Function, ...], found: list[Step]
+) -> None:
     items: list[Call | Change] = [*function.calls, *function.changes]
     for item in sorted(items, key=lambda each: each.order):
         if len(found) >= MOST_STEPS:
             return
-        found.append(Step(item, function, way))
+        found.append(Step(item, function, way, through))
         inner = graph.functions.get(item.target) if isinstance(item, Call) and len(way) < DEEPEST else None
         if inner is not None and isinstance(item, Call) and all(call.target != item.target for call in way):
-            _unfold(graph, inner, (*way, item), found)
+            _unfold(graph, inner, (*way, item), (*through, inner), found)
 
 
 def calls_in(steps: tuple[Step, ...]) -> Iterator[tuple[int, Step, Call]]:
