@@ -25,6 +25,7 @@ TIMED_OUT = re.compile(
     re.DOTALL,
 )
 _LATE_FOR_A_BARRIER = re.compile(r"Ranks? ([\d, ]{1,4000}) failed to pass monitoredBarrier")
+_WITHOUT_A_DUMP = (Reason.MISSING, Reason.OLDER, Reason.RECORDED_NOTHING)
 _STOOD_STILL = "a call into CUDA or NCCL does not return there, or a thread does not let go of the GIL"
 
 RULE = Rule(
@@ -51,7 +52,7 @@ def check(
     """
     if exits is None and timeline is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
-    if activities is None and graph is not None and graph.reason in (Reason.MISSING, Reason.OLDER):
+    if activities is None and graph is not None and graph.reason in _WITHOUT_A_DUMP:
         if ended_by_themselves(exits).isdisjoint(graph.ranks):
             yield _without_a_dump(graph)
         return
@@ -102,31 +103,42 @@ def _call(watchdogs: Watchdogs | None) -> str:
 
 
 def _without_a_dump(graph: WaitForGraph) -> Finding:
-    """The ranks without a dump of this time that all others wait for: they died, ended, or could not write it."""
+    """The ranks without a dump of this time that all others wait for: they died, ended, could not write it, or record nothing."""
     awaited = [*graph.awaiting(graph.ranks)]
     waiting = {rank: call for operation, _ in awaited for rank, call in operation.waiting.items()}
     unknown = graph.ranks
-    older = graph.reason is Reason.OLDER
+    missing = unknown if graph.reason is Reason.MISSING else ()
+    empty = [rank for rank in unknown if rank in graph.recorded_nothing]
+    older = [rank for rank in unknown if rank not in missing and rank not in empty]
     last = graph.last_calls() if older else {}
+    left = []
+    if missing:
+        left.append(f"{group_ranks(missing)} left no dump")
     if last:
-        ends = verb(unknown, "ends", "end")
-        left = f"the dump of {group_ranks(unknown)} is from before that and {ends} with {names(last, last)}"
+        ends = verb(older, "ends", "end")
+        left.append(f"the dump of {group_ranks(older)} is from before that and {ends} with {names(last, last)}")
     elif older:
-        left = f"the dump of {group_ranks(unknown)} shows nothing of that time"
-    else:
-        left = f"{group_ranks(unknown)} left no dump"
+        left.append(f"the dump of {group_ranks(older)} shows nothing of that time")
+    if empty:
+        left.append(
+            f"the {verb(empty, 'dump', 'dumps')} of {group_ranks(empty)} {verb(empty, 'holds', 'hold')} no call"
+        )
+    recorder = (
+        f". Set TORCH_FR_BUFFER_SIZE above 0 there: the recorder of {group_ranks(empty)} kept nothing" if empty else ""
+    )
     return RULE.finding(
         f"{group_ranks([*waiting])} {verb([*waiting], 'waits', 'wait')} in "
-        f"{' and '.join(operation.name for operation, _ in awaited)}, and {left}",
+        f"{' and '.join(operation.name for operation, _ in awaited)}, and {' and '.join(left)}",
         ranks=unknown,
         where=[*witnesses(last, unknown), *witnesses(waiting, sorted(waiting))],
         details=[*graph.details(), *unplaced(waiting, sorted(waiting))],
         remedy=f"see whether {group_ranks(unknown)} died: its log, its exit code, the kernel's log of its host (out of memory, "
         f"Xid). If {verb(unknown, 'it', 'they')} left a {'later ' if older else ''}dump or a log elsewhere, give that as well: "
         f"without it is open whether {verb(unknown, 'it never came, or', 'they never came, or')} died, or "
-        f"{verb(unknown, 'waits', 'wait')} there too",
-        without_dump=[] if older else [*unknown],
-        older_dump=[*unknown] if older else [],
+        f"{verb(unknown, 'waits', 'wait')} there too{recorder}",
+        without_dump=[*missing],
+        older_dump=older,
+        empty_dump=empty,
         waiting=[*graph.waiting],
     )
 

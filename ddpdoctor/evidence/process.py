@@ -74,7 +74,8 @@ class ProcessState:
     """When it began, in seconds since the epoch."""
     wakes: int | None = None
     """How often its main thread went to sleep again while nobody interrupted it: 0 of a thread that stayed in one wait, or that
-    never slept; None where that was not counted, as in cases of older versions."""
+    never slept; None where that was not counted, as of a process that handles the signal of a timer, and in cases of older
+    versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import re
+import signal
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 MOST_CHILDREN = 64
 MOST_COUNTERPARTS = 4
 CAP_SYS_PTRACE = 19  # man 7 capabilities
+TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +94,16 @@ def sleeps(pid: int) -> int | None:
         return None
     found = re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", read_or_nothing(Path(f"/proc/{pid}/status")), re.MULTILINE)
     return int(found[1]) if found else None
+
+
+def may_be_woken_by_a_timer(pid: int) -> bool:
+    """Whether the process handles the signal of a timer (`signal.setitimer`, `signal.alarm`, a sampling profiler).
+
+    Such a signal interrupts a sleep, which then goes on: that counts as another one without any progress. No file of /proc
+    shows whether the timer runs.
+    """
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", read_or_nothing(Path(f"/proc/{pid}/status")), re.MULTILINE)
+    return caught is not None and any(int(caught[1], 16) >> (number - 1) & 1 for number in TIMER_SIGNALS)
 
 
 def words(pid: int) -> list[str]:

@@ -260,7 +260,8 @@ def _with_worker_stacks(states: Mapping[Target, ProcessState]) -> dict[Target, P
 def wakes_within(targets: Sequence[Target], seconds: float) -> dict[int, int]:
     """By process, how often its main thread woke from a sleep within `seconds`, or in less where all of them have woken.
 
-    Nobody interrupts the threads meanwhile. Those that did not sleep in the beginning are left out.
+    Nobody interrupts the threads meanwhile. Those that did not sleep in the beginning are left out, and those that handle the
+    signal of a timer, which wakes a thread that makes no progress.
     """
     asleep, until = _sleeps(targets), time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0 and not all(_wakes(asleep).values()):
@@ -269,8 +270,12 @@ def wakes_within(targets: Sequence[Target], seconds: float) -> dict[int, int]:
 
 
 def _sleeps(targets: Sequence[Target]) -> dict[int, int]:
-    """By process, how often its main thread went to sleep, of those whose main thread sleeps now."""
-    counts = {target.pid: processes.sleeps(target.pid) for target in targets}
+    """By process, how often its main thread went to sleep, of those whose main thread sleeps now and that no timer wakes."""
+    counts = {
+        target.pid: processes.sleeps(target.pid)
+        for target in targets
+        if not processes.may_be_woken_by_a_timer(target.pid)
+    }
     return {pid: count for pid, count in counts.items() if count is not None}
 
 

@@ -36,13 +36,13 @@ RECORDED_NOTHING = replace(record([STEP], world=3), call=(), seq=(), stack=(), s
 SICK = (
     Sick(
         evidence=flights([STEP, STEP, waits(STEP)], [STEP, STEP, waits(STEP)], RECORDED_NOTHING),
-        says="ranks 0-1 wait in all_reduce #3, and the dump of rank 2 shows nothing of that time",
+        says="ranks 0-1 wait in all_reduce #3, and the dump of rank 2 holds no call",
         ranks=(2,),
         where=(
             "rank 0 /home/me/job/train.py:61 train_step",
             "rank 1 /home/me/job/train.py:61 train_step",
         ),
-        measured={"without_dump": [], "older_dump": [2], "waiting": [0, 1]},
+        measured={"without_dump": [], "older_dump": [], "empty_dump": [2], "waiting": [0, 1]},
     ),
     Sick(
         evidence=ranks(RankExit(exit_code=1, error=GLOO), RankExit(exit_code=1, error=GLOO), RankExit(exit_code=None)),
@@ -100,14 +100,14 @@ SICK = (
         says="ranks 0,2 wait in all_reduce #2, and rank 1 left no dump",
         ranks=(1,),
         where=("rank 0 /home/me/job/train.py:61 train_step", "rank 2 /home/me/job/train.py:61 train_step"),
-        measured={"without_dump": [1], "older_dump": [], "waiting": [0, 2]},
+        measured={"without_dump": [1], "older_dump": [], "empty_dump": [], "waiting": [0, 2]},
     ),
     Sick(  # that two ranks go on for a while tells nothing of the one that the others wait for
         evidence=flights(MOVES, MOVES, *[IN_THE_SIX] * 5, None),
         says="ranks 2-6 wait in all_reduce #1 of group 1, and rank 7 left no dump",
         ranks=(7,),
         where=tuple(f"rank {rank} /home/me/job/train.py:61 train_step" for rank in range(2, 7)),
-        measured={"without_dump": [7], "older_dump": [], "waiting": [2, 3, 4, 5, 6]},
+        measured={"without_dump": [7], "older_dump": [], "empty_dump": [], "waiting": [2, 3, 4, 5, 6]},
     ),
     Sick(  # rank 1 had ended, or was stopped, before it could dump again
         evidence=flights([STEP, waits(STEP)], record([STEP], world=3, waited=0.0), [STEP, waits(STEP)]),
@@ -118,7 +118,7 @@ SICK = (
             "rank 0 /home/me/job/train.py:61 train_step",
             "rank 2 /home/me/job/train.py:61 train_step",
         ),
-        measured={"without_dump": [], "older_dump": [1], "waiting": [0, 2]},
+        measured={"without_dump": [], "older_dump": [1], "empty_dump": [], "waiting": [0, 2]},
     ),
 )
 HEALTHY = (

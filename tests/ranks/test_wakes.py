@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,11 @@ from ddpdoctor.ranks.snapshot import Target, wakes_within
 from tests.waiting import within
 
 ONE_WAIT = "import threading; print(flush=True); lock = threading.Lock(); lock.acquire(); lock.acquire()"
+WITH_A_TIMER = (
+    "import signal, threading; signal.signal(signal.{signal}, lambda *_: None); signal.setitimer(signal.{timer}, 0.05, 0.05); "
+    f"{ONE_WAIT}"
+)
+STATUS = Path("/proc/self/status").read_text(encoding="utf-8")
 POLLS = "import time; print(flush=True)\nwhile True: time.sleep(0.01)"
 
 
@@ -31,6 +37,17 @@ def running(program: str) -> Iterator[int]:
 def test_a_thread_that_stays_in_one_wait_never_wakes() -> None:
     with running(ONE_WAIT) as pid:
         assert within(lambda: wakes_within([Target(rank=0, pid=pid)], 0.2) == {pid: 0})
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif("SigCgt" not in STATUS, reason="the kernel does not show which signals a process handles")
+@pytest.mark.parametrize(
+    ("name", "timer"), [("SIGALRM", "ITIMER_REAL"), ("SIGVTALRM", "ITIMER_VIRTUAL"), ("SIGPROF", "ITIMER_PROF")]
+)
+def test_what_a_timer_wakes_is_not_counted(name: str, timer: str) -> None:
+    with running(WITH_A_TIMER.replace("{signal}", name).replace("{timer}", timer)) as pid:
+        assert within(lambda: sleeps(pid) is not None)
+        assert wakes_within([Target(rank=0, pid=pid)], 0.2) == {}
 
 
 @pytest.mark.timeout(60)

@@ -1,11 +1,12 @@
-"""Ranks that went on after their dumps were made: what such a dump lacks tells nothing of its rank."""
+"""Ranks that went on after their dumps were made, or recorded nothing: what such a dump lacks tells nothing of its rank."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ddpdoctor.analysis.collectives.matching import needs_all
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline, age
-from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, ROOTED, Outstanding
+from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Outstanding
 from ddpdoctor.evidence.recorder import State
 
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
@@ -14,7 +15,7 @@ WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was m
 def older_dumps(
     timeline: Timeline, outstanding: Outstanding, completed: Mapping[int, Mapping[int, int]]
 ) -> Iterator[int]:
-    """The ranks that went on after their dumps were made, or recorded nothing.
+    """The ranks that went on after their dumps were made.
 
     Peers have completed with them what they had not enqueued, all that they had enqueued was young by their own clock, or
     peers began to wait for them after their dumps, and long before the last dump. `completed` has by `id` of a group what
@@ -28,19 +29,11 @@ def older_dumps(
         before = taken is not None and last > taken + MOVING_SECONDS and lacking.get(rank, 0) > taken * 1e9
         if before or _moved(timeline, outstanding, rank):
             yield rank
-    yield from _recorded_nothing(timeline)
     for group in timeline.groups:
         yield from _overtaken(group, completed.get(id(group), {}))
 
 
-def _overtaken(group: GroupTimeline, completed: Mapping[int, int]) -> Iterator[int]:
-    furthest = max(completed.values(), default=0)
-    for rank in group.last:
-        if furthest >= max(group.reached(rank), completed.get(rank, 0)) + WENT_ON_BY:
-            yield rank
-
-
-def _recorded_nothing(timeline: Timeline) -> Iterator[int]:
+def recorded_nothing(timeline: Timeline) -> Iterator[int]:
     """The ranks whose dumps hold no entry, while peers completed collectives that end only with them: no recorder ran there."""
     records = timeline.call_index.records
     empty = {rank for rank, record in records.items() if not len(record)}
@@ -50,11 +43,19 @@ def _recorded_nothing(timeline: Timeline) -> Iterator[int]:
                 yield from empty.intersection(group.members)
 
 
+def _overtaken(group: GroupTimeline, completed: Mapping[int, int]) -> Iterator[int]:
+    furthest = max(completed.values(), default=0)
+    for rank in group.last:
+        if furthest >= max(group.reached(rank), completed.get(rank, 0)) + WENT_ON_BY:
+            yield rank
+
+
 def _ended_one(timeline: Timeline, group: GroupTimeline) -> bool:
+    """Whether a rank has completed a call of the group that needs the data of every member."""
     for sequence in group.group_sequences.sequences:
         record = timeline.call_index.records[sequence.rank]
         done = {record.call[entry] for entry in sequence.entries if entry >= 0 and record.state[entry] is State.DONE}
-        if any(record.calls[number].op not in ROOTED for number in done):
+        if any(needs_all((record.calls[number],)) for number in done):
             return True
     return False
 

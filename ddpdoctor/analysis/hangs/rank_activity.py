@@ -307,7 +307,8 @@ def _stays(stacks: Stacks | None, code: SourceCode | None) -> bool | None:
 def _came_out(stacks: Stacks | None, process: ProcessState | None) -> bool:
     """Whether a rank that sleeps in one wait has woken meanwhile: it may stand at the same line of the next step.
 
-    A wait in a collective sleeps once, until the collective is through. One that polls wakes in any case.
+    A wait in a collective sleeps once, until the collective is through. One that polls wakes in any case, and so does a process
+    that handles the signal of a timer, of which `wakes` is None.
     """
     main = stacks.main if stacks is not None else None
     if main is None or main.active or process is None or process.system_call != WAITS_IN_ONE_CALL:

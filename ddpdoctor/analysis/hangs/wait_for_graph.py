@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, Pr
 from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import final_components, reaching
-from ddpdoctor.analysis.hangs.older_dumps import older_dumps
+from ddpdoctor.analysis.hangs.older_dumps import older_dumps, recorded_nothing
 from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Operation, Outstanding, completed_by, outstanding_of
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, differs, stopped_ranks
@@ -24,6 +24,7 @@ class Reason(Enum):
 
     MISSING = "left no dump"
     OLDER = "left a dump that is from before its peers began to wait for it"
+    RECORDED_NOTHING = "left a dump without an entry, though it took part in what its peers completed"
     STOPPED = "enqueued what its peers have completed, and did not complete it"
     IDLE = "has nothing outstanding, and did not enqueue what its peers wait in"
     LEFT_OUT = "did not make a call that ranks with the same part in the job made"
@@ -59,7 +60,9 @@ class WaitForGraph:
     behind: tuple[Behind, ...] = ()
     """For ranks that stopped: what each has not completed and its peers have, the oldest first."""
     stale: tuple[int, ...] = ()
-    """Ranks whose dumps are older than what their peers have completed with them."""
+    """Ranks whose dumps are older than what their peers have completed with them, or hold nothing of it."""
+    recorded_nothing: tuple[int, ...] = ()
+    """Those of them whose dumps hold no entry at all."""
     without_dump: tuple[int, ...] = ()
     """Members of process groups that left no dump."""
 
@@ -172,7 +175,8 @@ class _Graph:
             for group in timeline.groups
             if group.open
         }
-        self._stale = {*older_dumps(timeline, outstanding, self._completed)}
+        self._recorded_nothing = {*recorded_nothing(timeline)}
+        self._stale = {*older_dumps(timeline, outstanding, self._completed)} | self._recorded_nothing
         self._standing = StandingOperations(outstanding)
         nodes = {id(one): -1 - number for number, one in enumerate(outstanding.operations)}
         self._edges = {
@@ -264,7 +268,7 @@ class _Graph:
         return judged
 
     def _towards_older_dumps(self) -> WaitForGraph:
-        """The ranks that peers wait for, and whose dumps are from before: of these waits nothing else is known."""
+        """The ranks that peers wait for, and whose dumps are from before or empty: of these waits nothing else is known."""
         awaited: set[int] = set()
         for number, operation in enumerate(self._outstanding.operations):
             older = self._stale.intersection(operation.absent)
@@ -272,7 +276,7 @@ class _Graph:
             awaited |= older
         if not awaited:
             raise SkipCheck("the flight recorders do not show what the ranks wait for in the end")
-        return self._towards(Reason.OLDER, awaited)
+        return self._towards(Reason.RECORDED_NOTHING if awaited <= self._recorded_nothing else Reason.OLDER, awaited)
 
     def _deviating(self, found: WaitForGraph) -> WaitForGraph:
         """The same, or the ranks of these whose programs differ from those of their like in a call that others wait in."""
@@ -406,6 +410,7 @@ class _Graph:
             },
             behind=behind,
             stale=tuple(sorted(self._stale)),
+            recorded_nothing=tuple(sorted(self._recorded_nothing)),
             without_dump=tuple(sorted({*self._timeline.ranks} - self._timeline.call_index.records.keys())),
         )
 

@@ -1,0 +1,55 @@
+"""Dumps that tell nothing of their ranks: from before what their peers wait in, or without an entry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.evidence import Evidence
+from tests.flight_records import STEP, Did, flights, record, waits
+
+NOTHING = replace(record([STEP], world=3), call=(), seq=(), stack=(), state=(), created_ns=())
+BATCH = (Did("send", peers=(0, 1)), Did("recv", peers=(1, 0)), Did("coalesced"))
+
+
+def job(*before: Did, third: object = NOTHING) -> Evidence:
+    """Three ranks, of which two made these calls and wait in a further all_reduce for the third."""
+    return flights([*before, waits(STEP)], [*before, waits(STEP)], third)  # type: ignore[arg-type]
+
+
+def told(evidence: Evidence) -> tuple[Reason | None, list[str]]:
+    graph = derived(evidence, WaitForGraph)
+    return graph.reason if graph is not None else None, [finding.code for finding in diagnose(evidence).findings]
+
+
+@pytest.mark.parametrize("before", [(STEP,), (Did("barrier"),), (Did("all_gather"),), (*BATCH, STEP)])
+def test_a_rank_whose_peers_completed_with_it_what_needs_its_data_recorded_nothing(before: tuple[Did, ...]) -> None:
+    assert told(job(*before)) == (Reason.RECORDED_NOTHING, ["DDP408"])
+
+
+@pytest.mark.parametrize("before", [(), BATCH, (Did("broadcast"),), (Did("coalesced"),)])
+def test_a_rank_without_which_its_peers_could_complete_all_that_they_did_may_have_made_no_call(
+    before: tuple[Did, ...],
+) -> None:
+    assert told(job(*before)) == (Reason.IDLE, ["DDP307"])
+
+
+def test_a_dump_from_before_is_another_reason() -> None:
+    assert told(job(STEP, third=record([STEP], world=3, waited=0.0))) == (Reason.OLDER, ["DDP408"])
+
+
+def test_an_older_dump_beside_an_empty_one_is_told_apart() -> None:
+    older = record([STEP], world=4, waited=0.0)
+    empty = replace(NOTHING, groups=older.groups)
+    (finding,) = diagnose(flights([STEP, waits(STEP)], [STEP, waits(STEP)], older, empty)).findings
+    assert finding.message == (
+        "ranks 0-1 wait in all_reduce #2, and the dump of rank 2 is from before that and ends with all_reduce #1 "
+        "and the dump of rank 3 holds no call"
+    )
+    assert {key: finding.measured[key] for key in ("older_dump", "empty_dump")} == {
+        "older_dump": [2],
+        "empty_dump": [3],
+    }
