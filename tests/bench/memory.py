@@ -228,8 +228,12 @@ def peak(kind: Kind, content: bytes) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Measure and print; 1 where a kind is over the limit."""
-    chosen = os.environ.get("KINDS", ",".join(KINDS)).split(",")
+    """Measure and print; 1 where a kind is over the limit, 2 where KINDS names one that there is not."""
+    chosen = [name.strip() for name in os.environ.get("KINDS", ",".join(KINDS)).split(",")]
+    unknown = [name for name in chosen if name not in KINDS]
+    if unknown:
+        print(f"memory: KINDS: there is no {unknown[0]!r}; choose from: {', '.join(KINDS)}", file=sys.stderr)
+        return 2
     return max([measured(name, KINDS[name]) for name in chosen])
 
 

@@ -46,6 +46,7 @@ def _warm_up() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
+    os.close(nowhere)
     with tempfile.TemporaryDirectory(prefix="ddpdoctor-fuzz-") as folder:
         os.chdir(folder)
         for name, text in WARM_UP:
@@ -62,6 +63,7 @@ def _warm_up() -> None:
     sys.stderr.flush()
     for stream, before in zip((1, 2), saved, strict=True):
         os.dup2(before, stream)
+        os.close(before)
 
 
 class _Worker:
