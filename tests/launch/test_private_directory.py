@@ -41,10 +41,15 @@ with private_directory() as folder:
 
 
 def removers() -> list[psutil.Process]:
-    """Those that run; a child has no command line for a moment, while it becomes another program."""
-    children = psutil.Process().children()
+    """Those that run."""
+    return [child for child in children_of(os.getpid()) if REMOVER in child.cmdline()]
+
+
+def children_of(pid: int) -> list[psutil.Process]:
+    """The processes that it started, once each shows its command line: it has none while it becomes another program."""
+    children = psutil.Process(pid).children()
     assert within(lambda: all(child.status() == psutil.STATUS_ZOMBIE or child.cmdline() for child in children))
-    return [child for child in children if REMOVER in child.cmdline()]
+    return children
 
 
 @contextlib.contextmanager
@@ -57,9 +62,12 @@ def started(owner: str, place: Path) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.DEVNULL,
         text=True,
     ) as us:
-        assert us.stdout is not None
-        assert us.stdout.readline() == "ready\n"
-        yield us
+        try:
+            assert us.stdout is not None
+            assert us.stdout.readline() == "ready\n"
+            yield us
+        finally:
+            us.kill()
 
 
 @pytest.fixture
@@ -115,7 +123,7 @@ def test_it_stays_as_long_as_a_process_that_has_inherited_its_keepers(
 def killed_with_its_remover(owner: str, place: Path) -> psutil.Process | None:
     """Start a program, kill what removes its directory, then the program; the other process that it started."""
     with started(owner, place) as us:
-        children = {REMOVER in child.cmdline(): child for child in psutil.Process(us.pid).children()}
+        children = {REMOVER in child.cmdline(): child for child in children_of(us.pid)}
         children[True].kill()  # which counts before it sees that its owner has ended
         us.kill()
     return children.get(False)
