@@ -349,6 +349,8 @@ class Function:
     """Tests that a decorator puts around the whole function."""
     decorators: tuple[str, ...] = ()
     """The full names of its decorators."""
+    within: tuple[Guard, ...] = ()
+    """Of a function with decorators, the tests around its `def`."""
     tests: tuple[Guard, ...] = ()
     """The tests in it that ask for a function, and do not call it."""
     overrides: str = ""

@@ -42,6 +42,7 @@ from ddpdoctor.source.written_calls import partial_of
 from ddpdoctor.source.written_dicts import items_of, positions_of
 
 MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
+MOST_BASES = 8  # classes above one
 _WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
 _WORK = re.compile(
     r"(?i)tokeni[sz]e|preprocess|prepare|build|benchmark|evaluate|extract|convert|encode|download|cache|featuri[sz]e"
@@ -101,16 +102,33 @@ class FunctionFacts:
             length=self._length(scope),
             guards=tuple(self._decorated(scope)),
             decorators=tuple(self._full(scope, decorator) for decorator in scope.decorators),
+            within=self._defined_within(scope),
             tests=tuple(guard for block in scope.tests if (guard := self._uncalled(block, scope)) is not None),
             overrides=self._overrides(scope),
             entry=scope.parent is None or id(scope) in self.started or self._is_hook(scope),
         )
 
     def _is_hook(self, scope: Scope) -> bool:
-        """Whether a framework calls a method on every rank: of a hook or a callback."""
+        """Whether a framework calls a method on every rank: of a hook or a callback of a class of its own."""
         cls = scope.parent
         named = scope.name.startswith(names.HOOK_METHODS)
-        return named and cls is not None and cls.is_class and self.values.project.is_a(cls, *names.HOOK_CLASSES)
+        return named and cls is not None and cls.is_class and self._is_of_framework(cls)
+
+    def _is_of_framework(self, cls: Scope, hops: int = MOST_BASES) -> bool:
+        """Whether a class has a base for hooks of a framework; one of the program calls its hooks as it likes."""
+        for base in self.values.project.bases(cls):
+            if isinstance(base, Scope):
+                if hops and self._is_of_framework(base, hops - 1):
+                    return True
+            elif base.partition(".")[0] in names.HOOK_PACKAGES and base.rpartition(".")[2] in names.HOOK_CLASSES:
+                return True
+        return False
+
+    def _defined_within(self, scope: Scope) -> tuple[Guard, ...]:
+        if scope.parent is None or scope.defined_at is None or not scope.decorators:
+            return ()
+        order, block = scope.defined_at
+        return self.guards(block, order, scope.parent)
 
     def _overrides(self, scope: Scope) -> str:
         cls = scope.parent

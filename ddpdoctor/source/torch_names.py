@@ -347,6 +347,8 @@ HANDS_ON = {
 
 HOOK_CLASSES = ("Hook", "TrainerCallback", "Callback")
 """Classes of MMEngine, transformers and Lightning whose methods a framework calls in every process."""
+HOOK_PACKAGES = frozenset({"mmengine", "mmcv", "transformers", "lightning", "pytorch_lightning"})
+"""The packages that these classes are of."""
 HOOK_METHODS = ("before_", "after_", "on_")
 """How the names of these methods begin."""
 

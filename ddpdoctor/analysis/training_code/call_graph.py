@@ -40,7 +40,11 @@ DOES_THE_DEVICE = DOES_THE_DATA - {"webdataset", "torchdata"} | {
 """Frameworks that give each rank its device, or make the process group, by themselves."""
 NO_GRADIENTS = ("no_grad", "inference_mode")
 DEEPEST = 6
-_RANK_WORDS = re.compile(r"(?i)rank|main|master|chief|leader|primary|zero|coordinator")
+_RANK_WORDS = re.compile(
+    r"rank(?:s|id|idx)?(?![a-z])|(?<![a-z])(?:is)?(?:main|master|chief|leader|primary|coordinator)"
+    r"(?:process|proc|rank|node|worker|gpu)?(?![a-z])|(?:process|proc|global|node|worker|gpu|device|is|local|world)_?zero(?![a-z])"
+)
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,33 +218,54 @@ class CallGraph:
 
     def on_all_ranks(self, function: Function) -> bool | None:
         """True where a chain of calls without a test of the rank leads here, False where all have one, None if unknown."""
-        if function.id not in self._always:
-            self._always[function.id] = None
-            self._always[function.id] = self._on_all_ranks(function)
+        waiting, begun = [function], set[str]()
+        while waiting:
+            at = waiting[-1]
+            if at.id in begun:
+                begun.remove(at.id)
+                self._always[at.id] = self._judged(at)
+            elif at.id not in self._always:
+                begun.add(at.id)
+                self._always[at.id] = None  # for functions that call each other in a ring
+                waiting += [each for each in reversed(self._asked_first(at)) if each.id not in self._always]
+                continue
+            waiting.pop()
         return self._always[function.id]
 
-    def _on_all_ranks(self, function: Function) -> bool | None:
+    def _asked_first(self, function: Function) -> list[Function]:
+        """The functions whose answers that of a function depends on."""
+        around = self._defines_handler(function)
+        callers = self.callers.get(function.id, [])
+        return [*(caller for caller, _ in callers), *((around,) if around is not None and not callers else ())]
+
+    def _judged(self, function: Function) -> bool | None:
+        """The answer for a function, from those for the functions that it depends on."""
         if any(guard.by_rank for guard in function.guards):
             return False
         if function.entry:
             return True
         callers = self.callers.get(function.id, [])
-        answers = [
-            False
-            if any(guard.by_rank for guard in call.guards)
-            else None
-            if any(may_ask_for_rank(guard) for guard in call.guards)
-            else self.on_all_ranks(caller)
-            for caller, call in callers
-        ]
+        answers = [self._under(call.guards, caller) for caller, call in callers]
         if True in answers:
             return True
         if answers and None not in answers:
             return False
-        around = self.functions.get(function.id.rpartition(".")[0])
-        if not callers and around is not None and any(name.endswith(".on") for name in function.decorators):
-            return self.on_all_ranks(around)  # a handler of Ignite's
+        around = self._defines_handler(function)
+        if not callers and around is not None:
+            return self._under(function.within, around)
         return True if _makes_the_job(function) else None
+
+    def _under(self, guards: Iterable[Guard], function: Function) -> bool | None:
+        """Whether all ranks reach a line of a function under these tests."""
+        guards = tuple(guards)
+        if any(guard.by_rank for guard in guards):
+            return False
+        return None if any(may_ask_for_rank(guard) for guard in guards) else self._always.get(function.id)
+
+    def _defines_handler(self, function: Function) -> Function | None:
+        """The function in which a handler of Ignite's is defined; None where it is no such handler."""
+        handles = any(name.endswith(".on") for name in function.decorators)
+        return self.functions.get(function.id.rpartition(".")[0]) if handles else None
 
     def guarded_with_caller(self, function: Function, call: Call) -> tuple[Function, Call, Guard] | None:
         """The test of the rank around a call, its function, or the only call of the function that it stands in, and where."""
@@ -541,7 +566,7 @@ def may_ask_for_rank(guard: Guard) -> bool:
     """Whether a test whose value is not known may ask for the rank: its names say so."""
     known = guard.by_rank is not None or guard.value.may(Kind.FUNCTION) is not None
     unknown = not known and not guard.state and guard.form not in {"main", "except"}
-    return unknown and _RANK_WORDS.search(guard.test) is not None
+    return unknown and _RANK_WORDS.search(_CAMEL.sub("_", guard.test).lower()) is not None
 
 
 def _asks_for_types(guard: Guard) -> bool:

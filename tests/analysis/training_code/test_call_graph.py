@@ -1,0 +1,63 @@
+"""Which functions all ranks run: through long chains of calls, and by the names in the tests around."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpdoctor.analysis.training_code.call_graph import derive
+from ddpdoctor.source.training_code import read_texts
+
+LONG = 2000  # calls, more than Python's limit of frames
+HEAD = """\
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+
+
+"""
+GUARDED = """\
+def save(state, {name}):
+    if {name}:
+        torch.save(state, "a.pt")
+
+
+def work(state):
+    save(state, unknown())
+
+
+work({{}})
+"""
+
+
+def test_a_long_chain_of_calls_is_followed() -> None:
+    chain = "\n".join(f"def f{number}():\n    f{number - 1}()\n" for number in range(1, LONG))
+    graph = derive(read_texts({"train.py": f"{HEAD}def f0():\n    print()\n{chain}\nf{LONG - 1}()\n"}))
+
+    assert graph.on_all_ranks(graph.functions["train.py::f0"]) is True
+
+
+def test_functions_that_call_each_other_in_a_ring_are_undecided() -> None:
+    graph = derive(read_texts({"train.py": f"{HEAD}def a():\n    b()\n\n\ndef b():\n    a()\n"}))
+
+    assert graph.on_all_ranks(graph.functions["train.py::a"]) is None
+    assert graph.on_all_ranks(graph.functions["train.py::b"]) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rank", "my_rank", "localrank", "rank0", "is_main", "isMaster", "main_process", "is_global_zero", "IS_CHIEF"],
+)
+def test_a_test_whose_name_speaks_of_a_rank_may_ask_for_it(name: str) -> None:
+    assert _on_all_ranks(name) is False
+
+
+@pytest.mark.parametrize("name", ["remaining", "domain", "zero_grad", "ranking", "maintain", "franken"])
+def test_a_name_that_holds_such_a_word_by_chance_does_not(name: str) -> None:
+    assert _on_all_ranks(name) is True
+
+
+def _on_all_ranks(name: str) -> bool:
+    graph = derive(read_texts({"train.py": HEAD + GUARDED.format(name=name)}))
+    function = graph.functions["train.py::save"]
+    return all(graph.line_on_all_ranks(function, call) for call in function.calls if call.does == "save")
