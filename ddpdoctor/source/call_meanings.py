@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.training_code import Kind
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named
-from ddpdoctor.source.decided_branches import literal
+from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Scope
@@ -119,7 +119,7 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
 def _looked_up(values: Values, node: ast.Call, at: At) -> Scope | None:
     """The function or class that a registry holds under the text that a call names."""
     asked = look_up(node)
-    key = literal(values, asked.key, at) if asked is not None and dotted(asked.owner) else None
+    key = known_literal(values, asked.key, at) if asked is not None and dotted(asked.owner) else None
     return values.index.looked_up(at.scope, asked, key.value) if asked is not None and key is not None else None
 
 
@@ -130,7 +130,7 @@ def _by_text(values: Values, node: ast.expr, at: At) -> str:
         node, at = only if only is not None else (node, at)
     match node:
         case ast.Call(func=ast.Name(id="getattr"), args=[owner, key, *_]) if dotted(owner):
-            held = literal(values, key, at)
+            held = known_literal(values, key, at)
             if held is not None and isinstance(held.value, str):
                 meant = values.project.resolve(at.scope, f"{dotted(owner)}.{held.value}")
                 return meant if isinstance(meant, str) else ""

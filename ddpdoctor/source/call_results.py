@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Kind, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.call_meanings import Meaning, canonical, meaning
-from ddpdoctor.source.decided_branches import alive, literal
+from ddpdoctor.source.decided_branches import alive
 from ddpdoctor.source.iteration import item_of
+from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
@@ -78,7 +79,7 @@ def _result(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
 
 
 def _from_environment(values: Values, node: ast.Call, at: At) -> Iterable[Origin]:
-    variable = literal(values, node.args[0], at) if node.args else None
+    variable = known_literal(values, node.args[0], at) if node.args else None
     if variable is not None and isinstance(variable.value, str):
         yield from environment(variable.value)
         if variable.value not in names.ENVIRONMENT:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import Kind
+from ddpdoctor.source.literals import decided_by
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.scopes import Block, Definition, Scope
 
@@ -15,67 +14,8 @@ if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 
-DEEPEST = 8  # `not` and `and` within each other, of one test
 MOST_LEFT = 8  # branches of one block that leave: factories have few
 MOST_DEFINITIONS = 12  # of one name
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """The literal that an expression holds, whatever else the program does."""
-
-    value: object
-
-
-def literal(values: Values, node: ast.expr, at: At) -> Literal | None:
-    """The only literal that an expression can hold; None where it can hold anything else."""
-    if isinstance(node, ast.Constant):
-        return Literal(node.value)
-    if not isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        return None
-    found = values.of(node, at)
-    if len(found) != 1 or found[0].kind is not Kind.CONSTANT:
-        return None
-    try:
-        return Literal(ast.literal_eval(found[0].text))
-    except (ValueError, SyntaxError):
-        return None
-
-
-def decided_by(values: Values, test: ast.expr, at: At, depth: int = DEEPEST) -> bool | None:
-    """Whether a test holds; None where its literals do not say so."""
-    if not depth:
-        return None
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = decided_by(values, operand, at, depth - 1)
-            return None if inner is None else not inner
-        case ast.BoolOp(op=operator, values=parts):
-            known = [decided_by(values, part, at, depth - 1) for part in parts]
-            ends = isinstance(operator, ast.Or)  # of `or` a part that holds decides, of `and` one that does not
-            return ends if ends in known else None if None in known else not ends
-        case ast.Compare(left=left, ops=[operator], comparators=[right]):
-            return _compared(values, left, operator, right, at)
-        case ast.UnaryOp() | ast.Compare():
-            return None
-    held = literal(values, test, at)
-    return None if held is None else bool(held.value)
-
-
-def _compared(values: Values, left: ast.expr, operator: ast.cmpop, right: ast.expr, at: At) -> bool | None:
-    mine = literal(values, left, at)
-    if mine is None:
-        return None
-    if isinstance(operator, ast.In | ast.NotIn):
-        listed = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else []
-        theirs = [literal(values, part, at) for part in listed]
-        if not theirs or None in theirs:
-            return None
-        return (mine in theirs) is isinstance(operator, ast.In)
-    other = literal(values, right, at)
-    if other is None or not isinstance(operator, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
-        return None
-    return (mine == other) is isinstance(operator, ast.Eq | ast.Is)
 
 
 def is_dead(values: Values, block: Block, scope: Scope) -> bool:
@@ -108,17 +48,14 @@ def _is_passed_over(values: Values, block: Block, scope: Scope) -> bool:
     return block.form == "if" and bool(tests) and decided_by(values, tests[-1], at) is False
 
 
-def _is_taken(values: Values, block: Block, scope: Scope) -> bool:
-    tests, at = _tests(block, scope)
-    known = [decided_by(values, test, at) for test in tests]
-    if block.form == "if":
-        return bool(known) and known[-1] is True and all(one is False for one in known[:-1])
-    return bool(known) and all(one is False for one in known)
-
-
 def is_taken(values: Values, block: Block, scope: Scope) -> bool:
     """Whether the call by which a function is looked at reaches a block wherever it reaches the one around it."""
-    return values.context_in(scope) is not None and isinstance(block.node, ast.If) and _is_taken(values, block, scope)
+    if values.context_in(scope) is None or not isinstance(block.node, ast.If):
+        return False
+    tests, at = _tests(block, scope)
+    known = [decided_by(values, test, at) for test in tests]
+    last = block.form == "if"  # an `else` has no test of its own
+    return bool(known) and all(one is False for one in known[: len(known) - last]) and (not last or known[-1] is True)
 
 
 def alive(values: Values, function: Scope) -> list[tuple[ast.expr, int, Block]]:

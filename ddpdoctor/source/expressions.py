@@ -13,7 +13,7 @@ from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
 from ddpdoctor.source.chosen_values import truth
 from ddpdoctor.source.conditions import chosen, compared, either_or_both, turned
-from ddpdoctor.source.decided_branches import decided_by, literal
+from ddpdoctor.source.literals import decided_by, known_literal
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
 from ddpdoctor.source.scopes import Block, Scope
@@ -115,9 +115,11 @@ def _defined_here(scope: Scope, name: str) -> bool:
 
 def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
     key = dotted(node.value)
-    if (key.endswith("environ") or _is_environ(key, at)) and (variable := literal(values, node.slice, at)) is not None:
+    if (key.endswith("environ") or _is_environ(key, at)) and (
+        variable := known_literal(values, node.slice, at)
+    ) is not None:
         return environment(str(variable.value))
-    held = literal(values, node.slice, at)
+    held = known_literal(values, node.slice, at)
     word = held.value if held is not None else None
     if isinstance(word, str):
         item = f"{key}[{word!r}]"

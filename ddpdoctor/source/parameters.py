@@ -128,6 +128,12 @@ def given_at(site: Site, name: str, position: int) -> ast.expr | None:
     return None
 
 
+def has_unknown(site: Site) -> bool:
+    """Whether a call passes on arguments whose number or names are not written there: `*rest`, `**options`."""
+    starred = any(isinstance(one, ast.Starred) for one in site.arguments)
+    return starred or any(one.arg is None for one in site.call.node.keywords)
+
+
 def _spawned(values: Values, name: str, site: Site) -> Origin:
     file, line = values.project.sources[site.caller.file].place(site.call.node.lineno)
     link = Link(text=f"{name} is the index that {site.spawned} gives", file=file, line=line)

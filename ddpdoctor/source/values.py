@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from ddpdoctor.source.decided_branches import alive, reached
 from ddpdoctor.source.expressions import evaluate
 from ddpdoctor.source.index import Index
 from ddpdoctor.source.iteration import item_of
+from ddpdoctor.source.literals import bindings
 from ddpdoctor.source.origins import MOST_STEPS, QUIET, At, Origins, further, joined, note_of
 from ddpdoctor.source.parameters import parameter_of, rest_of
 from ddpdoctor.source.project import Project
@@ -55,6 +57,7 @@ class Values:
     """By the files of some programs and a name: whether one class there has this method, and the first calls of it."""
     context: Context | None = None
     """The call by which the function is looked at that is evaluated now; None where all of its callers count."""
+    _bound: dict[int, Counter[str]] = field(default_factory=dict)
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
     _having: dict[str, dict[int, Scope]] = field(default_factory=dict)
     _lines: dict[str, list[str]] = field(default_factory=dict)
@@ -85,6 +88,12 @@ class Values:
     def context_in(self, scope: Scope) -> Context | None:
         """The context that counts in a function; None in all but that which is looked at now."""
         return self.context if self.context is not None and self.context.function is scope else None
+
+    def bound_in(self, function: Scope) -> Counter[str]:
+        """How often a function binds each name, other than as a parameter."""
+        if id(function) not in self._bound:
+            self._bound[id(function)] = bindings(function.node)
+        return self._bound[id(function)]
 
     def within(self, context: Context | None, find: Callable[[], T]) -> T:
         """What `find` gives in a context."""
