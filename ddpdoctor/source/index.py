@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ddpdoctor.source.project import Project, Source
-from ddpdoctor.source.registries import LookUp, Registries, look_up
+from ddpdoctor.source.registries import LookUp, Owner, Registries, look_up
 from ddpdoctor.source.scopes import Definition, RawCall, Scope
 from ddpdoctor.source.walk import dotted
 
@@ -51,6 +52,10 @@ class Index:
     objects: dict[int, set[str]] = field(default_factory=dict)
     """By class that can be called, the last parts of the names that its objects are assigned to."""
     _registries: Registries = field(init=False)
+    _replaced: set[tuple[Owner, str]] = field(default_factory=set)
+    """By table, the keys that statements assign to; empty of any key."""
+    _written: dict[int, dict[str, ast.expr | None]] = field(default_factory=dict)
+    """The entries of each table that is written out, by the identity of its node; None under a key that is there twice."""
 
     def __post_init__(self) -> None:
         """Begin without registries."""
@@ -73,18 +78,27 @@ class Index:
         """The function or class that a registry, or a dict of a module that is written out, holds under a text."""
         if not isinstance(key, str):
             return None
-        if (found := self._registries.found(scope, asked, key)) is not None:
-            return found
-        meant = self.project.resolve(scope, dotted(asked.owner)) if dotted(asked.owner) else ""
-        given = meant[0].definitions.get(meant[1], ()) if isinstance(meant, tuple) else ()
-        written = given[0].value if len(given) == 1 else None
-        if not isinstance(meant, tuple) or not isinstance(written, ast.Dict):
+        owner = self._registries.owner(scope, dotted(asked.owner))
+        if owner is None or (owner, key) in self._replaced:
             return None
-        for each, value in zip(written.keys, written.values, strict=True):
-            if isinstance(each, ast.Constant) and each.value == key and dotted(value):
-                held = self.project.resolve(meant[0], dotted(value))
-                return held if isinstance(held, Scope) else None
-        return None
+        found = [*self._registries.found(owner, key), *self._written_under(scope, asked, key)]
+        return found[0] if len(found) == 1 else None
+
+    def _written_under(self, scope: Scope, asked: LookUp, key: str) -> Iterator[Scope | None]:
+        """What a dict of a module that is written out holds under a text; None where a later statement may replace it."""
+        meant = self.project.resolve(scope, dotted(asked.owner))
+        given = meant[0].definitions.get(meant[1], ()) if isinstance(meant, tuple) else ()
+        written = given[0].value if given else None
+        if not isinstance(meant, tuple) or not isinstance(written, ast.Dict):
+            return
+        if id(written) not in self._written:
+            self._written[id(written)] = _entries(written)
+        value = self._written[id(written)].get(key, ast.Constant(value=None))
+        if isinstance(value, ast.Constant):
+            return
+        held = self.project.resolve(meant[0], dotted(value)) if value is not None and dotted(value) else None
+        changed = len(given) > 1 or ((meant[0].file, meant[1]), "") in self._replaced
+        yield held if isinstance(held, Scope) and not changed else None
 
     def add(self, source: Source) -> None:
         """Enter one file."""
@@ -100,6 +114,28 @@ class Index:
                 for definition in definitions:
                     self._object(scope, key, definition)
                 self._item(scope, key, definitions)
+            self._changes(scope)
+
+    def _changes(self, scope: Scope) -> None:
+        """Enter which keys of tables the statements of a function or module replace."""
+        items: dict[str, list[Definition]] = {}
+        for key, definitions in scope.definitions.items():
+            name, bracket, _ = key.partition("[")
+            if bracket:
+                items.setdefault(name, []).extend(definitions)
+        for name, definitions in scope.definitions.items():
+            changes = [one for one in definitions if one.form == "change"]
+            if not changes or "[" in name or name in scope.parameters:
+                continue
+            own = len(changes) < len(definitions)  # else it is the table of a module that is changed
+            owner = self._registries.owner(scope if own or scope.parent is None else scope.parent, name)
+            if owner is None:
+                continue
+            written = {one.order for one in items.get(name, ())}
+            if any(one.order not in written for one in changes):
+                self._replaced.add((owner, ""))
+            for key in (key for key in scope.definitions if key.startswith(f"{name}[")):
+                self._replaced.add((owner, _unquoted(key[len(name) + 1 : -1])))
 
     def _item(self, scope: Scope, key: str, definitions: list[Definition]) -> None:
         name, bracket, _ = key.partition("[")
@@ -201,6 +237,21 @@ class Index:
         first = 1 if how in {"spawn", "start_processes", "run"} else 0
         spawned = how if how in {"spawn", "start_processes", "Process", "run"} else ""
         self._site(target, Site(scope, call, listed, (), first, spawned))
+
+
+def _entries(written: ast.Dict) -> dict[str, ast.expr | None]:
+    """What a dict holds under its texts; None under those that are there twice, or that another dict in it may replace."""
+    found: dict[str, ast.expr | None] = {}
+    for key, value in zip(written.keys, written.values, strict=True):
+        if key is None:
+            found = dict.fromkeys(found)
+        elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+            found[key.value] = None if key.value in found else value
+    return found
+
+
+def _unquoted(written: str) -> str:
+    return written[1:-1] if written[:1] in {"'", '"'} else written
 
 
 def _keywords(node: ast.Call) -> tuple[tuple[str, ast.expr], ...]:

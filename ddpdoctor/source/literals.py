@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind
 from ddpdoctor.source.origins import At
-from ddpdoctor.source.parameters import given_at, has_unknown
+from ddpdoctor.source.parameters import given_at, has_unknown, position_of
 from ddpdoctor.source.scopes import Scope
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _given(values: Values, scope: Scope, name: str, depth: int) -> Literal | Non
     context = values.context_in(scope)
     assert context is not None
     site = context.site
-    given = given_at(site, name, scope.parameters.index(name))
+    given = given_at(site, name, position_of(scope, name))
     if given is not None:
         at = At(site.caller, site.call.order, site.call.block)
         return values.within(context.parent, lambda: literal(values, given, at, depth))

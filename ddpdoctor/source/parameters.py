@@ -55,10 +55,13 @@ def _from_sites(values: Values, scope: Scope, name: str) -> Iterable[Origin]:
 def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
     """What one call gives for a parameter."""
     method = scope.parent is not None and scope.parent.is_class
-    position = scope.parameters.index(name)
+    position = position_of(scope, name)
     if site.spawned and site.first and position < site.first:
         return (_spawned(values, name, site),)
     found = given_to(values, site, name, position)
+    if found is None and _may_pass(values, site, position):
+        kind = names.RANK_NAMES.get(name, Kind.UNKNOWN)
+        return (Origin(kind=kind, text=name, note=note_of(name) if name in names.RANK_NAMES else ""),)
     if found is None:
         default = scope.defaults.get(name)
         if default is not None and scope.parent is not None:
@@ -87,6 +90,22 @@ def given_to(values: Values, site: Site, name: str, position: int) -> tuple[ast.
         if items is not None and name in items:
             return items[name]
     return None
+
+
+def position_of(scope: Scope, name: str) -> int:
+    """Where a parameter stands among the positions; after all of them where it is given by name alone."""
+    by_name = getattr(getattr(scope.node, "args", None), "kwonlyargs", ())
+    return END if any(one.arg == name for one in by_name) else scope.parameters.index(name)
+
+
+def _may_pass(values: Values, site: Site, position: int) -> bool:
+    """Whether `*rest` or `**options` of a call, whose content is not known, may hold a parameter that it does not name."""
+    from ddpdoctor.source.written_dicts import items_of  # which asks for parameters itself
+
+    at = At(site.caller, site.call.order, site.call.block)
+    starred = any(isinstance(one, ast.Starred) for one in site.arguments)
+    options = [] if site.spawned else [one.value for one in site.call.node.keywords if one.arg is None]
+    return (starred and position != END) or any(items_of(values, one, at) is None for one in options)
 
 
 def rest_of(values: Values, scope: Scope, name: str) -> Origins | None:

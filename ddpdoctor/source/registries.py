@@ -12,10 +12,10 @@ from ddpdoctor.source.walk import dotted
 
 Owner = tuple[str, str]
 """A registry: the file of its module, and its name there."""
-_LOOKS_UP = frozenset({"get", "build", "create", "make", "lookup", "resolve", "instantiate", "pop"})
-"""Methods of registries that take the text first."""
+_GIVES = frozenset({"get", "lookup", "resolve", "pop"})
+"""Methods of registries that take the text, and give back what they find."""
 _CALLS = frozenset({"build", "create", "make", "instantiate"})
-"""Those that call what they find, with the rest of their arguments."""
+"""Methods that take the text first, and call what they find with the rest of their arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,21 @@ class Registries:
     """What the decorators of the program have entered, by registry and text."""
 
     project: Project
-    _tables: dict[Owner, dict[str, Scope]] = field(default_factory=dict)
+    _tables: dict[Owner, dict[str, list[Scope]]] = field(default_factory=dict)
 
     def add(self, scopes: Iterable[Scope]) -> None:
         """Enter the decorated functions and classes of a file."""
         for scope in scopes:
             for decorator in scope.decorators:
                 for owner in self._entered_in(decorator, scope):
-                    self._tables.setdefault(owner, {})[_key(decorator) or scope.name] = scope
+                    self._tables.setdefault(owner, {}).setdefault(_key(decorator) or scope.name, []).append(scope)
 
-    def found(self, scope: Scope, look_up: LookUp, key: str) -> Scope | None:
-        """What a registry holds under a text; None where that is not known."""
-        owner = self._owner(scope, dotted(look_up.owner))
-        return self._tables.get(owner, {}).get(key) if owner is not None else None
+    def found(self, owner: Owner, key: str) -> list[Scope]:
+        """What has been entered in a registry under a text, several times where programs choose."""
+        return self._tables.get(owner, {}).get(key, [])
 
-    def _owner(self, scope: Scope, name: str) -> Owner | None:
+    def owner(self, scope: Scope, name: str) -> Owner | None:
+        """The registry that a dotted name stands for; None of any other name."""
         meant = self.project.resolve(scope, name) if name else ""
         if isinstance(meant, tuple):
             return meant[0].file, meant[1]
@@ -63,7 +63,7 @@ class Registries:
             for inner in (*meant.functions.values(), meant):
                 yield from self._kept_by(inner)
         else:
-            owner = self._owner(around, name.rpartition(".")[0])
+            owner = self.owner(around, name.rpartition(".")[0])
             if owner is not None:
                 yield owner
 
@@ -76,7 +76,7 @@ class Registries:
                 module = function
                 while module.parent is not None:
                     module = module.parent
-                owner = self._owner(module, name)
+                owner = self.owner(module, name)
                 if owner is not None:
                     yield owner
 
@@ -86,7 +86,7 @@ def look_up(node: ast.Call) -> LookUp | None:
     match node.func:
         case ast.Subscript(value=owner, slice=key):
             return LookUp(owner, key, 0)
-        case ast.Call(func=ast.Attribute(value=owner, attr=how), args=[key, *_]) if how in _LOOKS_UP - _CALLS:
+        case ast.Call(func=ast.Attribute(value=owner, attr=how), args=[key, *_]) if how in _GIVES:
             return LookUp(owner, key, 0)
         case ast.Attribute(value=owner, attr=how) if how in _CALLS and node.args:
             return LookUp(owner, node.args[0], 1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.source.index import Site
 from ddpdoctor.source.origins import At
-from ddpdoctor.source.parameters import given_at, rest_at, rest_name, sites_of
+from ddpdoctor.source.parameters import given_at, position_of, rest_at, rest_name, sites_of
 from ddpdoctor.source.reaching import reaching
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
@@ -159,7 +159,7 @@ def positions_of(values: Values, node: ast.Call, at: At) -> list[tuple[ast.expr,
 def _only_argument(values: Values, scope: Scope, name: str) -> tuple[ast.expr, At] | None:
     """What the only call of a function gives for a parameter."""
     sites = _sites(values, scope)
-    given = given_at(sites[0], name, scope.parameters.index(name)) if len(sites) == 1 else None
+    given = given_at(sites[0], name, position_of(scope, name)) if len(sites) == 1 else None
     return (given, At(sites[0].caller, sites[0].call.order, sites[0].call.block)) if given is not None else None
 
 
