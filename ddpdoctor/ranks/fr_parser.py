@@ -112,7 +112,7 @@ def _parsed(
 
 def _spread(column: Sequence[T], ring: Entries | None) -> tuple[T, ...]:
     """The values of all entries, given those of the entries that were decoded."""
-    return tuple(column) if ring is None else tuple(map(column.__getitem__, ring.like))
+    return tuple(column) if ring is None else tuple(map(column.__getitem__, ring.decoded_as))
 
 
 def _completed(entries: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:

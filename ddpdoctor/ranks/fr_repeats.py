@@ -1,12 +1,16 @@
 """Entries of a pickled dump that repeat an earlier one but for its numbers, cut out of the pickle before it is decoded.
 
 A training loop makes the same calls again and again: of 2,000 entries some hundred differ in more than their numbers. To
-compare the bytes of an entry with those of an earlier one costs a fifth of what its objects cost. What repeats nothing is
-left to the unpickler, and so is the whole pickle where it is written in another way than PyTorch's or Python's pickler writes
-it. Nothing is decoded here but numbers of a fixed width.
+compare the bytes of an entry with those of an earlier one costs a fifth of what its objects cost. Entries that repeat no
+earlier one are left to the unpickler. A pickle is decoded whole if it is written in another way than PyTorch's or Python's
+pickler writes it. Nothing is decoded here but numbers of a fixed width.
 
-An entry that is cut out defines no string that a later one needs: a pickle in which it does has no such string for the
-unpickler, which says so, and is then decoded whole.
+An entry is compared only if it has the fields of the first entry of the dump, in the same order. There is no gain where the
+first entry lacks an optional field that the others have, such as `duration_ms`, or has one that they lack.
+
+If a later entry refers to a string of an entry that was cut out, unpickling fails, and the whole pickle is decoded instead.
+The PUT operations of entries that are cut out are not executed: if damage gave one of them the number of another object, an
+entry that refers to this number keeps that other object.
 """
 
 from __future__ import annotations
@@ -19,12 +23,12 @@ from struct import Struct
 from typing import Any
 
 FEWEST_BYTES = 1 << 14  # of a dump: below, comparing costs more than it saves
-FURTHEST = 1 << 16  # bytes to the next entry that repeats; the first entries of a kind hold the strings
-MOST_SEARCHED = 1 << 20  # bytes in all
-MOST_OPERATIONS = 2_000  # of a first entry
+MOST_BYTES_BETWEEN = 1 << 16  # from an entry that repeats to the next; the first entries of a kind hold the strings
+MOST_SEARCHED = 1 << 18  # bytes in all, those of entries that were read in vain included
+MOST_OPERATIONS = 2_000  # of an entry
+MOST_BYTES = 1 << 16  # of an entry, and of the entries that are compared at once
 MOST_OF_LAYOUTS = 1 << 20  # bytes of entries whose layouts are kept; they take eight times as much
 MOST_OF_A_BLOCK = 64  # entries that are compared at once
-MOST_BYTES_OF_A_BLOCK = 1 << 16
 MOST_BLOCKS = 64  # that are kept
 SAME_BEFORE = 8  # entries after which a program is taken to be in the same loop again
 FOLLOWERS = 4  # layouts that are tried: what came next when the program was here before
@@ -33,40 +37,24 @@ NUMBERS = ("collective_seq_id", "p2p_seq_id", "time_created_ns", "time_discovere
 """The numbers of an entry that a record keeps, in the order in which PyTorch writes them."""
 _UNUSED = frozenset({"record_id", "op_id", "seq_id", "duration_ms", "time_discovered_started_ns"})
 
-_PUT = rb"(q.|r....|)"
-_GET = rb"(?:h.|j....)"
-_TEXT = rb"(?:h.|j....|X.\x00\x00\x00[^\x00-\x1f]{0,255}?(q.|r....))"  # a longer one is left to the unpickler
-_INT = rb"(?:K.|M..|J....)"
-_LONG = rb"\x8a\x08.{8}"
-_SCALAR = rb"(?:K.|M..|J....|[N\x88\x89]|" + _LONG + rb"|G.{8}|" + _TEXT + rb")"
-_SIZE = rb"(?:K.|M..|J....){0,8}"
-_SIZES = (
-    rb"(?:\]" + _PUT + rb"(?:\]" + _PUT + rb"(?:" + _INT + rb"a|\(" + _SIZE + rb"e)?a"
-    rb"|\((?:\](?:\(" + _SIZE + rb"e)?){0,64}e)?|" + _GET + rb")"
-)
-_GETS = rb"\((?:j.{4}j.{4}j.{4}j.{4}){0,64}(?:h.h.h.h.){0,64}(?:h.|j.{4}){0,16}e"
-_LIST = rb"(?:\]" + _PUT + rb"(?:" + _GETS + rb"|" + _TEXT + rb"a)?|" + _GET + rb")"
-_VALUES = {
-    "frames": _LIST,
-    "process_group": rb"(?:" + _TEXT + _TEXT + rb"\x86" + _PUT + rb"|" + _GET + rb")",
-    "collective_seq_id": rb"(?P<collective_seq_id>" + _INT + rb")",
-    "p2p_seq_id": rb"(?P<p2p_seq_id>" + _INT + rb")",
-    "time_created_ns": rb"(?P<time_created_ns>" + _LONG + rb")",
-    "time_discovered_completed_ns": rb"(?P<time_discovered_completed_ns>N|" + _LONG + rb")",
-    "input_sizes": _SIZES,
-    "output_sizes": _SIZES,
-    "input_dtypes": _LIST,
-    "output_dtypes": _LIST,
-    **dict.fromkeys(_UNUSED, rb"(N|K.|M..|J....|" + _LONG + rb"|G.{8})"),
-}
-_LONG_CODE = 0x8A
 _NO_NUMBER = "0s"  # reads no byte and gives b""
-_FORMS = {ord("K"): "B", ord("M"): "H", ord("J"): "i", _LONG_CODE: "q"}
+_LONG, _TEXT, _NONE = 0x8A, ord("X"), ord("N")
+_LONG_OF_EIGHT_BYTES = b"\x8a\x08"
+_FORMS = {ord("K"): "B", ord("M"): "H", ord("J"): "i", _LONG: "q"}
+_NUMBER_CODES = frozenset({*_FORMS, ord("G"), _NONE})  # a float is skipped, and never one of `NUMBERS`
 
 _OPERANDS = {**dict.fromkeys(b"qhK\x8a", 1), **dict.fromkeys(b"rjJX", 4), ord("M"): 2, ord("G"): 8}
+_LENGTHS = bytes(1 + _OPERANDS.get(code, 0) for code in range(256))
+"""The bytes of each operation; the text or long number that the operand of a `_COUNTED` one gives the length of is not in it."""
+_PUSHING = frozenset(b"hjKMJGX\x8aN\x88\x89]})")
+_COUNTED = frozenset({_LONG, _TEXT})
 _TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
 _TUPLE_OF_ONE = b"\x85"
-_FIRST = re.compile(rb"X\x07\x00\x00\x00entries(?:q.|r.{4})\](?:q.|r.{4})?\(\}(?:q.|r.{4})?\(", re.DOTALL)
+_ENDS = {ord("a"): ord("]"), ord("e"): ord("]"), ord("u"): ord("}")}  # what adds to a container, and how that began
+_PUTS, _GETS, _KEPT = frozenset(b"qr"), frozenset(b"hj"), frozenset(b"X]}aeut\x85\x86\x87")
+_KEY_OF_ENTRIES = b"X\x07\x00\x00\x00entries"
+_FIRST = re.compile(_KEY_OF_ENTRIES + rb"(?:q.|r.{4})\](?:q.|r.{4})?\((?=\})", re.DOTALL)
+_BEGIN = re.compile(rb"\}(?:q.|r.{4})?\((?:h.|j.{4})", re.DOTALL)  # of an entry whose first name was written before
 
 
 @dataclass(slots=True)
@@ -83,6 +71,8 @@ class Shortened:
     """For each run the kinds of its entries, and the `NUMBERS` of one after the other."""
     kinds: int = 0
     """How many kinds there are."""
+    fields: tuple[str, ...] = ()
+    """The names of the fields of all entries that were cut out, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +81,24 @@ class Entries:
 
     decoded: list[dict[str, Any]]
     """Those that were decoded."""
-    like: Sequence[int]
+    decoded_as: Sequence[int]
     """For each entry the position in `decoded` of the one that it is, or that it repeats."""
     numbers: Mapping[str, Sequence[Any]]
     """For each of `NUMBERS` those of all entries; None or b"" where an entry has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The operations of a dictionary in a pickle, as far as they could be followed."""
+
+    begin: int
+    """The position of its first operation."""
+    end: int
+    """The position behind its last operation, or of the first one that neither PyTorch nor Python writes in an entry."""
+    items: Sequence[int] = ()
+    """The position of the operation that made each key and each value, in turn; none where the dictionary has no end."""
+    puts: Sequence[tuple[int, int]] = ()
+    """The first position of each PUT operation, and the one behind it."""
 
 
 class _Layout:
@@ -132,35 +136,45 @@ _block = lru_cache(maxsize=MOST_BLOCKS)(_Block)
 
 
 class _Known:
-    """What is known of entries with the same fields: how to find one, and the layouts that were met, in all files."""
+    """What is known of entries with the same fields: their names, and the layouts that were met, in all files."""
 
     def __init__(self, fields: tuple[str, ...]) -> None:
-        values = (_GET + _VALUES.get(name, _SCALAR) for name in fields)
-        self.entry = re.compile(rb"\}" + _PUT + rb"\(" + b"".join(values) + rb"u", re.DOTALL)
-        numbers = {number: name for name, number in self.entry.groupindex.items()}
-        self._names = [numbers.get(number) for number in range(1, self.entry.groups + 1)]
+        self.fields = fields
         self._layouts: dict[tuple[tuple[bytes, ...], str, tuple[tuple[int, int], ...]], _Layout] = {}
         self._size = 0
         self.first: list[_Layout] = []
 
-    def layout(self, found: re.Match[bytes]) -> _Layout:
-        """The layout of this entry, one object for all that are laid out and filled alike."""
-        entry, begin = found[0], found.start()
+    def layout(self, data: bytes, walk: _Walk) -> _Layout | None:
+        """The layout of this entry, one object for all that are laid out and filled alike; None where it has other fields."""
+        keys, values = walk.items[::2], walk.items[1::2]
+        if len(keys) != len(self.fields) or not _GETS.issuperset(map(data.__getitem__, keys)):
+            return None
+        parts = [(begin, end, False) for begin, end in walk.puts]
+        for name, begin in zip(self.fields, values, strict=True):
+            code, known = data[begin], name in NUMBERS
+            number = code in _NUMBER_CODES and (code != _LONG or data.startswith(_LONG_OF_EIGHT_BYTES, begin))
+            if known and (not number or code == ord("G")):
+                return None
+            if number and (known or name in _UNUSED):
+                parts.append((begin, begin + _LENGTHS[code] + 8 * (code == _LONG), known))
+        return self._laid_out(data[walk.begin : walk.end], walk.begin, sorted(parts))
+
+    def _laid_out(self, entry: bytes, start: int, parts: Iterable[tuple[int, int, bool]]) -> _Layout:
+        """The layout of an entry that begins at `start`, of which these parts may differ; those with True are `NUMBERS`."""
         fixed: list[bytes] = []
         holes: list[tuple[int, int]] = []
         form, read, done = "", 0, 0
-        for name, (first, end) in zip(self._names, found.regs[1:], strict=True):
-            if first < 0:
-                continue
-            fixed.append(entry[done : first - begin])
-            done = end - begin
-            if end - first > 1:
-                code, argument = entry[first - begin], first - begin + 1 + (entry[first - begin] == _LONG_CODE)
-                holes.append((argument, done))
-                if name:
+        for first, behind, known in parts:
+            begin, end = first - start, behind - start
+            fixed.append(entry[done:begin])
+            done = end
+            if end - begin > 1:
+                code, argument = entry[begin], begin + 1 + (entry[begin] == _LONG)
+                holes.append((argument, end))
+                if known:
                     form += f"{argument - read}x{_FORMS[code]}"
-                    read = done
-            elif name:
+                    read = end
+            elif known:
                 form += _NO_NUMBER
         fixed.append(entry[done:])
         form += f"{len(entry) - read}x"
@@ -180,18 +194,19 @@ _known = lru_cache(maxsize=8)(_Known)
 
 def shortened(data: bytes) -> Shortened | None:
     """The pickle without the entries that repeat earlier ones; None where none do, or where it is not as PyTorch writes it."""
-    begin = data.find(b"X\x07\x00\x00\x00entries") if len(data) >= FEWEST_BYTES else -1
+    begin = data.find(_KEY_OF_ENTRIES) if len(data) >= FEWEST_BYTES else -1
     fields = _field_names(data, begin) if begin >= 0 else ()
     if tuple(name for name in fields if name in NUMBERS) != NUMBERS:
         return None
     known = _known(fields)
-    short = Shortened()
+    search = _Search(data, known)
+    short = Shortened(fields=fields)
     pieces: list[bytes] = []
     kinds: dict[tuple[bytes, ...], int] = {}
     kind_of: dict[_Layout, int] = {}
     loop = _Loop()
     followers = known.first
-    place, copied, end_of_run, searched = begin, 0, -1, 0
+    place, copied, end_of_run = begin, 0, -1
     of_kinds: list[int] = []
     numbers: list[Any] = []
     while True:
@@ -200,14 +215,11 @@ def shortened(data: bytes) -> Shortened | None:
             if int.from_bytes(chunk, "little") & layout.mask == layout.value:
                 break
         else:
-            found = known.entry.match(data, place)
+            found = search.next_entry(place)
             if found is None:
-                found = known.entry.search(data, place, min(place + FURTHEST, len(data)))
-                searched += (found.start() if found else len(data)) - place
-                if found is None or searched > MOST_SEARCHED:
-                    break
-                place = found.start()
-            chunk, layout = found[0], known.layout(found)
+                break
+            place, layout = found
+            chunk = data[place : place + layout.length]
             if layout not in followers:
                 followers.insert(0, layout)
                 del followers[FOLLOWERS:]
@@ -231,7 +243,7 @@ def shortened(data: bytes) -> Shortened | None:
         while block:
             chunk = data[place : place + block.length]
             if int.from_bytes(chunk, "little") & block.mask != block.value:
-                loop.left()
+                loop.interrupted()
                 break
             of_kinds += [kind_of[member] for member in block.members]
             numbers += block.numbers(chunk)
@@ -254,14 +266,14 @@ class _Loop:
         self._latest: dict[_Layout, int] = {}
         self._blocks: dict[_Layout, _Block] = {}
         self._before = -1
-        self._rest = 0
+        self._compared_singly_until = 0
 
     def next_block(self, layout: _Layout) -> _Block | None:
         """What should follow this entry, where the last entries were those of an earlier pass of the loop."""
         here, trail = len(self._trail), self._trail
         trail.append(layout)
         self._before, self._latest[layout] = self._latest.get(layout, -1), here
-        if here < self._rest or self._before < SAME_BEFORE:
+        if here < self._compared_singly_until or self._before < SAME_BEFORE:
             return None
         if trail[self._before - SAME_BEFORE : self._before] != trail[here - SAME_BEFORE : here]:
             return None
@@ -275,7 +287,7 @@ class _Loop:
         if first not in self._blocks:
             cut = next((n for n, one in enumerate(upcoming) if n >= SAME_BEFORE and one in self._blocks), len(upcoming))
             members = tuple(upcoming[:cut])
-            if cut < SAME_BEFORE or sum(member.length for member in members) > MOST_BYTES_OF_A_BLOCK:
+            if cut < SAME_BEFORE or sum(member.length for member in members) > MOST_BYTES:
                 return None
             self._blocks[first] = _block(members)
         return self._blocks[first]
@@ -288,9 +300,34 @@ class _Loop:
         self._before += len(block.members)
         return self._predicted()
 
-    def left(self) -> None:
-        """The program did not do what it did before: entries are compared one by one for a while."""
-        self._rest = len(self._trail) + SAME_BEFORE
+    def interrupted(self) -> None:
+        """The program did not do what it did before: the next entries are compared one by one."""
+        self._compared_singly_until = len(self._trail) + SAME_BEFORE
+
+
+class _Search:
+    """Finds the next entry of a file where it is none of those that followed the last one before."""
+
+    def __init__(self, data: bytes, known: _Known) -> None:
+        self._data, self._known = data, known
+        self._bytes_left = MOST_SEARCHED
+
+    def next_entry(self, place: int) -> tuple[int, _Layout] | None:
+        """The position of the next entry, and its layout; None where there is none near, or too much was searched."""
+        furthest = place + MOST_BYTES_BETWEEN
+        while self._bytes_left > 0:
+            head = _BEGIN.search(self._data, place, furthest)
+            if head is None:
+                return None
+            begin = head.start()
+            self._bytes_left -= begin - place
+            walk = _walked(self._data, begin)
+            layout = self._known.layout(self._data, walk)
+            if layout is not None:
+                return begin, layout
+            self._bytes_left -= walk.end - begin
+            place = begin + 1
+        return None
 
 
 def restored(items: object, short: Shortened) -> Entries | None:
@@ -298,7 +335,7 @@ def restored(items: object, short: Shortened) -> Entries | None:
     if not isinstance(items, list):
         return None
     decoded: list[dict[str, Any]] = []
-    like: list[int] = []
+    decoded_as: list[int] = []
     first_of_kind: list[int] = []
     columns: dict[str, list[Any]] = {name: [] for name in NUMBERS}
     run = 0
@@ -310,51 +347,74 @@ def restored(items: object, short: Shortened) -> Entries | None:
             run += 1
             if max(kinds) >= len(first_of_kind):
                 return None
-            like += [first_of_kind[kind] for kind in kinds]
+            decoded_as += [first_of_kind[kind] for kind in kinds]
             for place, column in enumerate(columns.values()):
                 column += numbers[place :: len(columns)]
             continue
         if type(item) is tuple and len(item) == 1:
             first_of_kind.append(len(decoded))
             item = item[0]
+            if type(item) is not dict or tuple(item) != short.fields:
+                return None
         if type(item) is not dict or not item.keys() >= columns.keys():
             return None
-        like.append(len(decoded))
+        decoded_as.append(len(decoded))
         decoded.append(item)
         for name, column in columns.items():
             column.append(item[name])
     if run != len(short.runs) or len(first_of_kind) != short.kinds:
         return None
-    return Entries(decoded=decoded, like=like, numbers=columns)
+    return Entries(decoded=decoded, decoded_as=decoded_as, numbers=columns)
 
 
 def _field_names(data: bytes, begin: int) -> tuple[str, ...]:
-    """The names of the fields of the first entry behind the key at `begin`, in order; none where it is written in another way.
-
-    Only what each operation leaves on the unpickler's stack is followed.
-    """
+    """The names of the fields of the first entry behind the key at `begin`, in order; none where it is written in another way."""
     head = _FIRST.match(data, begin)
-    place = head.end() if head else len(data)
+    keys = _walked(data, head.end()).items[::2] if head else ()
+    if any(data[key] != _TEXT for key in keys):
+        return ()
+    texts = ((key + 5, int.from_bytes(data[key + 1 : key + 5], "little")) for key in keys)
+    return tuple(data[begin : begin + length].decode(errors="replace") for begin, length in texts)
+
+
+def _walked(data: bytes, begin: int) -> _Walk:
+    """The operations of the dictionary that begins at `begin`, each of which is read once.
+
+    Only what each of them leaves on the unpickler's stack is followed. One that adds to a container must add to one that was
+    made in this dictionary, and only what a pickler keeps under a number may have one.
+    """
+    last = min(len(data), begin + MOST_BYTES)
+    place, before = begin, 0
     marks: list[int] = []
-    stack: list[str | None] = []
+    stack: list[int] = []
+    puts: list[tuple[int, int]] = []
     for _ in range(MOST_OPERATIONS):
-        if place >= len(data):
+        if place >= last:
             break
-        code, operand = data[place], place + 1
-        place = operand + _OPERANDS.get(code, 0)
-        if code in b"X\x8a":
-            place += int.from_bytes(data[operand:place], "little")
-        if code == ord("("):
+        code = data[place]
+        end = place + _LENGTHS[code]
+        if code in _PUSHING:
+            stack.append(place)
+            if code in _COUNTED:
+                end += int.from_bytes(data[place + 1 : end], "little")
+                if end > last:
+                    break
+        elif code in _PUTS and before in _KEPT:
+            puts.append((place, end))
+        elif code == ord("("):
             marks.append(len(stack))
-        elif code == ord("u") and not marks:
-            return tuple(map(str, stack[::2]))
-        elif code in b"eut":
-            del stack[marks.pop() if marks else 0 :]
-            stack += [None] * (code == ord("t"))
-        elif code == ord("a"):
-            del stack[-1:]
-        elif code in _TUPLES:
-            stack[-_TUPLES[code] :] = [None]
-        elif code not in b"qr":
-            stack.append(data[operand + 4 : place].decode(errors="replace") if code == ord("X") else None)
-    return ()
+        elif code in _TUPLES and len(stack) - _TUPLES[code] >= (marks[-1] if marks else 0):
+            stack[-_TUPLES[code] :] = [place]
+        elif code == ord("t") and marks:
+            stack[marks.pop() :] = [place]
+        elif code in _ENDS and (marks or code == ord("a")):
+            first = len(stack) - 1 if code == ord("a") else marks.pop()
+            if first <= (marks[-1] if marks else 0) or data[stack[first - 1]] != _ENDS[code]:
+                break
+            if not marks and code == ord("u"):
+                return _Walk(begin, end, stack[first:], puts)
+            del stack[first:]
+        else:
+            break
+        place, before = end, code
+    return _Walk(begin, place)

@@ -22,6 +22,7 @@ def test_all_patterns_of_the_package_are_collected() -> None:
     assert len(found) > 400
     assert any("DDP418 error" in place for place in found)
     assert any(place.startswith("ddpdoctor.logs.") for place in found)
+    assert any(place.startswith("ddpdoctor.ranks.fr_repeats.") for place in found)
     assert sum(1 for pattern in found.values() for _ in attacks(pattern)) > 2000
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ddpdoctor.errors import UndecidedError
+from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.ranks.fr_dump_files import decode, read_dump
 from ddpdoctor.ranks.fr_parser import record_of
 from ddpdoctor.ranks.fr_repeats import restored, shortened
@@ -92,6 +93,8 @@ def as_torch_writes(value: Any) -> bytes:
             small = 0 <= value < 256
             short = b"K" + bytes([value]) if small else b"J" + struct.pack("<i", value) if abs(value) < 1 << 31 else b""
             return short or b"\x8a\x08" + struct.pack("<q", value)
+        if isinstance(value, float):
+            return b"G" + struct.pack(">d", value)
         if isinstance(value, str) or (isinstance(value, dict) and len(value) == len(FRAMES[0][0])):
             name = value if isinstance(value, str) else id(value)
             if name in known:
@@ -106,7 +109,8 @@ def as_torch_writes(value: Any) -> bytes:
         return _pairs(value)
 
     def _text(value: str) -> bytes:
-        return b"X" + struct.pack("<I", len(value)) + value.encode()
+        written = value.encode()
+        return b"X" + struct.pack("<I", len(written)) + written
 
     def _pairs(value: dict[str, Any]) -> bytes:
         return b"}(" + b"".join(written(key) + written(one) for key, one in value.items()) + b"u"
@@ -114,19 +118,53 @@ def as_torch_writes(value: Any) -> bytes:
     return b"\x80\x02" + written(value) + b"."
 
 
-@pytest.mark.parametrize("write", [as_torch_writes, lambda value: pickle.dumps(value, 2)], ids=["torch", "python"])
+WRITERS = pytest.mark.parametrize(
+    "write", [as_torch_writes, lambda value: pickle.dumps(value, 2)], ids=["torch", "python"]
+)
+
+
+class Twice(dict[str, Any]):
+    """Fields that are written with one of them twice: first with another value than the one that Python's dict keeps."""
+
+    def items(self) -> Any:
+        return [("collective_seq_id", 7), *super().items()]
+
+
+class Counted(bytes):
+    """A file that counts how often one of its bytes, or a slice, is read."""
+
+    reads = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.reads += 1
+        return super().__getitem__(place)
+
+
+def loop_of(kinds: int, *, entries: int = 400) -> list[dict[str, Any]]:
+    return [entry(number, number % kinds, number // 3) for number in range(entries)]
+
+
+def read_from(data: bytes, folder: Path) -> FlightRecord:
+    file = folder / "nccl_trace_rank_0"
+    file.write_bytes(data)
+    return read_dump(file).record
+
+
+def of_the_whole(data: bytes, record: FlightRecord) -> FlightRecord:
+    return record_of(decode(data), taken_at=record.taken_at)
+
+
+@WRITERS
 @pytest.mark.parametrize("seed", range(6))
 def test_the_record_is_that_of_the_whole_pickle(seed: int, write: Any, tmp_path: Path) -> None:
     data = write(document(program(seed)))
-    file = tmp_path / "nccl_trace_rank_0"
-    file.write_bytes(data)
-    record = read_dump(file).record
-    assert record == record_of(decode(data), taken_at=record.taken_at)
+    record = read_from(data, tmp_path)
+    assert record == of_the_whole(data, record)
     short = shortened(data)
     assert short is not None
     entries = restored(decode(short.data)["entries"], short)
     assert entries is not None
-    assert len(entries.decoded) < len(entries.like) / 3
+    assert len(entries.decoded) < len(entries.decoded_as) / 3
 
 
 def test_what_an_entry_lacks_of_an_earlier_one_is_seen() -> None:
@@ -189,10 +227,85 @@ def test_other_pickles_and_small_ones_are_left_whole() -> None:
     assert shortened(b"\x80\x02" + b"X\x07\x00\x00\x00entries" * 4_000) is None
 
 
+@WRITERS
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("collective_seq_id", "p2p_seq_id"),
+        ("time_created_ns", "time_discovered_completed_ns"),
+        ("record_id", "op_id"),
+        ("profiling_name", "state"),
+    ],
+)
+def test_fields_that_change_their_order_keep_their_values(pair: tuple[str, str], write: Any, tmp_path: Path) -> None:
+    """Entries from the hundredth on have two fields in the other order than the first entry."""
+    other = dict(zip(pair, reversed(pair), strict=True))
+    entries = loop_of(9)
+    entries[100:] = [{other.get(name, name): one[other.get(name, name)] for name in one} for one in entries[100:]]
+    data = write(document(entries))
+    assert shortened(data) is not None
+    record = read_from(data, tmp_path)
+    assert record == of_the_whole(data, record)
+    assert record.seq == tuple(number // 3 for number in range(400))
+
+
+@pytest.mark.parametrize("first", [0, 100])
+def test_of_a_field_that_is_written_twice_the_last_value_counts(first: int, tmp_path: Path) -> None:
+    entries = loop_of(9)
+    entries[first:] = [Twice(one) for one in entries[first:]]
+    record = read_from(as_torch_writes(document(entries)), tmp_path)
+    assert record.seq == tuple(number // 3 for number in range(400))
+
+
+@WRITERS
+@pytest.mark.parametrize("gain", [True, False], ids=["in-the-first", "not-in-the-first"])
+def test_a_duration_that_some_entries_have_is_no_fault(gain: bool, write: Any, tmp_path: Path) -> None:
+    """Entries that lack a field of the first one, or have one more, are decoded; the others are compared."""
+    entries = loop_of(9)
+    for one in entries[:300] if gain else entries[1:]:
+        one["duration_ms"] = one["record_id"] / 7
+    data = write(document(entries))
+    assert (shortened(data) is not None) is gain
+    record = read_from(data, tmp_path)
+    assert record == of_the_whole(data, record)
+
+
+@WRITERS
+@pytest.mark.parametrize("name", ["größe", "日本語" * 20, "\x00h\x01q\x02u", "é" * 127, "x" * 700])
+def test_texts_of_any_length_and_script_are_read_as_before(name: str, write: Any, tmp_path: Path) -> None:
+    """The length of a text is given in bytes, and any byte may stand in it."""
+    entries = loop_of(9)
+    for one in entries:
+        one["profiling_name"] = f"nccl:{name}{one['record_id'] % 2}"
+    data = write(document(entries))
+    assert shortened(data) is not None
+    record = read_from(data, tmp_path)
+    assert record == of_the_whole(data, record)
+
+
+def ambiguous(unknown: int) -> Counted:
+    """A dump whose entries have this many unknown numbers; one has texts that look like two fields, and no end."""
+    values = {f"unknown {number}": 5 for number in range(unknown)}
+    data = as_torch_writes(document([{**one, **values} for one in loop_of(2, entries=100)]))
+    end = data.index(b"ue" + as_torch_writes("pg_status")[2:-3])
+    start = data.rindex(b"}(h", 0, end)
+    known = data[start : end - unknown * len(b"hAK\x05")]
+    text = b"hAX\x05\0\0\0qAhBMqC"
+    return Counted(data[:start] + known + text * (unknown * 2 // 3) + data[start:])
+
+
+def test_texts_that_look_like_fields_take_linear_time() -> None:
+    """Such an entry once took twice the time for every other field."""
+    small, large = ambiguous(60), ambiguous(120)
+    for file in (small, large):
+        shortened(file)
+    assert large.reads < 2.5 * small.reads
+
+
 def test_bytes_that_look_like_entries_cost_little() -> None:
     """What is searched for the next entry is bounded: a file of half entries is left to the unpickler."""
     data = as_torch_writes(document([entry(number, number % 9, number // 3) for number in range(400)]))
-    start = data.rindex(b"}(h")
+    start = data.rindex(b"}(h", 0, data.index(b"pg_status"))
     half = data[start : start + 40]
     short = shortened(data[:start] + half * 60_000)
     assert short is not None
