@@ -26,6 +26,8 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
         if any(program_of(command.words) == "sbatch" for command in script.script.commands):
             continue  # the options may be those of another script, which this one writes
         for start in script.torchruns:
+            if start.launcher == "deepspeed":  # reads /job/hostfile, and reaches the other nodes by itself
+                continue
             if start.step is not None or start.remote or not start.always or start.command.in_loop:
                 continue
             wanted = start.options.number("nnodes")

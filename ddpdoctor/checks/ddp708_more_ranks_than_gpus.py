@@ -39,7 +39,7 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                 )
         for started in script.mpi_ranks:
             visible, per_node = _shown(script.set_for("CUDA_VISIBLE_DEVICES", started)), started.options.per_node
-            if visible is not None and per_node is not None and per_node > visible[0]:
+            if started.distributed and visible is not None and per_node is not None and per_node > visible[0]:
                 alone = [place(script.path, started.line)]
                 yield _finding(per_node, visible[0], "CUDA_VISIBLE_DEVICES shows", alone)
     for pods in launch.manifests:

@@ -35,7 +35,7 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                     where=[place(script.path, start.line)],
                     nodes=start.options.number("nnodes") or 0,
                 )
-            elif start.at_once and start.static and _constant(start):
+            elif len(numbers) == 1 and start.at_once and start.static and _constant(start):
                 yield RULE.finding(
                     f"--node-rank is {start.options.values['node-rank']} on each host that {start.at_once} starts "
                     f"{start.launcher} on",
@@ -95,8 +95,8 @@ def _in_several_containers(pods: Pods) -> Iterator[Finding]:
     first: dict[tuple[str, ...], str] = {}
     for container, starts in pods.torchruns:
         for start in starts:
-            if container.replicas != 1 or not start.static or not _constant(start):
-                continue
+            if container.replicas != 1 or container.profiles or not start.static or not _constant(start):
+                continue  # services with profiles are alternatives
             values = start.options.values
             job = tuple(values.get(name, "") for name in ("nnodes", "master-addr", "master-port", "node-rank"))
             if job in first and first[job] != container.name:

@@ -76,6 +76,8 @@ class Container:
     """`Master` or `Worker` of a PyTorchJob; empty elsewhere."""
     replicas: int | None = 1
     """How many pods have it; None where the manifest does not say it in a number."""
+    profiles: tuple[str, ...] = ()
+    """Of a service of docker-compose, the profiles in which alone it is started; empty where it always is."""
     gpus: int | None = None
     """The GPUs of each; None where it asks for none or does not say it in a number."""
     cpus: float | None = None

@@ -209,6 +209,7 @@ def _compose(path: str, services: Node) -> Manifest:
                 line=_line(service),
                 name=name,
                 replicas=1,
+                profiles=tuple(_string(item) for item in _items(_at(service, "profiles"))),
                 gpus=_compose_gpus(service),
                 shared_memory_bytes=size,
                 shared_memory_line=line,

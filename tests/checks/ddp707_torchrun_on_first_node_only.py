@@ -29,6 +29,8 @@ HEALTHY = (
     script(f"{HEAD}for n in $(scontrol show hostnames); do ssh $n torchrun --nnodes 2 {RANKS} train.py & done\nwait\n"),
     script(f"{HEAD}mpirun -npernode 1 torchrun --nnodes 2 {RANKS} train.py\n"),
     script(f"{HEAD}torchrun $DISTRIBUTED train.py\n"),
+    script(f"{HEAD}deepspeed --include localhost:0,1 eval.py\n"),
+    script(f"{HEAD}deepspeed train.py\n"),
     script(
         "#!/bin/bash\n# started by hand on each node\ntorchrun --nnodes 2 --node-rank $1 --master-addr a train.py\n"
     ),

@@ -34,6 +34,7 @@ spec:
           command: [torchrun, --nnodes=2, --nproc-per-node=8, --rdzv-backend=c10d, train.py]
           resources: {limits: {nvidia.com/gpu: 4}}
 """
+TRAIN = {"train.py": "import torch.distributed as dist\n"}
 
 SICK = (
     Sick(
@@ -58,7 +59,9 @@ SICK = (
         measured={"ranks_per_node": 8, "gpus": 4},
     ),
     Sick(
-        evidence=script("mpirun -np 8 -H a:4,b:4 -x CUDA_VISIBLE_DEVICES=0 -x MASTER_ADDR python train.py\n"),
+        evidence=script(
+            "mpirun -np 8 -H a:4,b:4 -x CUDA_VISIBLE_DEVICES=0 -x MASTER_ADDR python train.py\n", programs=TRAIN
+        ),
         says="4 ranks per node, and CUDA_VISIBLE_DEVICES shows 1 GPU",
         where=("job.sh:1",),
         measured={"ranks_per_node": 4, "gpus": 1},
@@ -77,8 +80,13 @@ SICK = (
     ),
 )
 HEALTHY = (
-    script("mpirun -np 8 -H a:4,b:4 -x CUDA_VISIBLE_DEVICES=0,1,2,3 -x MASTER_ADDR python train.py\n"),
-    script("mpirun -np 2 -npernode 1 -x CUDA_VISIBLE_DEVICES=0 -x MASTER_ADDR python train.py\n"),
+    script("mpirun -np 8 -H a:4,b:4 -x CUDA_VISIBLE_DEVICES=0,1,2,3 -x MASTER_ADDR python train.py\n", programs=TRAIN),
+    script("mpirun -np 2 -npernode 1 -x CUDA_VISIBLE_DEVICES=0 -x MASTER_ADDR python train.py\n", programs=TRAIN),
+    script("CUDA_VISIBLE_DEVICES=0,1,2,3 mpirun -np 8 -H node1:8 python prep_cpu.py\n"),
+    script(
+        "CUDA_VISIBLE_DEVICES=0,1,2,3 mpirun -np 8 -H node1:8 python prep_cpu.py\n",
+        programs={"prep_cpu.py": "from mpi4py import MPI\n"},
+    ),
     script(f"{HEAD}torchrun --standalone --nproc-per-node=4 train.py\n"),
     script(f"{HEAD}torchrun --standalone --nproc-per-node=$SLURM_GPUS_ON_NODE train.py\n"),
     script(f"{HEAD}torchrun --standalone --nproc-per-node=8 train.py --backend gloo\n"),

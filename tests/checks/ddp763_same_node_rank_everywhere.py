@@ -68,6 +68,12 @@ SICK = (
         measured={"nodes": 4},
     ),
     Sick(
+        evidence=script('clush -wgpu1,gpu2 "torchrun --nnodes 2 --node_rank 0 --master_addr gpu1 train.py"\n'),
+        says="--node-rank is 0 on each host that clush starts torchrun on",
+        where=("job.sh:1",),
+        measured={"nodes": 2},
+    ),
+    Sick(
         evidence=manifest(SERVICES),
         says="--node-rank is 0 in node1, as in node0",
         where=("job.yaml:7",),
@@ -77,6 +83,21 @@ SICK = (
 HEALTHY = (
     script('pdsh -w gpu01 "torchrun --nnodes 4 --node_rank 0 --master_addr gpu01 train.py"\n'),
     script('pdsh -w gpu[01-04] "torchrun --nnodes 4 --rdzv-backend c10d --rdzv-endpoint gpu01 train.py"\n'),
+    script(
+        'pdsh -w $NODE0 "torchrun --nnodes=2 --node-rank=0 --master-addr a train.py" &\n'
+        'pdsh -w $NODE1 "torchrun --nnodes=2 --node-rank=1 --master-addr a train.py"\n'
+    ),
+    script('pdsh -wnode1 "torchrun --nnodes=2 --node-rank=0 --master-addr node1 train.py"\n'),
+    script(
+        'pssh -H "$1" "torchrun --nnodes=2 --node-rank=0 --master-addr a train.py" &\n'
+        'pssh -H "$2" "torchrun --nnodes=2 --node-rank=1 --master-addr a train.py"\n'
+    ),
+    script('pssh -H "$1" "torchrun --nnodes=2 --node-rank=0 --master-addr a train.py"\n'),
+    manifest(
+        SERVICES.replace("  node0:", "  node0:\n    profiles: [small]").replace(
+            "  node1:", "  node1:\n    profiles: [large]"
+        )
+    ),
     manifest(SERVICES.replace("--node-rank 0", "--node-rank 1", 1)),
     script(slurm(ScriptJob(command=("train.py",)))),
     script(f"{HEAD}srun bash -c 'torchrun {RANKS} --node-rank $SLURM_NODEID train.py'\n"),

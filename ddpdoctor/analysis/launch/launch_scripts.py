@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from ddpdoctor.analysis.launch.command_options import (
     Options,
@@ -24,8 +25,11 @@ from ddpdoctor.whole_numbers import whole_number
 _OF_LAUNCHERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE")
 _LAUNCH_MODULE = "torch.distributed.launch"
 _MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
+_DISTRIBUTED = re.compile(r"\b(?:torch\.distributed|from torch import distributed|horovod|deepspeed)\b")
 _AT_ONCE = frozenset({"pdsh", "clush", "pssh", "parallel-ssh"})
 """What runs one text on several hosts."""
+_SEVERAL_HOSTS = re.compile(r"[,\[%«]|NODELIST|\$\(|`")
+"""What stands in a text that names several hosts; `$NODE` alone may be one."""
 _REMOTE = MPI | _AT_ONCE | {"ssh", "parallel", "jsrun", "aprun"}
 _READERS = {
     "accelerate launch": accelerate_options,
@@ -43,6 +47,8 @@ class Program:
     overwrites: tuple[Overwritten, ...]
     reads: frozenset[str] = frozenset()
     """Of the variables that launchers set, those whose names stand in it."""
+    distributed: bool = False
+    """Whether it names torch.distributed, or a package that makes ranks of processes: its processes are ranks then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +130,14 @@ class RankTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiRanks:
-    """A Python program that mpirun starts: each process is a rank."""
+    """A Python program that mpirun starts: each process is a rank, where the program makes a process group."""
 
     command: Command
     """The command."""
     options: MpiOptions
     """What mpirun is told."""
+    distributed: bool = False
+    """Whether the program was read and does so; others may prepare data, on CPUs."""
 
     @property
     def line(self) -> int:
@@ -192,12 +200,16 @@ class LaunchScript:
     @property
     def mpi_ranks(self) -> Iterator[MpiRanks]:
         """The Python programs that mpirun starts, without those behind a condition."""
+        ranks = {PurePosixPath(program.path).name for program in self.programs if program.distributed}
         for command in self.script.commands:
             at = next((at for at, word in enumerate(command.words) if program_of([word]) in MPI), None)
             if at is None or command.conditional or _launcher(command.words) is not None:
                 continue
-            if any(program_of([word]).startswith("python") for word in command.words[at:]):
-                yield MpiRanks(command=command, options=mpi_options(command.words[at + 1 :]))
+            behind = [program_of([word]) for word in command.words[at:]]
+            started = next((name for name in behind if name.endswith(".py")), "")
+            if any(name.startswith("python") for name in behind):
+                options = mpi_options(command.words[at + 1 :])
+                yield MpiRanks(command=command, options=options, distributed=started in ranks)
 
     def set_for(self, name: str, start: Torchrun | RankTasks | MpiRanks) -> Setting | None:
         """The value that a variable has for a command: set in front of it, or last before it; None where that is not certain."""
@@ -317,6 +329,7 @@ def derive(files: ScriptFiles) -> LaunchScripts:
                 program.path,
                 overwritten(program.text),
                 frozenset(name for name in _OF_LAUNCHERS if name in program.text),
+                _DISTRIBUTED.search(program.text) is not None,
             )
         )
     return LaunchScripts(
@@ -382,11 +395,23 @@ def _at_once(words: Sequence[str]) -> str:
             options = mpi_options(words[at + 1 :])
             return name if (options.nodes or 1) > 1 else ""
         if name in _AT_ONCE:
-            hosts = next(
-                (words[i + 1] for i in range(at, len(words) - 1) if words[i] in {"-w", "-H", "--host"}), "several,"
-            )
-            return name if re.search(r"[,\[^$%«]", hosts) else ""
+            hosts = [*_hosts_of(words[at + 1 :])]
+            several = not hosts or len({*hosts}) > 1 or _SEVERAL_HOSTS.search(hosts[0]) is not None
+            return name if several else ""
     return ""
+
+
+def _hosts_of(words: Sequence[str]) -> Iterator[str]:
+    """What pdsh, clush and pssh are told to reach: behind `-w`, `-H` or `--host`, or joined to it."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word in {"-w", "-H", "--host"}:
+            yield following
+        elif word.startswith("--host="):
+            yield word.partition("=")[2]
+        elif word.startswith(("-w", "-H")):
+            yield word[2:]
+        elif not word.startswith("-") and " " in word:  # the text to run
+            return
 
 
 def _launcher(words: Sequence[str]) -> tuple[str, int] | None:
