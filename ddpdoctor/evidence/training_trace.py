@@ -194,7 +194,7 @@ class StepSeen:
     closure: bool = False
     """Whether the optimizer was given a closure, which computes gradients and losses inside the step."""
     hook_of_torch: bool = False
-    """Whether that hook is PyTorch's own, and gives all ranks the same gradients."""
+    """Whether all hooks that were registered are PyTorch's own, and give all ranks the same gradients."""
     random: tuple[Mapping[str, int], ...] = ()
     """A digest of each random generator when the observed part of the step began, and when it ended; empty where not read."""
     finite: bool = True

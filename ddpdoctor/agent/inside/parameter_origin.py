@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
 import weakref
+from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.optim import Optimizer
@@ -14,6 +19,13 @@ from .schema.source_line import SourceLine
 from .trace_writer import TraceWriter, user_line
 
 HOOKS_OF_TORCH = "torch.distributed.algorithms.ddp_comm_hooks."
+REDUCE_EQUALLY = {
+    "default_hooks": ("allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"),
+    "powerSGD_hook": ("powerSGD_hook", "batched_powerSGD_hook"),
+}
+"""By their module, hooks that give all ranks of the state's group the same gradients."""
+WRAPPERS = ("fp16_compress_wrapper", "bf16_compress_wrapper")
+"""Functions of `default_hooks` that make a hook of another one."""
 
 
 class Origins:
@@ -27,13 +39,14 @@ class Origins:
         self.wrapped = False
         self.comm_hook: SourceLine | None = None
         self.hook_of_torch = False
-        """Whether `comm_hook` registers a hook of PyTorch's, which gives all ranks the same gradients."""
+        """Whether all hooks that were registered are PyTorch's, and give all ranks the same gradients."""
+        self._others_hook = False
 
     def install(self, wrapper: Any) -> None:  # noqa: ANN401 - DistributedDataParallel
         """Follow registrations, parameter groups, `requires_grad_` and the wrapper's communication hooks."""
         observe = self._trace.observing
         registered, grouped = observe(self._note_parameter), observe(self._note_group)
-        unfroze, hooked = observe(self._note_unfrozen), observe(self._note_comm_hook)
+        unfroze, hooked = observe(self._note_unfrozen), observe(self.hooked)
         add_group: Any = Optimizer.add_param_group
         require: Any = nn.Module.requires_grad_
         register: Any = wrapper.register_comm_hook
@@ -53,7 +66,9 @@ class Origins:
 
         @functools.wraps(register)
         def register_comm_hook(ddp: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            hooked(kwargs.get("hook", args[1] if len(args) > 1 else None))
+            hooked(
+                kwargs.get("state", args[0] if args else None), kwargs.get("hook", args[1] if len(args) > 1 else None)
+            )
             return register(ddp, *args, **kwargs)
 
         register_module_parameter_registration_hook(on_parameter)
@@ -71,6 +86,12 @@ class Origins:
                 return note[1]
         return None
 
+    def hooked(self, state: Any, hook: Any) -> None:  # noqa: ANN401
+        """A wrapper got the communication hook `hook` with `state`."""
+        self.comm_hook = user_line()
+        self._others_hook |= not (_reduces_equally(hook) and _is_for_all_ranks(state))
+        self.hook_of_torch = not self._others_hook
+
     def _note_parameter(self, parameter: Any) -> None:  # noqa: ANN401
         if self.wrapped and isinstance(parameter, Tensor):
             self._note(self._registered, parameter)
@@ -83,12 +104,30 @@ class Origins:
         if self.wrapped and requires_grad:
             self._unfrozen = user_line()
 
-    def _note_comm_hook(self, hook: Any) -> None:  # noqa: ANN401
-        self.comm_hook = user_line()
-        is_torchs = getattr(hook, "__module__", "").startswith(HOOKS_OF_TORCH)
-        self.hook_of_torch = is_torchs and not getattr(hook, "__closure__", None)  # a wrapper may call the user's
-
     def _note(self, notes: dict[int, tuple[weakref.ref[Tensor], SourceLine]], parameter: Tensor) -> None:
         line = user_line()
         if line is not None:
             notes[id(parameter)] = weakref.ref(parameter), line
+
+
+def _reduces_equally(hook: Any) -> bool:  # noqa: ANN401
+    """Whether `hook` is one of `REDUCE_EQUALLY`, or PyTorch's wrapper around one."""
+    if any(hook is one for module, names in REDUCE_EQUALLY.items() for one in _loaded(module, names)):
+        return True
+    if not inspect.isfunction(hook):
+        return False
+    made_here = [code for one in _loaded("default_hooks", WRAPPERS) for code in one.__code__.co_consts]
+    is_wrapper = any(hook.__code__ is code for code in made_here)
+    return is_wrapper and _reduces_equally(inspect.getclosurevars(hook).nonlocals.get("hook"))
+
+
+def _loaded(module: str, names: Sequence[str]) -> list[FunctionType]:
+    """The functions of these names in one of PyTorch's modules of hooks; none where the program has not loaded it."""
+    functions = (getattr(sys.modules.get(HOOKS_OF_TORCH + module), name, None) for name in names)
+    return [function for function in functions if inspect.isfunction(function)]
+
+
+def _is_for_all_ranks(state: Any) -> bool:  # noqa: ANN401
+    """Whether PyTorch's hook with this state, which is a process group or has one, reduces over all ranks."""
+    group = getattr(state, "process_group", state)
+    return group is None or group is dist.group.WORLD

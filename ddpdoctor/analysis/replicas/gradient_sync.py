@@ -76,7 +76,7 @@ def gradient_divergences(
 
 def reduction_differs(seen: Mapping[int, StepSeen], step: int) -> CollectiveDiffers | None:
     """One reduction with several results, where DDP has reduced; told by fingerprints alone, as numbers may not be finite."""
-    names = [*dict.fromkeys(name for reduced in _reductions(seen).values() for name in reduced)]
+    names = [*next(iter(_reductions(seen).values()), {})]
     received = _received_differently(names, seen)
     if not received or not _most_received_the_same(seen):
         return None
@@ -108,7 +108,11 @@ def _lines(name: str, cause: NotReducedCause | None, seen: Mapping[int, StepSeen
 
 
 def _differs(name: str, seen: Mapping[int, StepSeen]) -> bool:
-    return len({one.gradients[name].digest if name in one.gradients else "" for one in seen.values()}) > 1
+    return len({_digest(name, one) for one in seen.values()}) > 1
+
+
+def _digest(name: str, one: StepSeen) -> str:
+    return one.gradients[name].digest if name in one.gradients else ""
 
 
 def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepSeen]) -> _Happened | NotReducedCause:
@@ -171,16 +175,23 @@ def _some_are_reduced(names: Sequence[str], seen: Mapping[int, StepSeen]) -> boo
 
 
 def _reductions(seen: Mapping[int, StepSeen]) -> dict[int, Mapping[str, str]]:
-    """The gradients' fingerprints when the backward returned, by rank.
+    """The fingerprints when the backward returned of the gradients that the optimizer gets and that DDP reduces, by rank.
 
     Empty where some rank did not see them, or a communication hook of the user's own reduced them.
     """
-    found = {
-        rank: one.integrity.reduced
+    names = [
+        name for name in next(iter(seen.values())).gradients if all(_is_reduced(name, one) for one in seen.values())
+    ]
+    found: dict[int, Mapping[str, str]] = {
+        rank: {name: one.integrity.reduced.get(name, "") for name in names}
         for rank, one in seen.items()
         if one.integrity is not None and one.integrity.reduced and (one.comm_hook is None or one.hook_of_torch)
     }
     return found if len(found) == len(seen) else {}
+
+
+def _is_reduced(name: str, one: StepSeen) -> bool:
+    return name in one.gradients and one.gradients[name].standing == "reduced"
 
 
 def _received_differently(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[str, ...]:
@@ -205,7 +216,7 @@ def _who_changed(names: Sequence[str], seen: Mapping[int, StepSeen]) -> tuple[in
     hold (all may clip), else the only ones that are a multiple of the mean.
     """
     means = _means(names, seen)
-    sides = vote({rank: tuple(one.gradients[name].digest for name in names) for rank, one in seen.items()})
+    sides = vote({rank: tuple(_digest(name, one) for name in names) for rank, one in seen.items()})
     factors = {side: _alike(_reduced(names, seen[side[0]]), means, STRAIGHT) for side in sides.sides}
     scaled = {side: factor * (seen[side[0]].scale or 1.0) for side, factor in factors.items() if factor is not None}
     unchanged = [side for side, factor in scaled.items() if abs(factor - 1) <= EXACT]

@@ -14,6 +14,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import (
     EpochSeen,
     Gradient,
+    Integrity,
     OverflowSeen,
     StepSeen,
     Table,
@@ -168,6 +169,40 @@ def test_a_gradient_that_overflows_under_a_scaler_is_no_finding() -> None:
         return {"gradients": gradient(float("inf") if (rank, step) == (1, 2) else 1.0), "scale": 65536.0}
 
     assert found(make) == []
+
+
+def at_left_out(standings: dict[str, str], *, received: dict[str, tuple[str, str]]) -> list[str]:
+    """Findings where a GradScaler leaves step 1 out on both ranks, whose optimizer has gradients of `standings`.
+
+    `received` are the fingerprints on both ranks when the backward returned.
+    """
+    infinite = float("inf")
+    steps = []
+    for rank in range(2):
+        gradients = {
+            name: Gradient(digest=received[name][rank], reduced=infinite, local=infinite, count=1, standing=standing)
+            for name, standing in standings.items()
+        }
+        reduced = {name: both[rank] for name, both in received.items()}
+        integrity = Integrity(begin=0, state=0, end=0, reduced=reduced)
+        step = {"step": 1, "forwards": 2, "since": 0, "weights": "w", "after": "w", "lines": LINES, "line": STEP}
+        steps.append(StepSeen(**step, left_out=True, scale=8.0, gradients=gradients, integrity=integrity))
+    overflow = OverflowSeen(step=1, forwards=2, scale=8.0, line=STEP)
+    return found(
+        lambda *_: {"scale": 8.0}, nproc=2, steps=1, left_out=[(one,) for one in steps], overflows=[(overflow,)] * 2
+    )
+
+
+def test_a_step_left_out_shows_only_what_its_optimizer_gets_from_ddp() -> None:
+    generator = {f"w{number}": "reduced" for number in range(5)}
+    equal = dict.fromkeys(generator, ("g", "g"))
+    assert (
+        at_left_out(generator, received={**equal, "model2:weight": ("a", "b")}) == []
+    )  # the discriminator, in no_sync
+    assert at_left_out({**generator, "own": "ignored"}, received={**equal, "own": ("a", "b")}) == []
+    assert at_left_out(generator, received={**equal, "w3": ("a", "b")}) == ["DDP526 [0, 1] 6"]
+    of_others = {f"model2:w{number}": ("a", "b") for number in range(9)}
+    assert at_left_out(generator, received={**equal, **of_others, "w3": ("a", "b")}) == ["DDP526 [0, 1] 6"]
 
 
 def test_a_handle_thrown_away_is_told_with_its_call() -> None:

@@ -264,7 +264,7 @@ class Step(NamedTuple):
     closure: bool = False
     """Whether the optimizer was given a closure: `gradients` are then those of its last call."""
     hook_of_torch: bool = False
-    """Whether the communication hook is PyTorch's own, and gives all ranks the same result."""
+    """Whether all communication hooks are PyTorch's own, and give all ranks the same result."""
 
 
 class StepVersions(NamedTuple):
