@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ddpdoctor.agent.inside.schema.rank_end import GaveUp
@@ -38,12 +38,21 @@ def job_environment(features: Iterable[str], directory: Path, environ: Mapping[s
 def given_up(directory: Path) -> tuple[str, ...]:
     """What the agents in `directory` could not do, one sentence each; the same sentence of several ranks once."""
     ranks_by_reason: dict[str, list[str]] = {}
-    for file in sorted(directory.glob("*.gave-up")):
-        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            with contextlib.suppress(ValueError, TypeError):  # a rank may die in the middle of a line
-                entry = GaveUp(*json.loads(line))
-                ranks_by_reason.setdefault(f"{entry.what}: {entry.why}", []).append(str(entry.rank))
+    for entry in _entries(directory):
+        ranks_by_reason.setdefault(f"{entry.what}: {entry.why}", []).append(str(entry.rank))
     return tuple(
         f"the agent gave up on {reason} (rank {', '.join(dict.fromkeys(ranks))})"
         for reason, ranks in ranks_by_reason.items()
     )
+
+
+def gave_up(what: str, directory: Path) -> frozenset[str]:
+    """The ranks, as text, whose agents in `directory` gave up on `what`."""
+    return frozenset(str(entry.rank) for entry in _entries(directory) if entry.what == what)
+
+
+def _entries(directory: Path) -> Iterator[GaveUp]:
+    for file in sorted(directory.glob("*.gave-up")):
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError, TypeError):  # a rank may die in the middle of a line
+                yield GaveUp(*json.loads(line))

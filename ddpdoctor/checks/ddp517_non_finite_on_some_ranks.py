@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, LocalNotFinite, NonFiniteCause
 from ddpdoctor.messages.divergence import finding, some_of, when
+from ddpdoctor.messages.replicas import listed
 from ddpdoctor.model import Finding, Rule, Severity, group_ranks
 
 RULE = Rule(
@@ -21,8 +22,8 @@ RULE = Rule(
 )
 
 WEIGHTS_REMEDY = (
-    "the batch is not the cause: find what changed these parameters on these ranks since the last audited step (code that "
-    "writes them on one rank, or a fault of memory); `ddpdoctor verify-sync --every 1` tells which of both"
+    "the batch is not the cause: find what made these parameters nan or inf on these ranks since the last audited step (code "
+    "that writes them on one rank, or a fault of memory); `ddpdoctor verify-sync --every 1` tells which of both"
 )
 
 
@@ -32,19 +33,18 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         what = []
         if found.cause is NonFiniteCause.INPUT:
             what.append("the model's input")
-        by_weights = found.cause is NonFiniteCause.WEIGHTS
-        if found.cause is NonFiniteCause.LOSS or (by_weights and not found.tensors):
+        if found.lost:
             what.append("a loss")
         if found.tensors:
             what.append(some_of(found.tensors, found.total, "local gradients"))
         be = "are" if len(what) > 1 or found.tensors else "is"
-        message = (
-            f"{when(found, divergences)}, {' and '.join(what)} {be} not finite on {group_ranks(found.ranks)} only, "
-            "before the all-reduce"
-        )
-        if by_weights:
-            message += (
-                f"; before the forward {some_of(found.weights, found.total, 'parameters')} differed between ranks"
+        ranks = group_ranks(found.ranks)
+        by_weights = found.cause is NonFiniteCause.WEIGHTS
+        message = f"{when(found, divergences)}, {listed(what)} {be} not finite on {ranks} only, before the all-reduce"
+        if found.weights:
+            weights = some_of(found.weights, found.weights_total, "parameters")
+            message += f"; before the forward {weights} " + (
+                f"were not finite on {ranks}" if by_weights else "differed between ranks"
             )
         yield finding(
             RULE, found, message, tensors=found.tensors, cause=found.cause.value, note="here",

@@ -189,6 +189,9 @@ class StepSeen:
     """The user's lines that called a module whose wrapper was not called, by what the names of its tensors begin with."""
     origins: Mapping[str, Frame] = field(default_factory=dict)
     """The user's lines that made a parameter one that DDP does not reduce, by its name."""
+    not_finite: tuple[str, ...] = ()
+    """The trained parameters that were not finite right before the step; looked for only where a local gradient was not, and
+    never with a closure."""
     comm_hook: Frame | None = None
     """The user's line that registered a communication hook."""
     closure: bool = False

@@ -59,7 +59,12 @@ def structure_sentence(difference: StructureDifference) -> str:
 def sides_sentence(sides: Sequence[Side]) -> str:
     """`1 on ranks 0-2 and 2 on rank 3`."""
     spoken = [f"{side.says} on {group_ranks(side.ranks)}" if side.says else group_ranks(side.ranks) for side in sides]
-    return " and ".join([", ".join(spoken[:-1]), spoken[-1]] if len(spoken) > 1 else spoken)
+    return listed(spoken)
+
+
+def listed(things: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(things[:-1]), things[-1]] if len(things) > 1 else things)
 
 
 def tolerance_sentence(tolerance: float, within: int, largest: float) -> str:

@@ -325,6 +325,7 @@ def _step(step: trace.Step) -> StepSeen:
         parts=_parts(step.parts),
         gradients=_gradients(step.gradients) if step.gradients is not None else {},
         origins=_frames(step.gradients.origins) if step.gradients is not None else {},
+        not_finite=tuple(step.gradients.not_finite) if step.gradients is not None and not step.closure else (),
         buffers=step.buffers,
         weights=step.weights,
         after=step.after,

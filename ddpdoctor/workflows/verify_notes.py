@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from ddpdoctor.analysis.replicas.local_steps import averages_weights
 from ddpdoctor.analysis.replicas.training_divergence import aligned
+from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import group_ranks
 from ddpdoctor.ranks.training_trace_reader import second_wraps
@@ -22,6 +23,15 @@ def how_it_ended(script: Path, code: int) -> tuple[str, ...]:
         return ()
     judged = f"{script.name} exited with code {code}; this report covers the steps before that"
     return (f"{judged}; `ddpdoctor watch -- torchrun ... {script.name}` shows why it exited",)
+
+
+def without_a_final_record(ranks: Sequence[RankFacts], gave_up: Container[str]) -> tuple[str, ...]:
+    """A note where ranks ended without last words; of those in `gave_up`, ranks as text, it is said elsewhere why."""
+    tracks = [(str(facts.rank), fact) for facts in ranks for fact in facts.facts if isinstance(fact, Track)]
+    silent = sum(track.steps_made is None and rank not in gave_up for rank, track in tracks)
+    if not silent:
+        return ()
+    return (f"{silent} of {len(tracks)} ranks ended without a final record (killed by a signal, or os._exit)",)
 
 
 def averages(tracks: Sequence[Track]) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ddpdoctor.agent import DIRECTORY, given_up, job_environment
+from ddpdoctor.agent import DIRECTORY, gave_up, given_up, job_environment
+from ddpdoctor.agent.inside.schema.rank_end import COMPARING
 from ddpdoctor.agent.inside.verify_sync_feature import CLOSE_UP, EVERY, JOINING, PROBE, RECOMPUTE
 from ddpdoctor.analysis.launch.rendezvous_address import WrongRendezvous
 from ddpdoctor.engine import derived
@@ -37,6 +38,7 @@ from ddpdoctor.workflows.verify_notes import (
     not_made_again,
     not_written,
     stood_still,
+    without_a_final_record,
     wrapped_twice,
 )
 
@@ -153,7 +155,13 @@ def _evidence(
     return Evidence(
         job=(source,) if source is not None else (),
         ranks=ranks,
-        notes=(*given_up(directory), *wrapped_twice(directory), *_windows(tracks), *ended),
+        notes=(
+            *given_up(directory),
+            *wrapped_twice(directory),
+            *_windows(tracks),
+            *without_a_final_record(ranks, gave_up(COMPARING, directory)),
+            *ended,
+        ),
         undecided=tuple(undecided),
         missing=tuple(missing),
         about_job=True,
@@ -237,7 +245,7 @@ def _absent(nproc: int | None, *, ranks: Sequence[int]) -> Sequence[str]:
 
 
 def _windows(tracks: Sequence[Track]) -> Sequence[str]:
-    """What was not looked at: steps between audits, ranks that ended without last words."""
+    """What was not looked at: steps between audits, and parts of models."""
     interval = max((track.interval for track in tracks if not track.every), default=1)
     notes = []
     if interval > 1:
@@ -252,9 +260,6 @@ def _windows(tracks: Sequence[Track]) -> Sequence[str]:
         )
     notes += averages(tracks)
     notes += not_made_again(tracks)
-    silent = sum(track.steps_made is None for track in tracks)
-    if silent:
-        notes.append(f"{silent} of {len(tracks)} ranks ended without a final record (killed by a signal, or os._exit)")
     return notes
 
 

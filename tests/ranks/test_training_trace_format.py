@@ -146,7 +146,7 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
         ),
         gradients=trace.Gradients(
             names=["a", "b"], digests="0" * 16 + "1" * 16, reduced=doubles(0.1, -INFINITE), local=doubles(0, 0.3), counts=[0, 2],
-            standings=["reduced", "added"], origins={"b": HERE},
+            standings=["reduced", "added"], origins={"b": HERE}, not_finite=("b",),
         ),
         buffers={"c": "gh"}, weights="before", after="later", parts={"p": trace.Part(1, "ij")}, random_before={"torch": 1},
         random_after={"torch": 2}, bypassed={"": HERE}, comm_hook=HERE, writes={"weights": [HERE]},
@@ -175,6 +175,7 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
         {"lr": FRAME}, {"b": FRAME}, {"": FRAME}, FRAME, {"weights": (FRAME,)},
     )  # fmt: skip
     assert (seen.parts_before, seen.parts, seen.buffers) == ({"p": (1, "ef")}, {"p": (1, "ij")}, {"c": "gh"})
+    assert seen.not_finite == ("b",)
     assert (seen.weights, seen.after, seen.random) == ("before", "later", ({"torch": 1}, {"torch": 2}))
     assert seen.gradients == {
         "a": Gradient(digest="0" * 16, reduced=0.1, local=None, count=0, standing="reduced"),

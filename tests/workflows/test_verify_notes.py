@@ -8,15 +8,39 @@ from pathlib import Path
 
 import pytest
 
+from ddpdoctor.agent import gave_up
+from ddpdoctor.agent.inside.schema.rank_end import COMPARING, GaveUp
 from ddpdoctor.agent.inside.schema.source_line import SourceLine
 from ddpdoctor.agent.inside.schema.training_trace import End, WrappedTwice
-from ddpdoctor.workflows.verify_notes import how_it_ended, not_written, stood_still, wrapped_twice
+from ddpdoctor.evidence import RankFacts
+from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.workflows.verify_notes import (
+    how_it_ended,
+    not_written,
+    stood_still,
+    without_a_final_record,
+    wrapped_twice,
+)
 
 
 def test_a_script_that_failed_is_told_with_its_exit_code() -> None:
     assert how_it_ended(Path("jobs/train.py"), 0) == ()
     (note,) = how_it_ended(Path("jobs/train.py"), 7)
     assert note.startswith("train.py exited with code 7; this report covers the steps before that")
+
+
+def test_a_rank_whose_agent_gave_up_is_not_said_to_have_been_killed(tmp_path: Path) -> None:
+    tracks = [Track(method="xxh3", every=1, steps_made=made) for made in (None, None, 4)]
+    ranks = [RankFacts(rank=rank, host="a", facts=(track,)) for rank, track in enumerate(tracks)]
+    (note,) = without_a_final_record(ranks, gave_up(COMPARING, tmp_path))
+    assert note.startswith("2 of 3 ranks ended without a final record")
+    (tmp_path / "7.gave-up").write_text(json.dumps(GaveUp(0, COMPARING, "x")) + '\n["cut')
+    (note,) = without_a_final_record(ranks, gave_up(COMPARING, tmp_path))
+    assert note.startswith("1 of 3 ranks")
+    (tmp_path / "8.gave-up").write_text(json.dumps(GaveUp(1, COMPARING, "x")) + "\n")
+    (tmp_path / "9.gave-up").write_text(json.dumps(GaveUp(2, "the worker server", "x")) + "\n")
+    assert gave_up(COMPARING, tmp_path) == {"0", "1"}
+    assert without_a_final_record(ranks, gave_up(COMPARING, tmp_path)) == ()
 
 
 @pytest.mark.parametrize(("free", "said"), [(3, 1), (1 << 20, 0)])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -90,6 +91,7 @@ class GradientHooks:
                 for name, parameter, standing in zip(names, parameters, standings, strict=True)
                 if standing != "reduced" and (line := origins.of(parameter, standing)) is not None
             },
+            not_finite=() if bool(torch.isfinite(local).all()) else tuple(not_finite(named)),
         )
 
 
@@ -199,6 +201,14 @@ class _Hooks:
             with self._budget:
                 self._gradients.take(place, gradient)
                 self._counts[place] += 1
+
+
+def not_finite(named: Mapping[str, Tensor]) -> Iterator[str]:
+    """The names of trained parameters that have a NaN or an infinity."""
+    for name, parameter in named.items():
+        with contextlib.suppress(RuntimeError):  # of a layout or a dtype of which torch does not tell it
+            if parameter.requires_grad and not torch.isfinite(parameter.detach()).all():
+                yield name
 
 
 def _hex(numbers: Tensor) -> str:

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any, TypeVar, cast
 
 from .rank_process import Rank
+from .schema.rank_end import COMPARING
 from .schema.source_line import SourceLine
 from .schema.training_trace import Device, Joined, ModelListing, TraceRecord, Wrapped, WrappedTwice, segment_name
 from .whose_code import is_programs, is_users
@@ -126,7 +127,7 @@ class TraceWriter:
         while frame is not None and frame.tb_next is not None:
             frame = frame.tb_next
         at = f" ({Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno})" if frame else ""
-        self.rank.give_up("comparing replicas", f"{type(error).__name__}: {error}{at}")
+        self.rank.give_up(COMPARING, f"{type(error).__name__}: {error}{at}")
 
 
 class _Verbatim:

@@ -93,9 +93,13 @@ class LocalNotFinite(Diverged):
     tensors: tuple[str, ...] = ()
     """The parameters whose local gradient is not finite."""
     total: int
-    """The number of parameters."""
+    """The number of gradients."""
+    lost: bool = False
+    """Whether a loss is not finite."""
     weights: tuple[str, ...] = ()
-    """The parameters that were not equal on all ranks before the forward."""
+    """The parameters that differed between ranks before the forward; where they are the cause, those that were not finite."""
+    weights_total: int = 0
+    """The number of parameters of which `weights` are some: those that are not trained, too."""
     cause: NonFiniteCause = NonFiniteCause.UNKNOWN
     """Where it came from."""
 

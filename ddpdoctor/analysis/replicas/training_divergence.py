@@ -331,12 +331,18 @@ def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | N
     names = next((names for names in bad.values() if names), [])
     given = [rank for rank in culprits if not seen[rank].finite]
     weights = _differing_weights(seen, tracks)
-    cause = NonFiniteCause.WEIGHTS if weights else NonFiniteCause.LOSS if lost else NonFiniteCause.UNKNOWN
+    broken = {rank: set(weights) & set(seen[rank].not_finite) for rank in culprits}
+    cause = NonFiniteCause.LOSS if lost else NonFiniteCause.UNKNOWN
+    if given == culprits:
+        cause = NonFiniteCause.INPUT
+    elif all(broken.values()):
+        cause = NonFiniteCause.WEIGHTS
+        weights = tuple(name for name in weights if any(name in of_rank for of_rank in broken.values()))
     return LocalNotFinite(
         step=step, ranks=tuple(culprits), tensors=tuple(names),
         lines=lines_at(seen, "forward" if given == culprits else "backward"),
-        total=len(next(iter(seen.values())).gradients), weights=weights,
-        cause=NonFiniteCause.INPUT if given == culprits else cause,
+        total=len(next(iter(seen.values())).gradients), lost=bool(lost), cause=cause, weights=weights,
+        weights_total=max(len(tracks[rank].tables[one.weights].digests) for rank, one in seen.items()),
     )  # fmt: skip
 
 

@@ -78,7 +78,8 @@ def test_a_weight_that_became_nan_between_two_audits_is_not_put_down_to_the_batc
     gradient = {"w": Gradient(digest="nan", reduced=float("nan"), local=1.0, count=1, standing="reduced")}
     others = replace(last, after="alone", gradients=gradient, integrity=nan)
     own = {"w": replace(gradient["w"], local=float("nan"))}
-    sick = replace(others, weights="bad", gradients=own, integrity=replace(nan, after={"w": 0x7FC00000, "v": 1}))
+    nan_here = replace(nan, after={"w": 0x7FC00000, "v": 1})
+    sick = replace(others, weights="bad", gradients=own, not_finite=("w",), integrity=nan_here)
     found = diagnose(all_with([first, sick], [first, others])).findings[0]
     assert (found.code, found.ranks, found.measured["cause"]) == ("DDP517", (1,), "weights")
 

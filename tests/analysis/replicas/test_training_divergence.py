@@ -154,6 +154,35 @@ def test_a_gradient_that_is_not_finite_points_to_the_backward_or_to_the_input() 
     assert found(lambda rank, step: {**of_one(rank, step), "finite": (rank, step) != (1, 2)})[0] == "DDP517 [1] 5"
 
 
+@pytest.mark.parametrize(
+    ("not_finite", "cause", "says"),
+    [
+        (("w",), "weights", "before the forward 1 of 3 parameters (w) were not finite on rank 1"),
+        ((), "loss", "before the forward 2 of 3 parameters (w, frozen) differed between ranks"),
+        (("v",), "loss", "before the forward 2 of 3 parameters (w, frozen) differed between ranks"),
+    ],
+)
+def test_a_batch_that_divides_by_zero_may_meet_weights_that_differ(
+    not_finite: tuple[str, ...], cause: str, says: str
+) -> None:
+    def make(rank: int, step: int) -> dict[str, Any]:
+        if step < 3:
+            return {}
+        sick: dict[str, Any] = {"gradients": gradient(float("nan")), "loss": float("nan"), "weights": "other"}
+        return {**sick, "not_finite": not_finite} if rank == 1 else {"gradients": gradient(1.0), "loss": 1.0}
+
+    equal = {"w": "0", "frozen": "0", "v": "0"}
+    tables = {"w": Table(digests=equal), "other": Table(digests={**equal, "w": "1", "frozen": "1"})}
+    report = diagnose(job_of(make, tables=[tables] * 3))
+    (finding,) = (one for one in report.findings if one.code == "DDP517")
+    assert finding.measured["cause"] == cause
+    assert finding.message.startswith(
+        "at step 3 of 4, a loss and 1 of 1 local gradients (w) are not finite on rank 1 only"
+    )
+    assert finding.message.endswith(says)
+    assert ("batch is not the cause" in (finding.remedy or "")) is (cause == "weights")
+
+
 @pytest.mark.parametrize(("hook", "line", "note"), [(STEP, 7, "registers the hook"), (None, 6, "the backward")])
 def test_a_sum_that_is_not_divided_points_to_the_hook_that_makes_it(hook: Frame | None, line: int, note: str) -> None:
     def make(rank: int, _step: int) -> dict[str, Any]:

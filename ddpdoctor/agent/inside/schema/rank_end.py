@@ -11,6 +11,9 @@ from typing import NamedTuple
 from .error import Error
 from .source_line import SourceLine
 
+COMPARING = "comparing replicas"
+"""`GaveUp.what` of a rank that writes nothing more into its training trace."""
+
 
 class RankFailure(NamedTuple):
     """The first error that ended the process."""

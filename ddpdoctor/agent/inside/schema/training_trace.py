@@ -163,6 +163,8 @@ class Gradients(NamedTuple):
     """`reduced` for a parameter that DDP reduces; else why not: added, replaced, unfrozen, ignored, outside, no model."""
     origins: dict[str, SourceLine]
     """By name, the lines that made parameters what DDP does not reduce."""
+    not_finite: tuple[str, ...] = ()
+    """The trained parameters that are not finite; looked for only where a local gradient is not."""
 
 
 class Part(NamedTuple):
