@@ -14,12 +14,16 @@ RULE = Rule(
     summary="replicas hold different buffers",
     severity=Severity.FAIL,
     shown_by="only buffers differ, such as BatchNorm's running mean: `ddpdoctor verify-sync`",
-    remedy="keep `broadcast_buffers=True` (the default), or use SyncBatchNorm, and write other buffers on all ranks alike; save "
-    "and evaluate from rank 0",
+    remedy="keep `broadcast_buffers=True` (the default; `forward_sync_buffers` from torch 2.13), or use SyncBatchNorm, and "
+    "write other buffers on all ranks alike; save and evaluate from rank 0",
     about_step=True,
 )
 
-OWN = "buffers are updated by each rank for itself, as its model is wrapped with `broadcast_buffers=False`"
+OWN = (
+    "updated by each rank on its own: DistributedDataParallel does not broadcast {them} (`broadcast_buffers=False`, "
+    "`forward_sync_buffers=False` or a list of what it ignores)"
+)
+NOTHING_WRONG = "save and evaluate from rank 0"
 
 
 def check(replicas: Replicas) -> Iterator[Finding]:
@@ -27,5 +31,12 @@ def check(replicas: Replicas) -> Iterator[Finding]:
     differences = differing(replicas, "buffer")
     if differences:
         severity = Severity.FAIL if replicas.in_forward and not replicas.own_buffers else Severity.INFO
-        reason = f"{len(differences)} {OWN}" if replicas.own_buffers else ""
-        yield value_finding(RULE, replicas, differences, "buffers", severity, reason=reason)
+        reason = _own(len(differences)) if replicas.own_buffers else ""
+        remedy = NOTHING_WRONG if severity is Severity.INFO else None
+        yield value_finding(RULE, replicas, differences, "buffers", severity, reason=reason, remedy=remedy)
+
+
+def _own(buffers: int) -> str:
+    """`2 buffers are updated by each rank on its own: ...`."""
+    which, them = ("1 buffer is", "it") if buffers == 1 else (f"{buffers} buffers are", "them")
+    return f"{which} {OWN.format(them=them)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from typing_extensions import assert_never
 
@@ -35,6 +35,7 @@ LOADED = (
     "compare the checkpoint files that these ranks and the others read (`sha256sum`): if they differ, copy the good file again; "
     "if they are equal, "
 )
+BITS_SHOWN = 3
 NONDETERMINISTIC = (
     "make the step deterministic: no random numbers in it that depend on the rank, torch.use_deterministic_algorithms(True), one "
     "implementation (foreach, fused) on all ranks; then run `ddpdoctor verify-sync --every 1` again"
@@ -79,7 +80,12 @@ def _repetition(found: StepNotReproducible) -> dict[str, str]:
 def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRank[Track] | None) -> str:
     who = suspects(found.ranks, found.devices, tracks)
     what = ", ".join(found.tensors[:SHOWN]) + (", ..." if len(found.tensors) > SHOWN else "")
-    bits = f" (bit {', '.join(map(str, found.bits))} of one element)" if found.bits else ""
+    bits = _bits(found.bits)
+    uncounted = (
+        "PyTorch counted no more writes on these ranks"
+        if len(found.ranks) < divergences.world_size
+        else "PyTorch counted as many writes on all of them"
+    )
     at = when(found, divergences)
     match found.at:
         case Corrupted.STEP:
@@ -90,24 +96,31 @@ def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRa
         case Corrupted.STATE:
             if found.loaded:
                 return f"{at}, the optimizer state {what} is not what the other ranks loaded on {who}"
-            since = f"since step {found.equal_at}, and no operation wrote it on these ranks only"
-            return f"{at}, the optimizer state {what} differs on {who} {since}"
+            return f"{at}, the optimizer state {what} differs on {who} since step {found.equal_at}, and {uncounted}"
         case Corrupted.MEMORY:
             before = f"before step {found.step} of {divergences.steps}"
             if found.loaded:
                 return f"{before}, {what} on {who} is not what the other ranks loaded{bits}"
             since = "the step before" if found.step else "the model was wrapped"
-            return (
-                f"{before}, {what} changed on {who}{bits}, and no operation wrote it on these ranks only since {since}"
-            )
+            return f"{before}, {what} changed on {who}{bits}, and {uncounted} since {since}"
         case Corrupted.BUFFER:
-            since = f"since step {found.equal_at}, and no operation wrote it on these ranks only"
-            return f"before step {found.step} of {divergences.steps}, the buffer {what} changed on {who} {since}"
+            before = f"before step {found.step} of {divergences.steps}"
+            since = f"since step {found.equal_at}"
+            return f"{before}, the buffer {what} changed on {who}{bits}, and PyTorch counted no writes to it {since}"
         case Corrupted.UNSEEN:
             between = f"between steps {found.equal_at} and {found.step} of {divergences.steps}"
-            return f"{between}, one element of {what} changed on {who}, and no operation wrote it on these ranks only"
+            return f"{between}, one element of {what} changed on {who}, and {uncounted}"
         case _:
             assert_never(found.at)
+
+
+def _bits(bits: Sequence[int]) -> str:
+    """` (bit 3 of one element)`, or how many differ."""
+    if not bits:
+        return ""
+    if len(bits) > BITS_SHOWN:
+        return f" ({len(bits)} bits of one element)"
+    return f" (bit {', '.join(map(str, bits))} of one element)"
 
 
 def _again(found: StepNotReproducible) -> str:

@@ -114,7 +114,7 @@ class Replicas:
     shadowed: Mapping[int, int] = field(default_factory=dict)
     """For each rank without data inside `Join`, how many steps its peers made without it."""
     own_buffers: bool = False
-    """Whether `values` are buffers that the wrapper leaves to each rank, and that each rank has updated for itself."""
+    """Whether `values` are buffers that the wrapper leaves to each rank, and that each rank updates on its own."""
     averaged: bool = False
     """Whether the job averages its weights itself and has just done so; `lines` are then where."""
     tolerance: float = 0.0

@@ -76,8 +76,8 @@ class Integrity:
     """How often operations had written the weights when the last model was wrapped; None but in the first audited step."""
     begin: int
     """How often operations had written the weights before the first forward."""
-    buffers: int = 0
-    """How often they had written the buffers before the first forward."""
+    buffers: Mapping[str, int] = field(default_factory=dict)
+    """How often they had written each buffer before the first forward; one that was replaced counts as written."""
     state: int
     """How often they had written the optimizer's state before the step."""
     end: int
@@ -88,6 +88,8 @@ class Integrity:
     """The exclusive or of all 64-bit words of each parameter before the first forward, by name; empty where it is not known."""
     after: Mapping[str, int] = field(default_factory=dict)
     """The same after the step."""
+    buffers_before: Mapping[str, int] = field(default_factory=dict)
+    """The same of buffers that wrappers leave to the ranks, before the first forward; known of those that nothing wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,6 +367,8 @@ class Track:
     """Audited steps that a GradScaler left out."""
     broadcasts_buffers: Mapping[str, bool] = field(default_factory=dict)
     """By what the names of a model's tensors begin with, whether its wrapper copies rank 0's buffers to all ranks."""
+    ignored_buffers: frozenset[str] = frozenset()
+    """The buffers that such a wrapper leaves out."""
     epochs: tuple[EpochSeen, ...] = ()
     """The passes over data loaders."""
     evaluations: tuple[EvaluationSeen, ...] = ()

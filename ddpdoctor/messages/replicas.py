@@ -106,10 +106,11 @@ def value_finding(
     severity: Severity | None = None,
     *,
     reason: str = "",
+    remedy: str | None = None,
 ) -> Finding:
     """The finding of `rule` about the first of `differences`; `total` is what the tensors are called together.
 
-    With a `reason` the ranks are not judged.
+    With a `reason` the ranks are not judged. `remedy` stands in place of that of the rule.
     """
     first = differences[0]
     minority = first.changed_on or vote_on(first.sides).minority
@@ -119,6 +120,7 @@ def value_finding(
         ranks=minority,
         where=places(replicas, minority, first.role),
         severity=severity,
+        remedy=remedy,
         step=replicas.step,
         tensor=first.name,
         index=list(first.element.index) if first.element else None,

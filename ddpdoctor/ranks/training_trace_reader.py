@@ -47,7 +47,9 @@ from ddpdoctor.whole_numbers import whole_number
 MOST_INDEX_BYTES = 1 << 27
 FINGERPRINT_DIGITS = 16
 T = TypeVar("T")
-_OPENING = (trace.Joined, trace.ModelListing, trace.Wrapped, trace.WrappedTwice, trace.Device)
+_OPENING = (
+    trace.Joined, trace.ModelListing, trace.Wrapped, trace.BufferBroadcasts, trace.WrappedTwice, trace.Device,
+)  # fmt: skip
 _KINDS: Mapping[str, type[TraceRecord]] = {kind.__name__: kind for kind in get_args(TraceRecord)}
 
 
@@ -185,6 +187,7 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
     integrity = {(one.forwards, one.since, one.beside): one for one in _of(trace.Integrity, records)}
     recomputed = {(one.forwards, one.since, one.beside): one for one in _of(trace.Recomputed, records)}
     end = next(reversed(_of(trace.End, records)), None)
+    broadcasts = {one.prefix: one for one in _of(trace.BufferBroadcasts, records)}
     steps = [
         _with_recomputed(_with_integrity(_step(step), integrity, tables), recomputed, tables)
         for step in _of(trace.Step, records)
@@ -205,9 +208,8 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
         tables=tables,
         steps=tuple(one for one in steps if not one.left_out),
         left_out=tuple(one for one in steps if one.left_out),
-        broadcasts_buffers={
-            _prefix(number): wrapped.broadcasts_buffers for number, wrapped in enumerate(_of(trace.Wrapped, records))
-        },
+        broadcasts_buffers={prefix: one.broadcasts for prefix, one in broadcasts.items()},
+        ignored_buffers=frozenset(name for one in broadcasts.values() for name in one.ignored),
         epochs=tuple(map(_epoch, _of(trace.Epoch, records))),
         evaluations=tuple(map(_evaluation, _of(trace.Evaluation, records))),
         overflows=tuple(
@@ -353,12 +355,13 @@ def _with_integrity(
         integrity=Integrity(
             wrapped=record.versions.wrapped,
             begin=record.versions.begin,
-            buffers=record.versions.buffers,
+            buffers=dict(zip(step.buffers, record.buffer_writes, strict=False)),
             state=record.versions.state,
             end=record.versions.after,
             reduced=dict(zip(names, _fingerprints(record.reduced), strict=False)),
             before=_parities(names, record.before),
             after=_parities(names, record.after),
+            buffers_before=_parities([*step.buffers], record.buffers),
         ),
     )
 
@@ -446,7 +449,8 @@ def _fingerprints(joined: str) -> list[str]:
 
 
 def _parities(names: Sequence[str], joined: str) -> dict[str, int]:
-    return {name: int(word, 16) for name, word in zip(names, _fingerprints(joined), strict=False)}
+    words = zip(names, _fingerprints(joined), strict=False)
+    return {name: int(word, 16) for name, word in words if not word.startswith("-")}
 
 
 def _named(names: Sequence[str] | None, digests: str) -> dict[str, str]:

@@ -53,8 +53,8 @@ SICK = (
         evidence=found(
             StepNotReproducible(step=5, ranks=(2,), tensors=("a",), at=Corrupted.MEMORY, bits=(3,), equal_at=4)
         ),
-        says="before step 5 of 40, a changed on rank 2 (bit 3 of one element), and no operation wrote it on these ranks only "
-        "since the step before",
+        says="before step 5 of 40, a changed on rank 2 (bit 3 of one element), and PyTorch counted no more writes on these "
+        "ranks since the step before",
         ranks=(2,),
         measured={"step": 5, "tensors": ["a"], "cause": "memory", "bits": [3]},
     ),
@@ -62,14 +62,14 @@ SICK = (
         evidence=found(
             StepNotReproducible(step=5, ranks=(0, 1), tied=True, tensors=("a.exp_avg",), at=Corrupted.STATE, equal_at=4)
         ),
-        says="at step 5 of 40, the optimizer state a.exp_avg differs on ranks 0-1 since step 4, and no operation wrote it on "
-        "these ranks only; no majority: either side may be at fault",
+        says="at step 5 of 40, the optimizer state a.exp_avg differs on ranks 0-1 since step 4, and PyTorch counted no more "
+        "writes on these ranks; no majority: either side may be at fault",
         ranks=(0, 1),
         measured={"step": 5, "tensors": ["a.exp_avg"], "cause": "state", "bits": []},
     ),
     Sick(
         evidence=found(StepNotReproducible(step=8, ranks=(1,), tensors=("a",), at=Corrupted.UNSEEN, equal_at=4)),
-        says="between steps 4 and 8 of 40, one element of a changed on rank 1, and no operation wrote it on these ranks only",
+        says="between steps 4 and 8 of 40, one element of a changed on rank 1, and PyTorch counted no more writes on these ranks",
         ranks=(1,),
         measured={"step": 8, "tensors": ["a"], "cause": "unseen", "bits": []},
     ),

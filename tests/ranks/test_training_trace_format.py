@@ -55,6 +55,7 @@ RECORDS = {
     Joined: st.builds(Joined, st.just(VERSION), st.none() | COUNT, NAME, NAME, COUNT),
     trace.ModelListing: st.builds(trace.ModelListing, st.lists(ROW, max_size=2)),
     trace.Wrapped: st.builds(trace.Wrapped, MAYBE_LINE),
+    trace.BufferBroadcasts: st.builds(trace.BufferBroadcasts, NAME, st.booleans(), st.lists(NAME, max_size=2)),
     trace.WrappedTwice: st.builds(trace.WrappedTwice, LINE),
     trace.Recomputed: st.builds(
         trace.Recomputed, COUNT, COUNT, COUNT, NAME, NAME, NAME, NAME, NAME, NAME
@@ -71,7 +72,8 @@ RECORDS = {
         st.none() | st.builds(trace.Averaging, COUNT, COUNT, MAYBE_LINE),
     ),
     trace.Integrity: st.builds(
-        trace.Integrity, COUNT, COUNT, COUNT, st.builds(trace.StepVersions, COUNT, COUNT, COUNT), NAME, NAME, NAME
+        trace.Integrity, COUNT, COUNT, COUNT, st.builds(trace.StepVersions, COUNT, COUNT, COUNT), NAME, NAME, NAME,
+        st.lists(COUNT, max_size=2), NAME,
     ),
     trace.Device: st.builds(trace.Device, NAME),
     trace.Probe: st.builds(
@@ -189,13 +191,24 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
     assert track.tables["later"].shapes == {"a": (2, 2), "b": ()}
 
 
+def test_of_two_wrappers_of_a_model_the_last_tells_what_becomes_of_its_buffers(tmp_path: Path) -> None:
+    first, second = trace.BufferBroadcasts("", True, []), trace.BufferBroadcasts("", False, ["hits"])  # noqa: FBT003
+    written(tmp_path, JOINED, trace.Wrapped(None), first, trace.BufferBroadcasts("model2:", True, []), second)  # noqa: FBT003
+    ((track,),) = (facts.facts for facts in read_tracks(tmp_path))
+    assert isinstance(track, Track)
+    assert track.broadcasts_buffers == {"": False, "model2:": True}
+    assert track.ignored_buffers == {"hits"}
+
+
 def test_a_trace_of_another_version_is_refused_with_both_versions(tmp_path: Path) -> None:
     file = written(tmp_path, JOINED)
     assert len(read_tracks(tmp_path)) == 1
     file.write_text(json.dumps(["Joined", [VERSION + 1, 3, "node1", {"what": "else"}]]) + "\n")
     with pytest.raises(OtherVersionError) as refused:
         read_tracks(tmp_path)
-    assert refused.value.message == "the training trace of rank 3 has format 3, and this ddpdoctor reads format 2"
+    assert refused.value.message == (
+        f"the training trace of rank 3 has format {VERSION + 1}, and this ddpdoctor reads format {VERSION}"
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ class WrappedModel:
         self._module = weakref.ref(module)
         self.prefix = prefix
         ignored = set(getattr(ddp, "parameters_to_ignore", ()))
+        self.broadcasts_buffers = broadcasts_buffers(ddp)
+        self.ignored_buffers = [prefix + name for name, _ in module.named_buffers() if name in ignored]
         self._names = {id(p): prefix + name for name, p in module.named_parameters()}
         self._frozen = {prefix + name for name, p in module.named_parameters() if not p.requires_grad}
         self.reduced = {id(p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored}
@@ -54,6 +56,11 @@ class WrappedModel:
     def module(self) -> nn.Module | None:
         """The user's module; None where it is gone."""
         return self._module()
+
+    @property
+    def leaves_buffers_to_ranks(self) -> bool:
+        """Whether some of its buffers are not made equal before each forward."""
+        return not self.broadcasts_buffers or bool(self.ignored_buffers)
 
     @property
     def in_training(self) -> bool:

@@ -6,7 +6,8 @@ and in one element, no code is known that did it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 
@@ -19,7 +20,7 @@ from .step_counts import StepCounts
 from .tensor_digests import Digests
 from .trace_writer import TraceWriter, verbatim
 
-NO_GRADIENT = "-" * 16
+NOTHING = "-" * 16  # in place of a fingerprint or a parity
 _VERSION: Callable[[Tensor], int] = attrgetter("_version")  # documented, and no other way
 
 
@@ -32,28 +33,39 @@ class IntegrityLog:
             None  # after how many steps weights were written down last, and their table
         )
         self._wrapped: int | None = None
+        self._writes = BufferWrites()
         self.begin("", 0)
 
-    def wrapped(self) -> None:
+    def model_wrapped(self) -> None:
         """A model was wrapped, and its weights were written down."""
         self._wrapped, self._last = _versions([*self._models.parameters().values()]), None
 
     def begin(self, weights: str, steps: int) -> None:
         """A window begins after `steps` steps with the weights of the table `weights`."""
         own = [*self._models.parameters().values()]
-        self._begin, self._state, self._buffers, self._reduced = _versions(own), 0, 0, ""
+        self._begin, self._state, self._reduced = _versions(own), 0, ""
+        self._buffer_writes: list[int] = []
+        self._buffers = ""
         moved = self._last is not None and self._last[0] == steps and self._last[1] != weights
         self._before = self._digests.parities(own) if moved or self._wrapped is not None else ""
 
-    def forward(self, buffers: Iterable[Tensor]) -> None:
-        """A model with these buffers is about to run for the first time in this window."""
-        self._buffers += _versions([*buffers])
+    def forward(self, buffers: Mapping[str, Tensor], *, left_to_ranks: bool) -> None:
+        """A model with these buffers is about to run for the first time in this window; their fingerprints were asked for last.
+
+        `left_to_ranks` is whether its wrapper does not make all of them equal.
+        """
+        kept = self._writes.look(buffers)
+        self._buffer_writes += self._writes.of(buffers)
+        tensors = [*buffers.values()]
+        self._buffers += (
+            self._digests.parities_of("buffers", tensors) if left_to_ranks and kept else NOTHING * len(tensors)
+        )
 
     def after_backward(self) -> None:
         """`loss.backward()` has returned, and DDP has reduced: fingerprints of the gradients before anybody changes them."""
         gradients = [parameter.grad for parameter in self._models.parameters().values()]
         there = iter(_cut(self._digests.joined([one for one in gradients if one is not None], "gradients")))
-        self._reduced = "".join(NO_GRADIENT if gradient is None else next(there) for gradient in gradients)
+        self._reduced = "".join(NOTHING if gradient is None else next(there) for gradient in gradients)
 
     def before_step(self, optimizer: Optimizer) -> None:
         """The optimizer is about to step."""
@@ -72,13 +84,44 @@ class IntegrityLog:
                 forwards=counts.forwards,
                 since=counts.since,
                 beside=beside,
-                versions=StepVersions(self._begin, self._state, _versions(own), self._buffers, self._wrapped),
+                versions=StepVersions(self._begin, self._state, _versions(own), self._wrapped),
                 reduced=verbatim(self._reduced),
                 before=verbatim(self._before),
                 after=verbatim(self._digests.parities(own)),
+                buffer_writes=self._buffer_writes,
+                buffers=verbatim(self._buffers),
             )
         )
         self._wrapped = None
+
+
+class BufferWrites:
+    """Counts how often each buffer was written: by operations, or by code that put another tensor in its place."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[weakref.ref[Tensor], int, int]] = {}  # by name, with its version and its writes
+
+    def look(self, buffers: Mapping[str, Tensor]) -> bool:
+        """Count the writes to `buffers` since they were looked at last, and return whether one that was known has none."""
+        kept = False
+        for name, buffer in buffers.items():
+            version = 0 if buffer.is_inference() else _VERSION(buffer)
+            known = self._known.get(name)
+            if known is None:
+                self._known[name] = weakref.ref(buffer), version, 0
+                continue
+            there, before, writes = known
+            if there() is not buffer:
+                self._known[name] = weakref.ref(buffer), version, writes + 1
+            elif version != before:
+                self._known[name] = there, version, writes + version - before
+            else:
+                kept = True
+        return kept
+
+    def of(self, names: Iterable[str]) -> list[int]:
+        """The writes to each of these since it was seen first."""
+        return [self._known[name][2] for name in names]
 
 
 def _versions(tensors: Sequence[Tensor]) -> int:

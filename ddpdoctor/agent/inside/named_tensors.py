@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from .dtensor import is_meshed
 
 Role = Literal["parameter", "buffer", "optimizer state"]
-OWN = {"prev_loss"}  # LBFGS keeps the loss of its rank's own batch
+DIFFERENT_BY_DESIGN = {"prev_loss"}  # keys of an optimizer's state: LBFGS keeps the loss of its rank's own batch
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def named_state(model: nn.Module | None, optimizer: Optimizer) -> Iterator[tuple
         for number, parameter in enumerate(group["params"]):
             name = names.get(id(parameter), f"param_groups[{place}]['params'][{number}]")
             state = optimizer.state.get(parameter, {})
-            for key in sorted(state.keys() - OWN, key=str):
+            for key in sorted(state.keys() - DIFFERENT_BY_DESIGN, key=str):
                 yield f"{name}.{key}", parameter, key
 
 

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from .async_work import Unwaited
 from .close_up import CloseUp, CloseUpWatch
 from .dataloader_hooks import Batches
-from .ddp_models import Models, broadcasts_buffers
+from .ddp_models import Models
 from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
 from .evaluation import EvaluationLog
@@ -39,6 +39,7 @@ from .schema.source_line import SourceLine
 from .schema.training_trace import (
     VERSION,
     Backward,
+    BufferBroadcasts,
     Device,
     End,
     Joined,
@@ -138,16 +139,21 @@ class StepTracker:
         self._steps_at_wrap = self._counts.steps
         self._last_weights.forget()
         self.origins.wrapped = True
+        model = self._models.of(ddp)
+        assert model is not None
+        buffers = BufferBroadcasts(model.prefix, model.broadcasts_buffers, model.ignored_buffers)
         if again:
+            self._trace.write(buffers)
             self._double_wraps.wrapped_again(user_line())
             return
         hook = ForwardHook(self._trace.observing(self.inner_forward))
         ddp.module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
-        self._trace.write(Wrapped(user_line(), broadcasts_buffers(ddp)))
+        self._trace.write(Wrapped(user_line()))
+        self._trace.write(buffers)
         if name := device_name(ddp.module):
             self._trace.write(Device(name))
         self._digests.write("start", self._models.parameters(), always=True)
-        self._integrity.wrapped()
+        self._integrity.model_wrapped()
         self._close_up.after_wrap()
 
     def outer_forward(self, ddp: Any, inputs: Sequence[Any]) -> None:  # noqa: ANN401
@@ -212,8 +218,8 @@ class StepTracker:
                 with self._budget:
                     self._window.models_run.add(model.prefix)
                     buffers = model.buffers()
-                    self._integrity.forward(buffers.values())
                     self._window.buffers |= self._digests.by_name(buffers, "buffers")
+                    self._integrity.forward(buffers, left_to_ranks=model.leaves_buffers_to_ranks)
 
     def _run_probe(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
         named = self._models.parameters()

@@ -63,7 +63,11 @@ class Digests:
 
     def parities(self, tensors: Sequence[Tensor]) -> str:
         """The parity of each of `tensors`, with which the table begins that was written last."""
-        return self.packed("weights").parities(tensors)
+        return self.parities_of("weights", tensors)
+
+    def parities_of(self, what: str, tensors: Sequence[Tensor]) -> str:
+        """The parity of each of `tensors`, with which the list begins that was read last for `what`."""
+        return self.packed(what).parities(tensors) if tensors else ""
 
     def packed(self, what: str) -> Packed:
         """What reads the lists of tensors that are `what`, one after the other."""

@@ -18,7 +18,16 @@ from typing import Any, TypeVar, cast
 from .rank_process import Rank
 from .schema.rank_end import COMPARING
 from .schema.source_line import SourceLine
-from .schema.training_trace import Device, Joined, ModelListing, TraceRecord, Wrapped, WrappedTwice, segment_name
+from .schema.training_trace import (
+    BufferBroadcasts,
+    Device,
+    Joined,
+    ModelListing,
+    TraceRecord,
+    Wrapped,
+    WrappedTwice,
+    segment_name,
+)
 from .whose_code import is_programs, is_users
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -26,6 +35,7 @@ T = TypeVar("T")
 SHORT_TEXT = 256  # characters, below which a text is looked through sooner than it is left out
 STAND_IN = "\0verbatim"
 ENCODED_STAND_IN = json.dumps(STAND_IN)[1:-1]
+_OPENING = (Joined, ModelListing, Wrapped, BufferBroadcasts, WrappedTwice, Device)  # what every segment begins with
 KEPT_SEGMENTS = 2  # the one that is being written, and the one before it
 
 
@@ -50,7 +60,7 @@ class TraceWriter:
     def write(self, record: TraceRecord) -> None:
         """Append one record; a reader sees all of it or nothing."""
         line = _encoded([type(record).__name__, record]) + "\n"
-        if self._segment_bytes and isinstance(record, (Joined, ModelListing, Wrapped, WrappedTwice, Device)):
+        if self._segment_bytes and isinstance(record, _OPENING):
             self._opening.append(line)
         self._append(line)
 

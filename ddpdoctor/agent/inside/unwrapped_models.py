@@ -223,7 +223,7 @@ def _containers(
 ) -> Iterator[tuple[str, _Beside | None]]:  # fmt: skip
     """Lists and dicts of tensors of the shapes of all parameters of a wrapped model that an object keeps, or keeps a list of.
 
-    With what is added to the name of the attribute: several averages with rates of their own are `self.ema[0]` and `self.ema[1]`.
+    Yields (suffix, container): suffix is '' for the attribute itself, '[0]' for an item.
     """
     yield "", _container(value, owner, (attribute,), own, shapes)
     if 0 < len(value) <= MOST_MODELS:

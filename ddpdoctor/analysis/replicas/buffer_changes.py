@@ -14,9 +14,15 @@ def written_on_some_ranks(seen: ByRank, before: ByRank) -> dict[str, tuple[int, 
     return {name: ranks for name, ranks in _changes(seen, before) if len(ranks) < len(seen)}
 
 
-def updated_everywhere(seen: ByRank, before: ByRank) -> frozenset[str]:
-    """The names of the buffers that each rank has changed since `before` in a way of its own, such as its statistics."""
-    return frozenset(name for name, ranks in _changes(seen, before) if len(ranks) == len(seen))
+def writes_since(name: str, seen: ByRank, before: ByRank) -> int | None:
+    """How often operations have written a buffer on each rank since `before`; None where ranks differ, or it is not known."""
+    counts = [(_writes(name, one), _writes(name, before[rank])) for rank, one in seen.items()]
+    made = {now - then if now is not None and then is not None else None for now, then in counts}
+    return made.pop() if len(made) == 1 else None
+
+
+def _writes(name: str, one: StepSeen) -> int | None:
+    return one.integrity.buffers.get(name) if one.integrity is not None else None
 
 
 def _changes(seen: ByRank, before: ByRank) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -6,12 +6,13 @@ writes on all ranks, and where it is as small as a fault of memory or of a regis
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.analysis.replicas.buffer_changes import written_on_some_ranks
+from ddpdoctor.analysis.replicas.buffer_changes import writes_since, written_on_some_ranks
 from ddpdoctor.analysis.replicas.divergence import Corrupted, LossComputedDifferently, Repeated, StepNotReproducible
 from ddpdoctor.analysis.replicas.step_callsites import lines_at
 from ddpdoctor.evidence.training_trace import Integrity, Recomputed, StepSeen, TensorKind, Track
@@ -113,15 +114,24 @@ def _follows(seen: ByRank, before: ByRank) -> bool:
 
 
 def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
-    """One element of one parameter differs before the step, and as many operations have written the weights on all ranks."""
+    """One element of one parameter differs before the step, and as many operations have written the weights on all ranks.
+
+    Where all ranks have changed it since the step before, and operations have written weights, these made the change: an
+    initialisation from the rank's own data. After a load it is what a rank has read.
+    """
     now, then = _integrity(seen), _integrity(before)
     assert now is not None
     assert then is not None
     name = _only_one({rank: tracks[rank].tables[one.weights].digests for rank, one in seen.items()})
-    if not name or len({now[rank].begin - then[rank].end for rank in seen}) > 1:
+    writes = {now[rank].begin - then[rank].end for rank in seen}
+    if not name or len(writes) > 1:
         return None
     moved = [rank for rank, one in seen.items() if one.weights != before[rank].after]
-    own = _follows(seen, before) and len(moved) < len(seen)  # it is seen on which ranks weights changed
+    follows = _follows(seen, before)
+    own = follows and len(moved) < len(seen)  # it is seen on which ranks weights changed
+    loaded = follows and all("load" in one.lines for one in seen.values())
+    if follows and not own and writes != {0} and not loaded:
+        return None
     if own and all(name in then[rank].after for rank in moved):
         masks = {rank: now[rank].before.get(name, 0) ^ then[rank].after[name] for rank in moved}
         culprits, tied = tuple(moved), False
@@ -131,30 +141,36 @@ def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
         culprits, tied = (tuple(moved), False) if own else (decided.minority, decided.tied)
         masks = {rank: parities[rank] ^ parities[decided.sides[0][0]] for side in decided.sides[1:] for rank in side}
     bits = BITS.get(_dtype(tracks, name), WORD_BITS)
-    loaded = _follows(seen, before) and all("load" in one.lines for one in seen.values())
-    few = math.prod(_shape(seen, tracks, name)) < LEAST_ELEMENTS
-    if not masks or not all(_in_one_element(mask, bits) and not (few and mask & (mask - 1)) for mask in masks.values()):
+    if not masks or not all(_by_hardware(mask, bits, _shape(seen, tracks, name)) for mask in masks.values()):
         return None
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=culprits, tied=tied, tensors=(name,),
-        at=Corrupted.MEMORY if _follows(seen, before) else Corrupted.UNSEEN, bits=_bits(next(iter(masks.values())), bits),
+        at=Corrupted.MEMORY if follows else Corrupted.UNSEEN, bits=_bits(next(iter(masks.values())), bits),
         equal_at=max(one.step for one in before.values()), devices=_devices(tracks, culprits),
         lines=lines_at(seen, "load" if loaded else "forward"), loaded=loaded,
     )  # fmt: skip
 
 
 def _in_buffer(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepNotReproducible | None:
-    """One buffer has changed on some ranks only, and as many operations have written the buffers on all ranks."""
-    now, then = _integrity(seen), _integrity(before)
+    """One element of one buffer has changed on some ranks only, and no operation has written it on any rank."""
+    now = _integrity(seen)
     assert now is not None
-    assert then is not None
     changed = written_on_some_ranks(seen, before)
-    if len(changed) != 1 or len({now[rank].buffers - then[rank].buffers for rank in seen}) > 1:
+    if len(changed) != 1:
         return None
     ((name, ranks),) = changed.items()
+    if writes_since(name, seen, before) != 0:
+        return None
+    kept = next(one.buffers_before.get(name) for rank, one in now.items() if rank not in ranks)
+    parities = [now[rank].buffers_before.get(name) for rank in ranks]
+    width = BITS.get(_dtype(tracks, name), WORD_BITS)
+    shape = _listed_shape(tracks, name)
+    masks = [one ^ kept for one in parities if one is not None and kept is not None]
+    if len(masks) < len(ranks) or not all(_by_hardware(mask, width, shape) for mask in masks):
+        return None
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=ranks, tensors=(name,), at=Corrupted.BUFFER,
-        equal_at=max(one.step for one in before.values()), lines=lines_at(seen, "forward"),
+        bits=_bits(masks[0], width), equal_at=max(one.step for one in before.values()), lines=lines_at(seen, "forward"),
         devices=_devices(tracks, ranks),
     )  # fmt: skip
 
@@ -301,6 +317,20 @@ def _dtype(tracks: Mapping[int, Track], name: str) -> str:
 def _shape(seen: ByRank, tracks: Mapping[int, Track], name: str) -> Sequence[int]:
     rank, one = next(iter(seen.items()))
     return tracks[rank].tables[one.weights].shapes.get(name, ())
+
+
+def _listed_shape(tracks: Mapping[int, Track], name: str) -> Sequence[int]:
+    """The shape of a tensor when its model was wrapped."""
+    kinds: Sequence[TensorKind] = next(iter(tracks.values())).kinds
+    listed = next((kind.structure.get("shape", "") for kind in kinds if kind.name == name), "")
+    shape: list[int] = json.loads(listed or "[]")
+    return shape
+
+
+def _by_hardware(mask: int, bits: int, shape: Sequence[int]) -> bool:
+    """Whether the bits that differ are as few as a fault changes: those of one element, a single one in a small tensor."""
+    few = math.prod(shape) < LEAST_ELEMENTS
+    return _in_one_element(mask, bits) and not (few and mask & (mask - 1))
 
 
 def _in_one_element(mask: int, bits: int) -> bool:

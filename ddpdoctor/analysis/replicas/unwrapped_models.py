@@ -13,7 +13,9 @@ from ddpdoctor.evidence.training_trace import Track, UnwrappedSeen
 Moment = tuple[bool, tuple[int, int, int]]
 ByRank = dict[int, UnwrappedSeen]
 
-LASTING_UPDATES = 2  # of a model that was never equal: one change may be its first initialisation
+# of a model that was never equal: an average follows the weights at nearly every step, an opponent is replaced now and then
+LEAST_UPDATES = 5
+NEARLY_EVERY = 0.9
 
 
 def differing_copies(
@@ -24,9 +26,9 @@ def differing_copies(
     After the step `until` the wrapped models differ, so that what follows them differs, too; None where they never do.
 
     It is meant to be equal where every rank has it and all had the same at the first moment at which all were looked at: one
-    that each rank makes for itself differs from the beginning. Of those, one is a fault that some ranks update and others call
-    and never update: an average that was copied before DistributedDataParallel made the weights equal. Where only ranks call
-    it whose copy is updated, the others have one that nobody needs, and that is no fault.
+    that each rank makes for itself differs from the beginning. Of those, one is a fault that some ranks update at nearly every
+    step and others call and never update: an average that was copied before DistributedDataParallel made the weights equal.
+    Where only ranks call it whose copy is updated, the others have one that nobody needs, and that is no fault.
     """
     for name in dict.fromkeys(one.name for track in tracks.values() for one in track.unwrapped):
         seen = [one for one in _aligned(tracks, name) if until is None or _is_before(one, until)]
@@ -42,16 +44,17 @@ def differing_copies(
 
 
 def _left_behind(name: str, seen: Sequence[ByRank], tracks: Mapping[int, Track]) -> UnwrappedDiffers | None:
-    """A model that was never equal, which some ranks update again and again and others call and never update."""
+    """A model that was never equal, which some ranks update at nearly every audited step and others call and never update."""
     changes = {
         rank: [after for before, after in pairwise(seen) if after[rank].digest != before[rank].digest]
         for rank in tracks
     }
-    moved = tuple(sorted(rank for rank, moments in changes.items() if len(moments) >= LASTING_UPDATES))
+    least = max(LEAST_UPDATES, NEARLY_EVERY * (len(seen) - 1))
+    moved = tuple(sorted(rank for rank, moments in changes.items() if len(moments) >= least))
     still = tuple(sorted(rank for rank, moments in changes.items() if not moments))
     if not moved or not still or len(moved) + len(still) < len(tracks):
         return None
-    now = changes[moved[0]][LASTING_UPDATES - 1]
+    now = changes[moved[0]][LEAST_UPDATES - 1]
     called = _called(name, max(one.step for one in now.values()), tracks)
     users = {rank: line for rank, line in called.items() if rank in still}
     if not users:

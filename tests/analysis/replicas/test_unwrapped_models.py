@@ -72,31 +72,37 @@ def test_what_is_not_equal_at_first_or_not_on_every_rank_is_not_compared() -> No
 
 def test_an_average_that_was_never_equal_and_that_one_rank_alone_updates_is_found_where_the_others_call_it() -> None:
     """The average is copied from the weights, as timm does it, before DistributedDataParallel makes them equal."""
-    evaluated = [("forward", 3)]
-    updated = track(["a", "b", "c", "d"], evaluated, writes=True)
-    (found,) = differing_copies({0: updated, 1: track(["x"] * 4, evaluated), 2: track(["y"] * 4, evaluated)})
+    evaluated = [("forward", 6)]
+    updated = track("abcdefg", evaluated, writes=True)
+    (found,) = differing_copies({0: updated, 1: track("x" * 7, evaluated), 2: track("y" * 7, evaluated)})
 
-    assert (found.step, found.ranks, found.moved, found.still) == (2, (0,), (0,), (1, 2))
+    assert (found.step, found.ranks, found.moved, found.still) == (5, (0,), (0,), (1, 2))
     assert (found.used, found.used_on, found.was_equal, [*found.lines]) == (CopyUsed.STALE, (1, 2), False, [0])
 
 
 def test_the_one_rank_that_never_updates_its_own_average_is_named() -> None:
-    evaluated = [("forward", 2)]
-    moving = {rank: track([f"{rank}{step}" for step in range(3)], evaluated) for rank in (0, 2)}
-    (found,) = differing_copies(moving | {1: track(["x"] * 3, evaluated)})
+    evaluated = [("forward", 5)]
+    moving = {0: track("abcdef", evaluated), 2: track("ghijkl", evaluated)}
+    (found,) = differing_copies(moving | {1: track("x" * 6, evaluated)})
 
     assert (found.ranks, found.moved, found.still, found.used_on) == ((1,), (0, 2), (1,), (1,))
 
 
 def test_models_that_each_rank_makes_for_itself_are_no_fault() -> None:
-    """All updated, none updated, updated once, or called only where it is updated."""
-    called = [("forward", 2)]
-    fixed = track(["x", "x", "x"], called)
-    assert not [*differing_copies({0: track(["a", "b", "c"], called), 1: track(["x", "y", "z"], called)})]
-    assert not [*differing_copies({0: track(["a", "a", "a"], called), 1: fixed})]
-    assert not [*differing_copies({0: track(["a", "b", "b"], called), 1: fixed})]
-    assert not [*differing_copies({0: track(["a", "b", "c"], called), 1: track(["x", "x", "x"])})]
-    assert not [*differing_copies({0: track(["a", "b", "c"]), 1: fixed, 2: track(["p", "p", "q"], called)})]
+    """All updated, none updated, updated a few times, or called only where it is updated."""
+    called = [("forward", 5)]
+    fixed = track("xxxxxx", called)
+    assert not [*differing_copies({0: track("abcdef", called), 1: track("uvwxyz", called)})]
+    assert not [*differing_copies({0: track("aaaaaa", called), 1: fixed})]
+    assert not [*differing_copies({0: track("abcdee", called), 1: fixed})]
+    assert not [*differing_copies({0: track("abcdef", called), 1: track("xxxxxx")})]
+    assert not [*differing_copies({0: track("abcdef"), 1: fixed, 2: track("pppppq", called)})]
+
+
+def test_an_opponent_that_one_rank_replaces_now_and_then_is_no_average() -> None:
+    """Self-play: each rank plays against an opponent of its own, and rank 1 has not replaced it yet."""
+    called = [("forward", step) for step in range(12)]
+    assert not [*differing_copies({0: track("aabbccddeeff", called), 1: track("x" * 12, called)})]
 
 
 def test_a_copy_of_weights_that_differ_already_is_no_cause() -> None:

@@ -5,7 +5,8 @@ moment are written once, as a `Table`; other records refer to them by its key. N
 are None where they are those of the record of the same kind before it, in the same segment.
 
 The trace of a long run is cut into segments: `PID.sync.jsonl`, `PID.1.sync.jsonl`, and so on. Each begins with the records
-`Joined`, `ModelListing`, `Wrapped` and `WrappedTwice` of all segments before it, and refers to no table of an earlier one.
+`Joined`, `ModelListing`, `Wrapped`, `BufferBroadcasts` and `WrappedTwice` of all segments before it, and refers to no table of an
+earlier one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from .source_line import SourceLine
 
-VERSION = 2
+VERSION = 3
 SAMPLED = 8  # elements a tensor whose values are written down
 SUFFIX = "sync.jsonl"
 
@@ -70,8 +71,17 @@ class Wrapped(NamedTuple):
 
     line: SourceLine | None
     """Where."""
-    broadcasts_buffers: bool = True
+
+
+class BufferBroadcasts(NamedTuple):
+    """What a wrapper does with the buffers of its model; for a model that is wrapped again the last record holds."""
+
+    prefix: str
+    """What the names of the model's tensors begin with."""
+    broadcasts: bool
     """Whether the wrapper copies rank 0's buffers to all ranks before each forward in training."""
+    ignored: list[str]
+    """The buffers that it leaves out."""
 
 
 class WrappedTwice(NamedTuple):
@@ -278,8 +288,6 @@ class StepVersions(NamedTuple):
     """The optimizer's state before the step."""
     after: int
     """The weights after the step."""
-    buffers: int = 0
-    """The buffers before the first forward."""
     wrapped: int | None = None
     """The weights when the last model was wrapped, in the first audited step after that; None in others."""
 
@@ -306,6 +314,10 @@ class Integrity(NamedTuple):
     They are always there in the first audited step after a model was wrapped."""
     after: str
     """The parities of the weights after the step."""
+    buffer_writes: list[int]
+    """How often each of the step's buffers was written since it was seen first; one that was replaced counts as written."""
+    buffers: str
+    """The parities of these buffers; `-` for those that nobody may need."""
 
 
 class Recomputed(NamedTuple):
@@ -506,6 +518,7 @@ TraceRecord: TypeAlias = (
     Joined
     | ModelListing
     | Wrapped
+    | BufferBroadcasts
     | WrappedTwice
     | Table
     | Step
