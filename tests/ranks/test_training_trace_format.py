@@ -192,8 +192,8 @@ def test_a_step_is_evidence_with_each_field_in_its_place(tmp_path: Path) -> None
 
 
 def test_of_two_wrappers_of_a_model_the_last_tells_what_becomes_of_its_buffers(tmp_path: Path) -> None:
-    first, second = trace.BufferBroadcasts("", True, []), trace.BufferBroadcasts("", False, ["hits"])  # noqa: FBT003
-    written(tmp_path, JOINED, trace.Wrapped(None), first, trace.BufferBroadcasts("model2:", True, []), second)  # noqa: FBT003
+    first, second = trace.BufferBroadcasts("", True, []), trace.BufferBroadcasts("", False, ["hits"])
+    written(tmp_path, JOINED, trace.Wrapped(None), first, trace.BufferBroadcasts("model2:", True, []), second)
     ((track,),) = (facts.facts for facts in read_tracks(tmp_path))
     assert isinstance(track, Track)
     assert track.broadcasts_buffers == {"": False, "model2:": True}
