@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.index import Index, Site
+from ddpdoctor.source.index import Site
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
 
@@ -19,14 +19,14 @@ _TRAINS = names.COLLECTIVES | {"backward", "step", "zero_grad", "set_epoch", "in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Context:
+class CallingContext:
     """One call of a function, and the call that the function around was entered by."""
 
     function: Scope
     """The function that is called."""
     site: Site
     """The call."""
-    parent: Context | None
+    parent: CallingContext | None
     """The same of the function that the call stands in, where that one is looked at call by call, too."""
     suffix: str
     """What is added to the ids of the function and of its calls: `@2`."""
@@ -36,49 +36,70 @@ class Context:
 class Contexts:
     """The contexts of each function that makes something for several callers."""
 
-    index: Index
-    _known: dict[int, dict[tuple[int, int], Context]] = field(default_factory=dict)
+    calls_of: Callable[[Scope], list[Site]]
+    """The calls of a function."""
+    _known: dict[int, dict[tuple[int, int], CallingContext]] = field(default_factory=dict)
 
-    def of(self, function: Scope) -> tuple[Context, ...]:
+    def of(self, function: Scope) -> tuple[CallingContext, ...]:
         """All contexts of a function; empty where it is read once for all of its callers."""
         return tuple(self._of(function).values())
 
-    def entered(self, function: Scope, call: int, parent: Context | None) -> Context | None:
+    def entered(self, function: Scope, call: int, parent: CallingContext | None) -> CallingContext | None:
         """The context of a call, by the identity of its node, in a function that was itself entered by `parent`."""
         return self._of(function).get((call, id(parent)))
 
-    def _of(self, function: Scope) -> dict[tuple[int, int], Context]:
-        """By the call's node and the context around it; those of its callers are found first, without recursion."""
-        pending = [self._opened(function)] if id(function) not in self._known else []
-        while pending:
-            at, callers = pending[-1]
-            unread = next((one for one in callers if id(one) not in self._known), None)
-            if unread is not None:
-                pending.append(self._opened(unread))
-                continue
-            pending.pop()
-            self._known[id(at)] = self._new(at)
+    def _of(self, function: Scope) -> dict[tuple[int, int], CallingContext]:
+        """By the call's node and the context around it."""
+        if id(function) not in self._known:
+            self._find(function)
         return self._known[id(function)]
 
-    def _opened(self, function: Scope) -> tuple[Scope, Iterator[Scope]]:
-        """A function and its callers. Until they are read it has no contexts, as where it calls itself."""
-        self._known[id(function)] = {}
-        return function, (site.caller for site in self._sites(function))
+    def _find(self, function: Scope) -> None:
+        """Find the contexts of a function, those of its callers first, without recursion: Tarjan's components.
+
+        Functions that call each other in a ring have none, whichever of them is asked for first.
+        """
+        opened = [function]  # those without an answer, in the order in which they were met
+        places, lowest = {id(function): 0}, {id(function): 0}
+        path = [(function, self._callers(function))]
+        while path:
+            at, callers = path[-1]
+            caller = next((one for one in callers if id(one) not in self._known), None)
+            if caller is None:
+                path.pop()
+                if path:
+                    around = id(path[-1][0])
+                    lowest[around] = min(lowest[around], lowest[id(at)])
+                if lowest[id(at)] == places[id(at)]:
+                    ring = opened[places[id(at)] :]
+                    del opened[places[id(at)] :]
+                    self._known |= {id(one): self._new(one) if len(ring) == 1 else {} for one in ring}
+            elif id(caller) in places:
+                lowest[id(at)] = min(lowest[id(at)], places[id(caller)])
+            else:
+                places[id(caller)] = lowest[id(caller)] = len(opened)
+                opened.append(caller)
+                path.append((caller, self._callers(caller)))
+
+    def _callers(self, function: Scope) -> Iterator[Scope]:
+        return (site.caller for site in self._sites(function))
 
     def _sites(self, function: Scope) -> list[Site]:
         """The calls of a factory; none where there are so many that it is not looked at call by call."""
-        sites = self.index.sites.get(id(function), [])
+        sites = self.calls_of(function)
         few = 0 < len(sites) <= MOST_CONTEXTS and not any(site.spawned or site.caller is function for site in sites)
         return sites if few and _is_small(function) else []
 
-    def _new(self, function: Scope) -> dict[tuple[int, int], Context]:
+    def _new(self, function: Scope) -> dict[tuple[int, int], CallingContext]:
         sites = self._sites(function)
-        around: list[list[Context | None]] = [[*self._known[id(site.caller)].values()] or [None] for site in sites]
+        around: list[list[CallingContext | None]] = [
+            [*self._known[id(site.caller)].values()] or [None] for site in sites
+        ]
         if not 1 < sum(map(len, around)) <= MOST_CONTEXTS:
             return {}
         ways = [(site, parent) for site, parents in zip(sites, around, strict=True) for parent in parents]
         return {
-            (id(site.call.node), id(parent)): Context(function, site, parent, f"@{number}")
+            (id(site.call.node), id(parent)): CallingContext(function, site, parent, f"@{number}")
             for number, (site, parent) in enumerate(ways, 1)
         }
 

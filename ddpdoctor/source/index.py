@@ -200,6 +200,11 @@ class Index:
     def _site(self, target: Scope, site: Site) -> None:
         self.sites.setdefault(id(target), []).append(site)
 
+    def sites_near(self, function: Scope, near: frozenset[str]) -> list[Site]:
+        """The calls of a function in these files; all of them where it stands in none of these."""
+        sites = self.sites.get(id(function), [])
+        return [site for site in sites if site.caller.file in near] if function.file in near else [*sites]
+
     def target(self, scope: Scope, name: str) -> Scope | None:
         """The function that a dotted name calls; of a class its `__init__`, of `self.method` the method."""
         first, _, rest = name.partition(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from ddpdoctor.source.scopes import RawCall, Scope
 from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
+    from ddpdoctor.source.calling_contexts import CallingContext
     from ddpdoctor.source.values import Values
 
 
@@ -36,20 +38,13 @@ def _parameter(values: Values, scope: Scope, name: str) -> Origins:
 
 
 def _from_sites(values: Values, scope: Scope, name: str) -> Iterable[Origin]:
-    context = values.context_in(scope)
-    if context is not None:
-        yield from values.within(context.parent, lambda: _from_site(values, scope, name, context.site))
-        return
-    sites = sites_of(values, scope)
+    sites, around = ways_into(values, scope)
     if not sites:
         default = scope.defaults.get(name)
         if default is not None and scope.parent is not None:
             yield from values.of(default, At(scope.parent, END, scope.parent.root))
-        return
-    if len(sites) > MOST_SITES:
-        return
-    for site in sites:
-        yield from _from_site(values, scope, name, site)
+    for site in sites if len(sites) <= MOST_SITES else ():
+        yield from values.within(around, partial(_from_site, values, scope, name, site))
 
 
 def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
@@ -128,12 +123,11 @@ def rest_at(scope: Scope, site: Site) -> tuple[ast.expr, ...]:
 
 
 def _rest(values: Values, scope: Scope) -> Iterable[Origin]:
-    context = values.context_in(scope)
-    sites = [context.site] if context is not None else sites_of(values, scope)
-    values.context = context.parent if context is not None else None
+    sites, around = ways_into(values, scope)
     for site in sites if len(sites) <= MOST_SITES else ():
+        at = At(site.caller, site.call.order, site.call.block)
         for given in rest_at(scope, site):
-            yield from values.of(given, At(site.caller, site.call.order, site.call.block))
+            yield from values.within(around, partial(values.of, given, at))
 
 
 def given_at(site: Site, name: str, position: int) -> ast.expr | None:
@@ -169,9 +163,15 @@ def _counted(node: ast.expr, at: At) -> bool:
     )
 
 
+def ways_into(values: Values, scope: Scope) -> tuple[list[Site], CallingContext | None]:
+    """The calls of a function, and the context around: the call by which it is looked at now, else all of them."""
+    context = values.context_in(scope)
+    return ([context.site], context.parent) if context is not None else (sites_of(values, scope), None)
+
+
 def sites_of(values: Values, scope: Scope) -> list[Site]:
     """The calls of a function: those by name, and those of a method on an object whose class is known."""
-    found = list(values.index.sites.get(id(scope), ()))
+    found = values.calls_of(scope)
     cls = scope.parent
     if cls is None or not cls.is_class:
         return found

@@ -171,6 +171,7 @@ def facts(project: Project) -> TrainingCode:
     values = Values(project, index)
     _remember(values, (reachable[file] for file in sorted(wanted)))
     values.near = files_together(programs)
+    values.programs = tuple({frozenset(program.files): None for program in programs})
     values.wrapped = makers_of_models(index, (scope for file in sorted(wanted) for scope in reachable[file].scopes))
     values.drawn_from = makers_of_data(index, (scope for file in sorted(wanted) for scope in reachable[file].scopes))
     started = frozenset(key for key, sites in index.sites.items() if any(site.spawned for site in sites))

@@ -13,17 +13,17 @@ from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.call_meanings import Meaning, meaning
-from ddpdoctor.source.calling_contexts import Context, Contexts
+from ddpdoctor.source.calling_contexts import CallingContext, Contexts
 from ddpdoctor.source.chosen_values import Alternative, by_branches
 from ddpdoctor.source.code_text import segment
 from ddpdoctor.source.conditions import had_by, is_none
 from ddpdoctor.source.decided_branches import alive, reached
 from ddpdoctor.source.expressions import evaluate
-from ddpdoctor.source.index import Index
+from ddpdoctor.source.index import Index, Site
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.literals import bindings
 from ddpdoctor.source.origins import MOST_STEPS, QUIET, At, Origins, further, joined, note_of
-from ddpdoctor.source.parameters import parameter_of, rest_of
+from ddpdoctor.source.parameters import MOST_SITES, parameter_of, rest_of
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
@@ -43,6 +43,8 @@ class Values:
     made: dict[str, tuple[RawCall, Scope]] = field(default_factory=dict)
     near: dict[str, frozenset[str]] = field(default_factory=dict)
     """The files of all programs that a file belongs to: attributes of other programs' objects have the same names."""
+    programs: tuple[frozenset[str], ...] = ()
+    """The files of each program."""
     answers: Answers[Origins] = field(default_factory=Answers)
     """What expressions, parameters, attributes and functions can be."""
     meanings: dict[tuple[int, int], object] = field(default_factory=dict)
@@ -55,7 +57,7 @@ class Values:
     """Expressions with literals, or elements of a list, in place of names."""
     methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     """By the files of some programs and a name: whether one class there has this method, and the first calls of it."""
-    context: Context | None = None
+    context: CallingContext | None = None
     """The call by which the function is looked at that is evaluated now; None where all of its callers count."""
     _bound: dict[int, Counter[str]] = field(default_factory=dict)
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
@@ -67,7 +69,7 @@ class Values:
     @cached_property
     def contexts(self) -> Contexts:
         """The functions that are looked at call by call."""
-        return Contexts(self.index)
+        return Contexts(self.calls_of)
 
     def of(self, node: ast.expr | None, at: At) -> Origins:
         """Every alternative of an expression at a place."""
@@ -85,7 +87,7 @@ class Values:
             self._depth -= 1
             self.context = outer
 
-    def context_in(self, scope: Scope) -> Context | None:
+    def context_in(self, scope: Scope) -> CallingContext | None:
         """The context that counts in a function; None in all but that which is looked at now."""
         return self.context if self.context is not None and self.context.function is scope else None
 
@@ -95,7 +97,7 @@ class Values:
             self._bound[id(function)] = bindings(function.node)
         return self._bound[id(function)]
 
-    def within(self, context: Context | None, find: Callable[[], T]) -> T:
+    def within(self, context: CallingContext | None, find: Callable[[], T]) -> T:
         """What `find` gives in a context."""
         outer, self.context = self.context, context
         try:
@@ -108,7 +110,7 @@ class Values:
         return meaning(self, node, at)
 
     def once(
-        self, key: tuple[int, str], find: Callable[[], Iterable[Origin]], context: Context | None = None
+        self, key: tuple[int, str], find: Callable[[], Iterable[Origin]], context: CallingContext | None = None
     ) -> Origins:
         """What `find` gives in a context, sought once; nothing where it is asked for while it is sought."""
         outer, self.context = self.context, context
@@ -273,20 +275,22 @@ class Values:
 
     # functions
 
-    def returned(self, function: Scope, context: Context | None = None) -> Origins:
+    def returned(self, function: Scope, context: CallingContext | None = None) -> Origins:
         """What a function of the program gives back, by one call of it where `context` is given."""
         return self.once((id(function), "return"), lambda: self._returned(function), context)
 
-    def maker(self, made: str) -> tuple[RawCall, Scope, Context | None] | None:
+    def maker(self, made: str) -> tuple[RawCall, Scope, CallingContext | None] | None:
         """The call that made a loader or a sampler, its function, and the call by which that is looked at."""
-        place, _, number = made.partition("@")
+        place, _, number = made.rpartition("@")
+        if not number.isdigit():  # it has no context: the sign is a part of the path
+            place = made
         call, scope = self.made.get(place, (None, None))
         if call is None or scope is None:
             return None
         contexts = self.contexts.of(scope)
         return call, scope, next((one for one in contexts if one.suffix == f"@{number}"), None)
 
-    def entered_by(self, function: Scope, call: ast.Call, at: At) -> Context | None:
+    def entered_by(self, function: Scope, call: ast.Call, at: At) -> CallingContext | None:
         """The context of a call of a function; None where all calls of it are taken together."""
         return self.contexts.entered(function, id(call), self.context_in(at.scope))
 
@@ -324,6 +328,19 @@ class Values:
     def files_near(self, file: str) -> frozenset[str]:
         """The files of all programs that a file belongs to; the same object each time."""
         return self.near.setdefault(file, frozenset({file}))
+
+    def calls_of(self, function: Scope) -> list[Site]:
+        """The calls of a function by its name, in the programs that its file belongs to.
+
+        Where there are too many, those in the smallest of these programs alone: a program's tests call it more often
+        than it does itself.
+        """
+        found = self.index.sites_near(function, self.files_near(function.file))
+        if len(found) <= MOST_SITES:
+            return found
+        mine = {files for files in self.programs if function.file in files}
+        smallest = [files for files in mine if not any(other < files for other in mine)]
+        return [site for site in found if not mine or any(site.caller.file in files for files in smallest)]
 
     # words
 

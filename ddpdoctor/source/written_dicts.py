@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ddpdoctor.source.index import Site
 from ddpdoctor.source.origins import At
-from ddpdoctor.source.parameters import given_at, position_of, rest_at, rest_name, sites_of
+from ddpdoctor.source.parameters import given_at, position_of, rest_at, rest_name, ways_into
 from ddpdoctor.source.reaching import reaching
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
@@ -74,7 +73,7 @@ def _rest_of(scope: Scope) -> str:
 
 def _given_by_name(values: Values, scope: Scope) -> Items | None:
     """What the only call of a function gives to the parameter that takes all other keywords."""
-    sites = _sites(values, scope)
+    sites, _ = ways_into(values, scope)
     if len(sites) != 1 or any(one.arg is None for one in sites[0].call.node.keywords) or sites[0].spawned:
         return None
     place = At(sites[0].caller, sites[0].call.order, sites[0].call.block)
@@ -136,17 +135,11 @@ def only_value(values: Values, node: ast.Name | ast.Attribute, at: At) -> tuple[
     return (one.value, At(scope, one.order, one.block)) if one.value is not None else None
 
 
-def _sites(values: Values, scope: Scope) -> list[Site]:
-    """The calls of a function: that by which it is looked at now, else all of them."""
-    context = values.context_in(scope)
-    return [context.site] if context is not None else sites_of(values, scope)
-
-
 def positions_of(values: Values, node: ast.Call, at: At) -> list[tuple[ast.expr, At]]:
     """The positional arguments of a call; in place of `*name` those that it stands for, where one call gives them."""
     found: list[tuple[ast.expr, At]] = []
     for each in node.args:
-        sites = _sites(values, at.scope) if isinstance(each, ast.Starred) else []
+        sites = ways_into(values, at.scope)[0] if isinstance(each, ast.Starred) else []
         passed_on = isinstance(each, ast.Starred) and dotted(each.value) == rest_name(at.scope) != ""
         if passed_on and len(sites) == 1 and not sites[0].spawned:
             place = At(sites[0].caller, sites[0].call.order, sites[0].call.block)
@@ -158,7 +151,7 @@ def positions_of(values: Values, node: ast.Call, at: At) -> list[tuple[ast.expr,
 
 def _only_argument(values: Values, scope: Scope, name: str) -> tuple[ast.expr, At] | None:
     """What the only call of a function gives for a parameter."""
-    sites = _sites(values, scope)
+    sites, _ = ways_into(values, scope)
     given = given_at(sites[0], name, position_of(scope, name)) if len(sites) == 1 else None
     return (given, At(sites[0].caller, sites[0].call.order, sites[0].call.block)) if given is not None else None
 

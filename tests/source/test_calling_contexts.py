@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.training_code import Kind
 from ddpdoctor.model import Severity
 from ddpdoctor.source.calling_contexts import MOST_CONTEXTS
 from ddpdoctor.source.training_code import read_texts
@@ -213,3 +214,52 @@ def test_factories_within_factories_stay_cheap(calls: str) -> None:
     )
     (module,) = read_texts({"train.py": text}).modules
     assert len(module.functions) <= 200 * MOST_CONTEXTS
+
+
+def test_the_tests_of_a_program_do_not_hide_its_own_calls() -> None:
+    """They call a factory more often than is looked at, in a file that imports it from the program."""
+    data = BY_BRANCHES.format(of_train="shuffle=True").split("\n\n\n")
+    program = TRAIN.format(first="pass").replace("\nmain()\n", '\nif __name__ == "__main__":\n    main()\n')
+    program = program.replace("from data import build_loader", data[0]).replace("def main", f"{data[1]}\n\ndef main")
+    calls = "".join(
+        f"\n\ndef test_{n}():\n    build_loader(Images('a'), {n % 2 == 0})\n" for n in range(MOST_CONTEXTS + 1)
+    )
+    assert codes(train=program) == ["DDP710"]
+    tests = f"from train import build_loader\nfrom images import Images\n{calls}"
+    assert codes(train=program, test_train=tests) == ["DDP710"]
+
+
+RING = """\
+def build_loader(dataset, train, again=False):
+    if again:
+        return other(dataset, train)
+    return DataLoader(dataset, 32, sampler=DistributedSampler(dataset))
+
+
+def other(dataset, train):
+    return build_loader(dataset, train)
+"""
+
+
+def test_functions_that_call_each_other_are_read_once_for_all_callers() -> None:
+    """Whichever of them stands, and is asked for, first."""
+    head = "from torch.utils.data import DataLoader, DistributedSampler\n\n\n"
+    first, second = RING.split("\n\n\n")
+    main = TRAIN.format(first="pass")
+    made = []
+    for text in (f"{first}\n\n\n{second}", f"{second}\n\n\n{first}"):
+        texts = {"train.py": main.replace("True)", "True, again=True)"), "data.py": f"{head}{text}"}
+        (read,) = [module for module in read_texts(texts).modules if module.file == "data.py"]
+        made.append(sorted(function.id.rpartition("::")[2] for function in read.functions))
+    assert made[0] == made[1]
+    assert not any("@" in name for name in made[0])
+
+
+@pytest.mark.parametrize("folder", ["runs", "runs@7"])
+def test_the_path_of_a_file_may_hold_an_at_sign(folder: str) -> None:
+    told = TRAIN.format(first="train_loader.sampler.set_epoch(epoch)")
+    modules = read_texts({f"{folder}/train.py": told, f"{folder}/data.py": SHARDED}).modules
+    calls = [call for module in modules for function in module.functions for call in function.calls]
+    (asked,) = [call.receiver for call in calls if call.name.endswith("set_epoch")]
+    assert asked is not None
+    assert asked.may(Kind.SAMPLER) is not None
