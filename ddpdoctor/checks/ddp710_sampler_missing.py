@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
-from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Value
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Place, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -40,9 +40,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 f"no DistributedSampler: each rank goes over all of `{dataset.text}`, and the ranks train on the same samples",
                 loader.place,
                 trained.place,
+                *_asked_for_at(graph, function, loader),
                 remedy=f"write `sampler=DistributedSampler({dataset.text})` in place of `shuffle`, and call its set_epoch in "
                 "every epoch",
             )
+
+
+def _asked_for_at(graph: CallGraph, function: Function, loader: Call) -> list[Place]:
+    """The call that a function made this loader for, where it makes others for others."""
+    ways = graph.callers.get(function.id, []) if loader.variant else []
+    return [way.place for _, way in ways] if len(ways) == 1 else []
 
 
 def _has_sampler(loader: Call) -> bool:

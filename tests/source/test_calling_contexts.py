@@ -83,6 +83,13 @@ def test_what_a_factory_gives_is_decided_by_the_literals_of_the_call() -> None:
     assert codes(train=TRAIN.format(first="train_loader.sampler.set_epoch(epoch)"), data=healthy) == []
 
 
+def test_a_loader_of_a_factory_is_shown_with_the_call_that_it_was_made_for() -> None:
+    modules = source(train=TRAIN.format(first="pass"), data=BY_BRANCHES.format(of_train="shuffle=True"))
+    (finding,) = diagnose(modules, select=("DDP710",)).findings
+
+    assert [(place.file, place.line) for place in finding.where] == [("data.py", 6), ("train.py", 21), ("train.py", 13)]
+
+
 REGISTRY = """\
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
 
