@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from dataclasses import dataclass, replace
 
 from ddpdoctor.evidence.training_code import (
     RANK_KINDS,
     Argument,
     Call,
     Change,
-    Context,
     Cut,
     Exit,
     Function,
@@ -26,28 +23,26 @@ from ddpdoctor.evidence.training_code import (
     Value,
 )
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.attribute_access import class_named
 from ddpdoctor.source.call_meanings import SHARD, Meaning, is_variable, meaning
-from ddpdoctor.source.chosen_values import truth
-from ddpdoctor.source.decided_branches import has_left, is_dead, is_taken
+from ddpdoctor.source.decided_branches import has_left, is_dead
 from ddpdoctor.source.expressions import leaves_no_remainder
+from ddpdoctor.source.guards import Guards, line_of, value_of
 from ddpdoctor.source.iteration import loader_in
 from ddpdoctor.source.object_attributes import attribute_of
-from ddpdoctor.source.origins import At, joined
+from ddpdoctor.source.origins import At
 from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
 from ddpdoctor.source.values import Values
-from ddpdoctor.source.walk import dotted, parts
+from ddpdoctor.source.walk import dotted
+from ddpdoctor.source.with_blocks import WithBlocks
 from ddpdoctor.source.written_calls import partial_of
 from ddpdoctor.source.written_dicts import items_of, positions_of
 
-MOST_EXITS = 30  # early exits before a line that are looked at: generated code has thousands in one function
 MOST_BASES = 8  # classes above one
 _WATCHED = frozenset({"requires_grad", "require_backward_grad_sync", "grad"})
 _WORK = re.compile(
     r"(?i)tokeni[sz]e|preprocess|prepare|build|benchmark|evaluate|extract|convert|encode|download|cache|featuri[sz]e"
 )
-_FLIP = {"first": "others", "others": "first"}
 _WITH_ARGUMENTS = frozenset(names.FUNCTIONS.values()) | frozenset(names.ENDS.values()) | {
     "collective", "backward", "step", "set-epoch", "load-state", "to", "cuda", "log", "save", "forward", "dataset",
     "unscale", "scale", "prepare", "shard", "change-gradient", "watches",
@@ -72,8 +67,11 @@ class FunctionFacts:
 
     values: Values
     started: frozenset[int] = frozenset()
-    _guards: dict[tuple[int, int], Guard | None] = field(default_factory=dict)
-    _contexts: dict[tuple[int, int], Context] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Nothing is known of any test or block yet."""
+        self.guards = Guards(self.values)
+        self._with_blocks = WithBlocks(self.values)
 
     def of(self, scope: Scope) -> Iterator[Function]:
         """The facts about one function: once, or once for each call that it is looked at by."""
@@ -85,7 +83,7 @@ class FunctionFacts:
         return context.suffix if context is not None else ""
 
     def _of(self, scope: Scope) -> Function:
-        file, line = self._line(scope, getattr(scope.node, "lineno", 1))
+        file, line = line_of(self.values, scope, getattr(scope.node, "lineno", 1))
         known = {id(loop.body): loop.order for loop in scope.loops}
         return Function(
             id=f"{scope.id}{self._suffix(scope)}",
@@ -100,10 +98,10 @@ class FunctionFacts:
             parameters=scope.parameters,
             rebound=tuple(name for name in scope.parameters if name in scope.definitions),
             length=self._length(scope),
-            guards=tuple(self._decorated(scope)),
+            guards=tuple(self.guards.of_decorators(scope)),
             decorators=tuple(self._full(scope, decorator) for decorator in scope.decorators),
             within=self._defined_within(scope),
-            tests=tuple(guard for block in scope.tests if (guard := self._uncalled(block, scope)) is not None),
+            tests=tuple(guard for block in scope.tests if (guard := self.guards.uncalled(block, scope)) is not None),
             overrides=self._overrides(scope),
             entry=scope.parent is None or id(scope) in self.started or self._is_hook(scope),
         )
@@ -128,7 +126,7 @@ class FunctionFacts:
         if scope.parent is None or scope.defined_at is None or not scope.decorators:
             return ()
         order, block = scope.defined_at
-        return self.guards(block, order, scope.parent)
+        return self.guards.around(block, order, scope.parent)
 
     def _overrides(self, scope: Scope) -> str:
         cls = scope.parent
@@ -141,16 +139,9 @@ class FunctionFacts:
         only = scope.returns[0][0] if scope.name == "__len__" and len(scope.returns) == 1 else None
         return self.values.text(only, scope)
 
-    def _line(self, scope: Scope, line: int) -> tuple[str, int]:
-        return self.values.project.sources[scope.file].place(line)
-
     def _place(self, scope: Scope, node: ast.AST) -> Place:
-        file, line = self._line(scope, getattr(node, "lineno", 1))
+        file, line = line_of(self.values, scope, getattr(node, "lineno", 1))
         return Place(file=file, line=line, column=getattr(node, "col_offset", 0) + 1, function=scope.name)
-
-    def value(self, node: ast.expr | None, at: At) -> Value:
-        """What is known of an expression, as a fact."""
-        return Value(text=self.values.text(node, at.scope), origins=self.values.of(node, at))
 
     # calls
 
@@ -176,13 +167,13 @@ class FunctionFacts:
         receiver = None
         if isinstance(raw.node.func, ast.Attribute):
             if what.does == "forward":
-                receiver = self.value(raw.node.func, at)
+                receiver = value_of(self.values, raw.node.func, at)
                 if not receiver.origins:
-                    receiver = self.value(raw.node.func.value, at)
+                    receiver = value_of(self.values, raw.node.func.value, at)
             elif what.target is None and (what.name.startswith(".") or what.does == "forward"):
-                receiver = self.value(raw.node.func.value, at)
+                receiver = value_of(self.values, raw.node.func.value, at)
         elif what.does == "forward":
-            receiver = self.value(raw.node.func, at)
+            receiver = value_of(self.values, raw.node.func, at)
         return Call(
             place=self._place(scope, raw.node),
             variant=self._suffix(scope),
@@ -193,9 +184,9 @@ class FunctionFacts:
             arguments=given,
             receiver=receiver,
             target=target,
-            guards=self.guards(raw.block, raw.order, scope),
+            guards=self.guards.around(raw.block, raw.order, scope),
             loops=self._around(raw.block, known),
-            contexts=self._within(raw.block, scope),
+            contexts=self._with_blocks.around(raw.block, scope),
         )
 
     def _may_answer(self, raw: RawCall) -> bool:
@@ -267,7 +258,9 @@ class FunctionFacts:
         partial = partial_of(self.values, raw.node, at)
         before = [(node, partial[1]) for node in partial[0].args[1:]] if partial is not None else []
         positional = [*before, *positions_of(self.values, raw.node, at)]
-        given = [Argument(name=str(number), value=self.value(*one)) for number, one in enumerate(positional[:8])]
+        given = [
+            Argument(name=str(number), value=value_of(self.values, *one)) for number, one in enumerate(positional[:8])
+        ]
         given += self._keywords(raw.node, at)
         if partial is not None:
             known = {one.name for one in given}
@@ -278,141 +271,12 @@ class FunctionFacts:
         for keyword in node.keywords[:40]:
             written = items_of(self.values, keyword.value, at) if keyword.arg is None else None
             if written is not None:
-                yield from (Argument(name=name, value=self.value(*one)) for name, one in written.items())
+                yield from (Argument(name=name, value=value_of(self.values, *one)) for name, one in written.items())
             else:
-                yield Argument(name=keyword.arg or "**", value=self.value(keyword.value, at))
-
-    # what stands around
-
-    def guards(self, block: Block, order: int, scope: Scope) -> tuple[Guard, ...]:
-        """The tests that decide whether a place is reached, outermost first."""
-        found = []
-        chain = block.chain()
-        for number, at in enumerate(chain):
-            if (
-                at.form in {"if", "else", "case", "while", "and", "or", "except"}
-                and not is_taken(self.values, at, scope)
-                and (guard := self._guard(at, scope)) is not None
-            ):
-                found.append(guard)
-            inner = chain[number + 1] if number + 1 < len(chain) else None
-            before = bisect_left(at.ended, order, key=itemgetter(0))
-            for _, ended in at.ended[max(0, before - MOST_EXITS) : before]:
-                if (
-                    ended is not inner
-                    and ended.form in {"if", "else", "case"}
-                    and not is_dead(self.values, ended, scope)
-                ):
-                    guard = self._guard(ended, scope, after=True)
-                    if guard is not None and (guard.by_rank or guard.by_local):
-                        found.append(guard)
-        return tuple(found)
-
-    def _uncalled(self, block: Block, scope: Scope) -> Guard | None:
-        guard = self._guard(block, scope)
-        return guard if guard is not None and guard.value.may(Kind.FUNCTION) is not None else None
-
-    def _guard(self, block: Block, scope: Scope, *, after: bool = False) -> Guard | None:
-        key = (id(block) * 2 + after, id(self.values.context_in(scope)))
-        if key not in self._guards:
-            self._guards[key] = self._new_guard(block, scope, after=after)
-        return self._guards[key]
-
-    def _new_guard(self, block: Block, scope: Scope, *, after: bool) -> Guard | None:
-        test = block.test if block.test is not None else getattr(block.node, "test", None)
-        if block.form == "except":
-            line = block.handler.lineno if block.handler is not None else 1
-            file, line = self._line(scope, line)
-            text = self.values.text(test, scope) if test is not None else ""
-            return Guard(form="except", file=file, line=line, test=text, branch=block.branch, value=Value())
-        if test is None:
-            return None
-        if isinstance(test, ast.Compare) and "__name__" in (self.values.text(test, scope)):
-            return Guard(
-                form="main", file=scope.file, line=test.lineno, test="__name__", branch=0, value=Value(), state=True
-            )
-        at = At(scope, block.order, block.parent or block)
-        value = _as_test(self._truth(self.value(test, at), chosen=block.form == "case"))
-        if _asks_for_none(test):  # what an object holds does not decide whether there is one
-            value = replace(value, origins=tuple(one for one in value.origins if one.kind is not Kind.LOCAL))
-        words = tuple(dict.fromkeys(parts(test)))
-        ranked = value.may(*RANK_KINDS)
-        unsure = ranked is not None and ranked.note == "uncertain"
-        state = (ranked is None or unsure) and any(
-            word in name.lower() for name in words for word in names.STATE_WORDS
-        )  # fmt: skip
-        file, line = self._line(scope, getattr(block.node, "lineno", test.lineno))
-        form = "after" if after else block.form
-        return Guard(
-            form=form,
-            file=file,
-            line=line if form == "after" else self._line(scope, test.lineno)[1],
-            test=self.values.text(test, scope),
-            branch=block.branch,
-            value=value,
-            names=words,
-            of_rank=_of_rank(ranked, block, after=after),
-            state=state,
-        )
-
-    def _truth(self, value: Value, *, chosen: bool = False) -> Value:
-        """What a test depends on where it asks an object of the program whose class says when it is true.
-
-        A choice between two members counts in a `match` alone: elsewhere both are true, or both are false.
-        """
-        found = list(value.origins if chosen else truth(value.origins))
-        for origin in value.origins:
-            cls = class_named(self.values, origin.note) if origin.kind is Kind.INSTANCE else None
-            asked = self.values.project.method(cls, "__bool__") if cls is not None else None
-            if asked is not None:
-                found += self.values.returned(asked)
-        return replace(value, origins=joined(found))
+                yield Argument(name=keyword.arg or "**", value=value_of(self.values, keyword.value, at))
 
     def _around(self, block: Block, known: dict[int, int]) -> tuple[int, ...]:
         return tuple(known[id(at)] for at in block.chain() if id(at) in known)
-
-    def _within(self, block: Block, scope: Scope) -> tuple[Context, ...]:
-        return tuple(self._context(at, scope) for at in block.chain() if at.form == "with")
-
-    def _context(self, block: Block, scope: Scope) -> Context:
-        key = (id(block), id(self.values.context_in(scope)))
-        if key not in self._contexts:
-            item = block.node
-            assert isinstance(item, ast.withitem)
-            node, plain = item.context_expr, True
-            at = At(scope, block.order, block.parent or block)
-            if isinstance(node, ast.Name | ast.Attribute):
-                assigned = scope.definitions.get(dotted(node), [])
-                before = [definition for definition in assigned if definition.order < block.order]
-                plain = (
-                    len(before) == 1
-                    and isinstance(before[0].value, ast.Call | ast.IfExp)
-                    and before[0].block is block.parent
-                )
-                node = before[0].value if plain and before[0].value is not None else node
-            name, receiver, target = "", Value(), ""
-            if isinstance(node, ast.IfExp) and (
-                _is_state(node.test, scope, self.values, at) or _is_setting(node.test, scope)
-            ):
-                node = next((one for one in (node.body, node.orelse) if not _does_nothing(one)), node)
-            if isinstance(node, ast.Call):
-                what = meaning(self.values, node, at)
-                name = what.name
-                target = what.target.id if what.target is not None else ""
-                owner = node.func.value if isinstance(node.func, ast.Attribute) and name.startswith(".") else None
-                receiver = self.value(owner, at) if owner is not None else Value()
-            else:
-                plain = False
-            _, line = self._line(scope, item.context_expr.lineno)
-            self._contexts[key] = Context(
-                name=name,
-                text=self.values.text(item.context_expr, scope),
-                line=line,
-                value=receiver,
-                plain=plain,
-                target=target,
-            )
-        return self._contexts[key]
 
     # loops and exits
 
@@ -422,14 +286,14 @@ class FunctionFacts:
         place = self._place(scope, node)
         if isinstance(node, ast.While):
             over, counts, turns, head = (
-                self._truth(self.value(node.test, at)),
+                self.guards.truth(value_of(self.values, node.test, at)),
                 True,
                 None,
                 f"while {self.values.text(node.test, scope)}",
             )
         else:
             loader = loader_in(self.values, node.iter, at)
-            over = self.value(node.iter, at)
+            over = value_of(self.values, node.iter, at)
             if loader is not None:
                 over = Value(text=over.text, origins=(loader, *(one for one in over.origins if one != loader)))
             name = dotted(node.iter.func) if isinstance(node.iter, ast.Call) else ""
@@ -445,9 +309,9 @@ class FunctionFacts:
             counts=counts,
             turns=turns,
             starts=self._starts(node, at),
-            guards=self.guards(raw.block, raw.order, scope),
+            guards=self.guards.around(raw.block, raw.order, scope),
             loops=self._around(raw.block, known),
-            contexts=self._within(raw.block, scope),
+            contexts=self._with_blocks.around(raw.block, scope),
         )
 
     def _yields_numbers(self, node: ast.expr, at: At) -> bool:
@@ -469,7 +333,7 @@ class FunctionFacts:
     def _starts(self, node: ast.For | ast.AsyncFor | ast.While, at: At) -> Value | None:
         counted = node.iter if isinstance(node, ast.For) else None
         if isinstance(counted, ast.Call) and dotted(counted.func) == "range" and len(counted.args) > 1:
-            return self.value(counted.args[0], at)
+            return value_of(self.values, counted.args[0], at)
         return None
 
     def _cuts(self, scope: Scope) -> Iterator[Cut]:
@@ -479,7 +343,7 @@ class FunctionFacts:
             ranks = [origin for origin in bounds if origin.kind in RANK_KINDS]
             certain = [origin for origin in ranks if origin.note != "uncertain"]
             if certain:
-                whole, text = self.value(raw.whole, at), self.values.text(raw.node, scope)
+                whole, text = value_of(self.values, raw.whole, at), self.values.text(raw.node, scope)
                 place = self._place(scope, raw.node)
                 yield Cut(
                     place=place,
@@ -504,16 +368,16 @@ class FunctionFacts:
                 ):
                     continue
                 at = At(scope, definition.order, definition.block)
-                value = _scaled(self.value(definition.value, at), definition.operator)
+                value = _scaled(value_of(self.values, definition.value, at), definition.operator)
                 if attribute in _WATCHED or len(forms) > 1 or value.may(Kind.MODEL):
-                    file, line = self._line(scope, definition.line)
+                    file, line = line_of(self.values, scope, definition.line)
                     yield Change(
                         place=Place(file=file, line=line, column=1, function=scope.name),
                         key=key,
                         value=value,
                         order=definition.order,
                         owner=Value(text=owner, origins=self._owner(owner, at)),
-                        guards=self.guards(definition.block, definition.order, scope),
+                        guards=self.guards.around(definition.block, definition.order, scope),
                     )
 
     def _owner(self, owner: str, at: At) -> tuple[Origin, ...]:
@@ -532,7 +396,7 @@ class FunctionFacts:
             fails=raw.fails,
             since=raw.since,
             empty=isinstance(raw.node, ast.Return) and _is_none(raw.node.value),
-            guards=self.guards(raw.block, raw.order, scope),
+            guards=self.guards.around(raw.block, raw.order, scope),
             loops=self._around(raw.block, known),
         )
 
@@ -543,35 +407,6 @@ class FunctionFacts:
         name = dotted(node)
         meant = self.values.project.resolve(scope.parent or scope, name) if name else name
         return meant.id if isinstance(meant, Scope) else meant if isinstance(meant, str) else name
-
-    def _decorated(self, scope: Scope) -> Iterator[Guard]:
-        for decorator in scope.decorators:
-            node = decorator.func if isinstance(decorator, ast.Call) else decorator
-            name = dotted(node)
-            if not name:
-                continue
-            meant = self.values.project.resolve(scope.parent or scope, name)
-            inner = self._guarded_by(meant) if isinstance(meant, Scope) else None
-            if inner is None and isinstance(meant, Scope) and isinstance(decorator, ast.Call):
-                given = (self._guarded_by(made) for made in meant.functions.values())  # `@main_only(wait=True)`
-                inner = next((guard for guard in given if guard is not None), None)
-            if inner is not None or name.rpartition(".")[2] in names.RANK_DECORATORS:
-                file, line = self._line(scope, decorator.lineno)
-                origin = Origin(kind=Kind.RANK, text=f"@{name}", note="first")
-                yield Guard(
-                    form="decorator", file=file, line=line, test=f"@{name}", branch=0, of_rank="first",
-                    value=Value(text=f"@{name}", origins=(origin,)),
-                )  # fmt: skip
-
-    def _guarded_by(self, decorator: Scope) -> Guard | None:
-        """The test of the rank around the call of the function that a decorator of the program is given."""
-        for inner in decorator.functions.values():
-            for call in inner.calls:
-                if dotted(call.node.func) in decorator.parameters:
-                    for guard in self.guards(call.block, call.order, inner):
-                        if guard.by_rank is not None:
-                            return guard
-        return None
 
 
 def _is_work_in_a_branch(raw: RawCall) -> bool:
@@ -593,53 +428,6 @@ def _is_none(node: ast.expr | None) -> bool:
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
 
 
-def _does_nothing(node: ast.expr) -> bool:
-    """Whether a context is `nullcontext()` or one of the names that people use in its place."""
-    name = dotted(node.func) if isinstance(node, ast.Call) else ""
-    return name.rpartition(".")[2] in {"nullcontext", "suppress", "ExitStack"}
-
-
-def _is_state(test: ast.expr, scope: Scope, values: Values, at: At) -> bool:
-    """Whether a test asks whether there are several ranks, and nothing else."""
-    if isinstance(test, ast.UnaryOp):
-        return _is_state(test.operand, scope, values, at)
-    asked = test.func if isinstance(test, ast.Call) else test
-    name = dotted(asked).rpartition(".")[2].lower()
-    return bool(name) and any(word in name for word in names.STATE_WORDS)
-
-
-def _is_setting(test: ast.expr, scope: Scope) -> bool:
-    """Whether a test asks whether a number that the function never changes is above one: `accumulation_steps > 1`."""
-    match test:
-        case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=1)]):
-            key = dotted(left)
-        case _:
-            return False
-    words = key.lower()
-    given = scope.definitions.get(key, ())
-    named = "accum" in words and not any(word in words for word in ("count", "idx", "index"))
-    return named and all(one.form == "assign" and one.block is scope.root for one in given)
-
-
-def _asks_for_none(test: ast.expr) -> bool:
-    """Whether a test is `x is None` or `x is not None`."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test = test.operand
-    return (
-        isinstance(test, ast.Compare)
-        and all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
-        and all(isinstance(one, ast.Constant) and one.value is None for one in test.comparators)
-    )
-
-
-def _as_test(value: Value) -> Value:
-    """What a name depends on where it is asked whether it holds something: an object of some ranks asks for the rank."""
-    if value.may(Kind.SOME_RANKS) is None:
-        return value
-    origins = (replace(one, kind=Kind.RANK) if one.kind is Kind.SOME_RANKS else one for one in value.origins)
-    return replace(value, origins=tuple(origins))
-
-
 def _counts(node: ast.expr, name: str) -> tuple[bool, int | None]:
     last = name.rpartition(".")[2]
     if isinstance(node, ast.Call) and last in {"tqdm", "trange", "enumerate", "track"} and node.args:
@@ -653,15 +441,3 @@ def _counts(node: ast.expr, name: str) -> tuple[bool, int | None]:
     if last == "range" and len(given) == 1 and isinstance(given[0], ast.Constant) and isinstance(given[0].value, int):
         return True, given[0].value
     return True, None
-
-
-def _of_rank(origin: Origin | None, block: Block, *, after: bool) -> str:
-    if origin is None:
-        return ""
-    note = origin.note
-    if note not in _FLIP:
-        note = "others" if origin.kind is not Kind.RANK or note == "by name" else ""
-    flips = block.form in {"else", "or"}
-    if flips:
-        note = _FLIP.get(note, "")
-    return _FLIP.get(note, "") if after else note

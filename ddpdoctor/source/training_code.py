@@ -14,6 +14,7 @@ from ddpdoctor.evidence.training_code import Module, Option, Place, Remark, Sett
 from ddpdoctor.regular_file import read_regular
 from ddpdoctor.source.folders import folders_below, identity
 from ddpdoctor.source.function_facts import FunctionFacts
+from ddpdoctor.source.guards import value_of
 from ddpdoctor.source.index import OPTION_MAKERS, Index
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.programs import distributed_programs
@@ -272,7 +273,7 @@ def _options(source: Source, maker: FunctionFacts) -> Iterator[Option]:
                         yield Option(
                             place=_place(source, scope, call),
                             name=name,
-                            default=maker.value(default, at),
+                            default=value_of(maker.values, default, at),
                             overwritten=_overwritten(maker.values, dest, source.file),
                         )
 
@@ -299,7 +300,7 @@ def _settings(source: Source, maker: FunctionFacts) -> Iterator[Setting]:
             for definition in definitions:
                 file, line = source.place(definition.line)
                 at = At(scope, definition.order, definition.block)
-                guards = maker.guards(definition.block, definition.order, scope)
+                guards = maker.guards.around(definition.block, definition.order, scope)
                 handler = any(guard.form == "except" for guard in guards)
                 asks = any("environ" in guard.test or name[1] in guard.test for guard in guards) or _alone(
                     definition.block, maker, scope
@@ -308,7 +309,7 @@ def _settings(source: Source, maker: FunctionFacts) -> Iterator[Setting]:
                 yield Setting(
                     place=Place(file=file, line=line, column=1, function=scope.name),
                     name=name[1],
-                    value=maker.value(definition.value, at),
+                    value=value_of(maker.values, definition.value, at),
                     always=always,
                 )
 
