@@ -50,7 +50,7 @@ def by_branches(values: Values, alternatives: Sequence[Alternative]) -> Iterator
         other = next((its for its in labels if its and its != mine), "")
         if mine and other and one.block.form in {"if", "else", "case"}:
             for test in _test(values, one.block, one.scope):
-                yield told_apart(test, mine, other)
+                yield chosen_by(test, mine, other)
 
 
 def label(values: Values, node: ast.expr | None, at: At) -> str:
@@ -68,7 +68,7 @@ def is_member(values: Values, node: ast.expr, at: At) -> bool:
     return cls is not None and node.attr in cls.definitions
 
 
-def told_apart(test: Origin, there: str, otherwise: str) -> Origin:
+def chosen_by(test: Origin, there: str, otherwise: str) -> Origin:
     """A test of the rank by what it leads to: a test itself where that is true or false, else a choice of two members."""
     if bool(_held(there)) != bool(_held(otherwise)):
         return replace(test, note=test.note if _held(there) else FLIPPED.get(test.note, ""))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
-from ddpdoctor.source.chosen_values import by_comparison, label, told_apart, truth
+from ddpdoctor.source.chosen_values import by_comparison, chosen_by, label, truth
 from ddpdoctor.source.origins import FLIPPED, TAINTS, At, Origins
 from ddpdoctor.source.walk import dotted
 
@@ -29,7 +29,7 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
         return
     if isinstance(operator, ast.Is | ast.IsNot):
         if constants[-1] == {"None"}:
-            yield from _whether_there(operator, alternatives[0])
+            yield from _of_a_none_test(operator, alternatives[0])
         return
     if isinstance(operator, ast.In | ast.NotIn) and constants[0] is not None:
         alternatives = alternatives[:1]  # keys are alike on all ranks
@@ -61,7 +61,7 @@ def _is_choice(values: Values, node: ast.expr, at: At) -> bool:
     return isinstance(node, ast.Name | ast.Attribute | ast.IfExp | ast.NamedExpr | ast.Subscript)
 
 
-def _whether_there(operator: ast.cmpop, origins: Origins) -> Iterator[Origin]:
+def _of_a_none_test(operator: ast.cmpop, origins: Origins) -> Iterator[Origin]:
     """What `x is None` depends on: the rank where only some ranks have `x`, the rank's own data where `x` is a batch."""
     for origin in origins:
         if origin.kind is Kind.SOME_RANKS:
@@ -125,7 +125,7 @@ def _tested(values: Values, node: ast.BoolOp, parts: list[ast.expr], at: At) -> 
             yield tuple(compared(values, in_all, [alike[0].left, of_all], at))
 
 
-def turned(origin: Origin) -> Origin:
+def negated(origin: Origin) -> Origin:
     """The same under `not`."""
     if origin.kind is Kind.SOME_RANKS:
         return replace(origin, kind=Kind.RANK, note=FLIPPED.get(origin.note, ""))
@@ -135,12 +135,12 @@ def turned(origin: Origin) -> Origin:
     return replace(origin, kind=Kind.RANK, note=note)
 
 
-def had_by(test: Origins, *, turned: bool) -> Iterator[Origin]:
+def held_by(test: Origins, *, inverted: bool) -> Iterator[Origin]:
     """That an object is had by the ranks that pass a test, and is None on the others; or the other way round."""
     for origin in truth(test):
         if origin.kind in RANK_KINDS and origin.note != "uncertain":
             note = origin.note if origin.note in FLIPPED else ""
-            yield replace(origin, kind=Kind.SOME_RANKS, note=FLIPPED.get(note, "") if turned else note)
+            yield replace(origin, kind=Kind.SOME_RANKS, note=FLIPPED.get(note, "") if inverted else note)
 
 
 def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at: At) -> Iterator[Origin]:
@@ -152,12 +152,12 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
     yield from values.of(body, at)
     yield from values.of(orelse, at)
     if (is_none(body) or is_none(orelse)) and not (isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant)):
-        yield from had_by(values.of(test, at), turned=is_none(body))
+        yield from held_by(values.of(test, at), inverted=is_none(body))
     there, otherwise = label(values, body, at), label(values, orelse, at)
     if there and otherwise and there != otherwise:
         for origin in truth(values.of(test, at)):
             if origin.kind in RANK_KINDS and origin.note != "uncertain":
-                yield told_apart(replace(origin, kind=Kind.RANK), there, otherwise)
+                yield chosen_by(replace(origin, kind=Kind.RANK), there, otherwise)
             elif origin.kind in RANK_KINDS or origin.kind is Kind.LOCAL:
                 yield origin
 

@@ -12,7 +12,7 @@ from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import attribute
 from ddpdoctor.source.call_results import result
 from ddpdoctor.source.chosen_values import truth
-from ddpdoctor.source.conditions import chosen, compared, either_or_both, turned
+from ddpdoctor.source.conditions import chosen, compared, either_or_both, negated
 from ddpdoctor.source.literals import decided_by, known_literal
 from ddpdoctor.source.object_attributes import ARGUMENT_OBJECTS
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
@@ -49,7 +49,7 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
         case ast.BoolOp(values=parts):
             return either_or_both(values, node, parts, at)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return tuple(turned(origin) for origin in truth(values.of(operand, at)) if origin.kind in TAINTS)
+            return tuple(negated(origin) for origin in truth(values.of(operand, at)) if origin.kind in TAINTS)
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
             return (Origin(kind=Kind.CONSTANT, text=f"-{value!r}"),)
         case ast.UnaryOp(operand=operand):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.origins import At, Origins, further, joined, note_of
+from ddpdoctor.source.origins import At, Origins, joined, note_of, with_link
 from ddpdoctor.source.parameters import MOST_SITES
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
@@ -74,7 +74,7 @@ def _constructed(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
             continue
         file, line = values.project.sources[caller.file].place(node.lineno)
         link = Link(text=f"{name} is given {values.text(given, caller)}", file=file, line=line)
-        yield from further(values.of(given, At(caller, call.order, call.block)), link)
+        yield from with_link(values.of(given, At(caller, call.order, call.block)), link)
 
 
 def field_of(values: Values, owner: str, name: str, file: str) -> Origins:

@@ -29,7 +29,7 @@ class At:
 
 FLIPPED = {"first": "others", "others": "first"}
 """Which ranks a test does not pass, by those that it does."""
-_WEAK = frozenset({"item", "draw"})
+_LEAST_TELLING = frozenset({"item", "draw"})
 """Notes of what an unknown loop gives and of draws, of which a program's options can hold any number."""
 
 
@@ -50,12 +50,12 @@ def joined(origins: Iterable[Origin]) -> Origins:
     for key, origin in found.items():
         sort = (origin.kind, origin.note)
         alike[sort] = alike.get(sort, 0) + 1
-        last[key] = (origin.note in _WEAK, alike[sort] > MOST_ALIKE)
+        last[key] = (origin.note in _LEAST_TELLING, alike[sort] > MOST_ALIKE)
     kept = {*sorted(found, key=last.__getitem__)[:MOST_ORIGINS]}
     return tuple(origin for key, origin in found.items() if key in kept)
 
 
-def further(origins: Iterable[Origin], link: Link) -> Iterator[Origin]:
+def with_link(origins: Iterable[Origin], link: Link) -> Iterator[Origin]:
     """The alternatives with one more step in their chains."""
     for origin in origins:
         quiet = origin.kind in QUIET or len(origin.why) > MOST_STEPS

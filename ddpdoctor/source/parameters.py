@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ddpdoctor.evidence.training_code import Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.index import Site
-from ddpdoctor.source.origins import At, Origins, further, note_of
+from ddpdoctor.source.origins import At, Origins, note_of, with_link
 from ddpdoctor.source.reaching import END
 from ddpdoctor.source.scopes import RawCall, Scope
 from ddpdoctor.source.walk import dotted
@@ -69,7 +69,7 @@ def _from_site(values: Values, scope: Scope, name: str, site: Site) -> Origins:
         return ()
     file, line = values.project.sources[site.caller.file].place(site.call.node.lineno)
     link = Link(text=f"{name} is given {values.text(given, site.caller)}", file=file, line=line)
-    return tuple(further(values.of(given, at), link))
+    return tuple(with_link(values.of(given, at), link))
 
 
 def given_to(values: Values, site: Site, name: str, position: int) -> tuple[ast.expr, At] | None:

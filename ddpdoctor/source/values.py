@@ -16,13 +16,13 @@ from ddpdoctor.source.call_meanings import Meaning, meaning
 from ddpdoctor.source.calling_contexts import CallingContext, Contexts
 from ddpdoctor.source.chosen_values import Alternative, by_branches
 from ddpdoctor.source.code_text import segment
-from ddpdoctor.source.conditions import had_by, is_none
+from ddpdoctor.source.conditions import held_by, is_none
 from ddpdoctor.source.decided_branches import alive, reached
 from ddpdoctor.source.expressions import evaluate
 from ddpdoctor.source.index import Index, Site
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.literals import bindings
-from ddpdoctor.source.origins import MOST_STEPS, QUIET, At, Origins, further, joined, note_of
+from ddpdoctor.source.origins import MOST_STEPS, QUIET, At, Origins, joined, note_of, with_link
 from ddpdoctor.source.parameters import MOST_SITES, parameter_of, rest_of
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.reaching import END, reaching
@@ -228,7 +228,7 @@ class Values:
             return ()
         block = definition.block
         test = self.of(block.test, At(scope, block.order, block.parent or block))
-        return tuple(had_by(test, turned=block.form == "else"))
+        return tuple(held_by(test, inverted=block.form == "else"))
 
     def _all_definitions(self, key: str, scope: Scope) -> list[Definition]:
         owner, _, name = key.rpartition(".")
@@ -271,7 +271,7 @@ class Values:
         shown = self.text(definition.value, scope)
         sign = {"for": "in", "augment": "+=", "with": "from", "change": "takes"}.get(definition.form, "=")
         link = Link(text=f"{key} {sign} {shown}", file=file, line=line)
-        return tuple(further(found, link))
+        return tuple(with_link(found, link))
 
     # functions
 
@@ -314,7 +314,7 @@ class Values:
             if origin.note == "clock" and isinstance(value, ast.Compare) and len(origin.why) <= MOST_STEPS:
                 file, line = self.project.sources[at.scope.file].place(value.lineno)
                 link = Link(text=f"{at.scope.name}() returns {self.text(value, at.scope)}", file=file, line=line)
-                yield from further([origin], link)
+                yield from with_link([origin], link)
             else:
                 yield origin
 
