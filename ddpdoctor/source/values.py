@@ -29,6 +29,7 @@ from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
 from ddpdoctor.source.substitution import Substitutions
 from ddpdoctor.source.unpacking import part_of
+from ddpdoctor.whole_numbers import whole_number
 
 DEEPEST = 60
 T = TypeVar("T")
@@ -282,7 +283,7 @@ class Values:
     def maker(self, made: str) -> tuple[RawCall, Scope, CallingContext | None] | None:
         """The call that made a loader or a sampler, its function, and the call by which that is looked at."""
         place, _, number = made.rpartition("@")
-        if not number.isdigit():  # it has no context: the sign is a part of the path
+        if whole_number(number) is None:  # it has no context: the sign is a part of the path
             place = made
         call, scope = self.made.get(place, (None, None))
         if call is None or scope is None:
