@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Setting
@@ -21,7 +23,7 @@ DOCKER_DEFAULT_BYTES = 64 << 20  # the size of /dev/shm in a container that asks
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)\s{0,4}([kmgtb]?)(?:i?b?)", re.IGNORECASE)
 _SHELLS = ("bash", "sh", "/bin/bash", "/bin/sh")
-_MASTER = ("Master", "Worker")
+_ROLES = ("Master", "Worker")
 _TRAINS = re.compile(r"torchrun|torch\.distributed|accelerate|PyTorchJob")
 
 
@@ -88,70 +90,50 @@ def _manifests(path: str, root: Node | None) -> Iterator[Manifest]:
 
 def _pytorch_job(path: str, root: Node) -> Manifest:
     specs = _at(root, "spec", "pytorchReplicaSpecs")
-    containers: list[Container] = []
-    for role in _MASTER:
-        spec = _at(specs, role) if specs is not None else None
-        if spec is not None:
-            policy = _string(_at(spec, "restartPolicy"))
-            replicas = _at(spec, "replicas")
-            containers += _pod(_at(spec, "template", "spec"), role, 1 if replicas is None else _whole(replicas), policy)
-    return Manifest(
-        path=path,
-        line=_line(root),
-        kind="PyTorchJob",
-        name=_string(_at(root, "metadata", "name")),
+    templates = [(role, _at(specs, role)) for role in _ROLES]
+    pods = [_template(spec, role, _at(spec, "replicas"), policy=("restartPolicy",)) for role, spec in templates]
+    return replace(
+        _manifest(path, root, "PyTorchJob", chain(*pods)),
         backoff_limit=_whole(_at(root, "spec", "runPolicy", "backoffLimit")),
         nproc_per_node=_string(_at(root, "spec", "nprocPerNode")),
         elastic=_at(root, "spec", "elasticPolicy") is not None,
-        containers=tuple(containers),
     )
 
 
 def _job(path: str, root: Node) -> Manifest:
-    parallelism = _at(root, "spec", "parallelism")
-    pod = _at(root, "spec", "template", "spec")
-    policy = _string(_at(pod, "restartPolicy")) if pod is not None else ""
-    return Manifest(
-        path=path,
-        line=_line(root),
-        kind="Job",
-        name=_string(_at(root, "metadata", "name")),
-        backoff_limit=_whole(_at(root, "spec", "backoffLimit")),
-        containers=tuple(_pod(pod, "", 1 if parallelism is None else _whole(parallelism), policy)),
+    spec = _at(root, "spec")
+    return replace(
+        _manifest(path, root, "Job", _template(spec, "", _at(spec, "parallelism"))),
+        backoff_limit=_whole(_at(spec, "backoffLimit")),
     )
 
 
 def _volcano_job(path: str, root: Node) -> Manifest:
-    containers: list[Container] = []
-    for task in _items(_at(root, "spec", "tasks")):
-        replicas, pod = _at(task, "replicas"), _at(task, "template", "spec")
-        policy = _string(_at(pod, "restartPolicy"))
-        containers += _pod(pod, _string(_at(task, "name")), 1 if replicas is None else _whole(replicas), policy)
-    return Manifest(
-        path=path,
-        line=_line(root),
-        kind="Volcano Job",
-        name=_string(_at(root, "metadata", "name")),
-        containers=tuple(containers),
-    )
+    tasks = _items(_at(root, "spec", "tasks"))
+    pods = [_template(task, _string(_at(task, "name")), _at(task, "replicas")) for task in tasks]
+    return _manifest(path, root, "Volcano Job", chain(*pods))
 
 
 def _job_set(path: str, root: Node) -> Manifest:
-    containers: list[Container] = []
-    for replicated in _items(_at(root, "spec", "replicatedJobs")):
-        job = _at(replicated, "template", "spec")
-        counts = [_at(replicated, "replicas"), _at(job, "parallelism")]
-        numbers = [1 if count is None else _whole(count) for count in counts]
-        pods = None if None in numbers else math.prod(number or 0 for number in numbers)
-        pod = _at(job, "template", "spec")
-        containers += _pod(pod, _string(_at(replicated, "name")), pods, _string(_at(pod, "restartPolicy")))
-    return Manifest(
-        path=path,
-        line=_line(root),
-        kind="JobSet",
-        name=_string(_at(root, "metadata", "name")),
-        containers=tuple(containers),
-    )
+    jobs = [(each, _at(each, "template", "spec")) for each in _items(_at(root, "spec", "replicatedJobs"))]
+    pods = [
+        _template(job, _string(_at(each, "name")), _at(each, "replicas"), _at(job, "parallelism")) for each, job in jobs
+    ]
+    return _manifest(path, root, "JobSet", chain(*pods))
+
+
+def _manifest(path: str, root: Node, kind: str, containers: Iterable[Container]) -> Manifest:
+    name = _string(_at(root, "metadata", "name"))
+    return Manifest(path=path, line=_line(root), kind=kind, name=name, containers=tuple(containers))
+
+
+def _template(
+    owner: Node | None, role: str, *counts: Node | None, policy: Sequence[str] = ("template", "spec", "restartPolicy")
+) -> Iterator[Container]:
+    """The containers of the pods that a template makes, as many as the product of the counts; one that is absent is 1."""
+    numbers = [1 if count is None else _whole(count) for count in counts]
+    replicas = None if None in numbers else math.prod(number or 0 for number in numbers)
+    yield from _pod(_at(owner, "template", "spec"), role, replicas, _string(_at(owner, *policy)))
 
 
 def _pod(pod: Node | None, role: str, replicas: int | None, policy: str) -> Iterator[Container]:

@@ -89,11 +89,10 @@ def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
     A step can be longer than the first looks, and every rank may stand at the same line of each step.
     """
     known = derived(evidence, Activities)
-    waiting = [one for one in known.waiting if one.moves is False and not one.spins] if known is not None else []
     if known is None or known.of(*NEVER_HEALTHY):
         return evidence
     recorded = {entry.rank for entry in evidence.per_rank(FlightRecord) or ()}
-    numbers = {one.rank for one in waiting} - recorded
+    numbers = {one.rank for one in known.waiting if one.moves is False and not one.spins} - recorded
     woken = wakes_within([target for target in job.targets if target.rank in numbers], LONGER_LOOK_SECONDS)
     return replace(evidence, ranks=tuple(_woken(found, woken) for found in evidence.ranks))
 
