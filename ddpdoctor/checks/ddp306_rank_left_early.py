@@ -41,6 +41,9 @@ OF_A_JUMP = (
     "let all ranks decide together when to leave the loop (all_reduce the decision), or none; what was trained since is not to "
     "be trusted"
 )
+OF_A_DECISION = (
+    "let all ranks decide together when to leave the loop: all_reduce the decision, or broadcast that of rank 0"
+)
 ALL_COME = (
     "the ranks had made as many steps: let every rank come to the call in which the others lost it, or none of them"
 )
@@ -118,7 +121,13 @@ def check(
                 *skipped,
                 *_or_called_alone(desync, code),
             ],
-            remedy=exception_context.REMEDY if errors else ALL_COME if as_many else None,
+            remedy=exception_context.REMEDY
+            if errors
+            else ALL_COME
+            if as_many
+            else OF_A_DECISION
+            if gone is None and _by_a_decision(desync, made_steps, code)
+            else None,
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.group.reached(rank) for rank in everyone},
@@ -181,6 +190,13 @@ def _ways_out(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
     """The `break`s and `return`s of the loops that these ranks have left, and the others are still in."""
     if not desync.ended:
         yield from loop_departures.ways_out(loops_left(desync, code), desync.minority)
+
+
+def _by_a_decision(desync: Desync, steps: Mapping[int, int], code: SourceCode | None) -> bool:
+    """Whether these ranks left a loop over passes: all made as many steps, and no statement leads out of the innermost loop."""
+    made = {steps.get(rank) for rank in (*desync.minority, *desync.majority)}
+    leads_out = [any(jump.word != "continue" for jump in loop.jumps) for _, loop in loops_left(desync, code)]
+    return not desync.ended and len(made) == 1 and None not in made and any(leads_out) and not leads_out[-1]
 
 
 def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> Iterator[Where]:

@@ -1,4 +1,4 @@
-"""What the node of rank 0 needs when a job over many nodes stands still: to read all other nodes' cases, and to judge them.
+"""The time and memory that rank 0's node needs to judge a hang over many nodes: it reads the cases of all other nodes.
 
     python -m tests.bench nodes           # 64 and 512 nodes of 8 ranks; NODES="128" for others
 

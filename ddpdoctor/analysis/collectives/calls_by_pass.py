@@ -1,8 +1,8 @@
-"""How many calls ranks made in each run through a loop: one that left it after as many as always did not leave it early."""
+"""The calls that ranks made in earlier turns of their loops: which made a call too, and how many each pass has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ddpdoctor.analysis.collectives.call_sequences import program_stack
@@ -11,6 +11,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Loop, SourceCode
 
 PASSES_COMPARED = 3  # runs through a loop with equally many calls, the last one included
+LOOKED_BACK = 64  # calls: more than a turn of a training loop makes
 
 
 def left_as_always(
@@ -36,6 +37,21 @@ def left_as_always(
         and len(usual) == 1
         and all(len(passes) > 1 and passes[-1] <= min(usual) for passes in within)
     )
+
+
+def made_by_all_before(
+    timeline: Timeline, group: GroupTimeline, programs: Collection[tuple[Frame, ...]], until: Mapping[int, int]
+) -> bool:
+    """Whether each of these ranks made the call with this program too, at its call number in `until` or shortly before.
+
+    False where `programs` are several, or hold no frames.
+    """
+    if len(programs) != 1 or () in programs:
+        return False
+    made = (
+        timeline.issued(group, rank, seq) for rank, last in until.items() for seq in range(last, last - LOOKED_BACK, -1)
+    )
+    return {issued.rank for issued in made if issued is not None and issued.program in programs} == {*until}
 
 
 def _calls_by_pass(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always
+from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always, made_by_all_before
 from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, condition_over, is_rank_test
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left
 from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
 from ddpdoctor.analysis.collectives.group_desync import desyncs_of
 from ddpdoctor.analysis.collectives.loop_departures import LoopDeparture, LoopDepartures
@@ -33,7 +33,8 @@ def derive(
     finished = {entry.rank for entry in exits or () if entry.value.exit_code == 0}
     lost = {entry.rank for entry in exits or () if _lost_a_peer(entry.value)}
     found = [desync for group in timeline.groups for desync in desyncs_of(group, programs, code, finished, lost)]
-    judged = [by_stop_requested(_by_passes(desync, timeline, calls, code), calls, code) for desync in found]
+    turned = [_by_turns(_by_passes(desync, timeline, calls, code), timeline, code) for desync in found]
+    judged = [by_stop_requested(desync, calls, code) for desync in turned]
     last = departures.first if departures is not None else None
     if last is not None and not last.went_on:
         judged = [_by_batches(desync, last, code) for desync in judged]
@@ -97,6 +98,30 @@ def _by_passes(
             frame=condition and condition[1],
         ),
     )
+
+
+def _by_turns(desync: Desync, timeline: Timeline, code: SourceCode | None) -> Desync:
+    """Of a few ranks in a loop that most are past: a call that all made in the turns before is no call too many.
+
+    Those past the loop have left it, if a statement of it leads out. If none does, the few make more turns of it.
+    """
+    comparison = desync.comparison
+    within = desync.cause is Cause.EXTRA and comparison.relation is Relation.WITHIN and comparison.loop is not None
+    if not within or comparison.again or desync.offset is not None or desync.ended or desync.request is not None:
+        return desync
+    programs = {desync.issued[rank].program for rank in desync.minority}
+    if not made_by_all_before(timeline, desync.group, programs, dict.fromkeys(desync.majority, desync.seq - 1)):
+        return desync
+    left = replace(
+        desync,
+        cause=Cause.LEFT,
+        minority=desync.majority,
+        majority=desync.minority,
+        tied=False,
+        comparison=replace(comparison, relation=Relation.PAST),
+    )
+    ways_out = any(jump.word in ("break", "return") for _, loop in loops_left(left, code) for jump in loop.jumps)
+    return left if ways_out else replace(left, more_turns=desync.minority)
 
 
 def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) -> Desync:

@@ -14,6 +14,7 @@ from ddpdoctor.analysis.collectives.call_order import (
     reordered,
     skipped,
 )
+from ddpdoctor.analysis.collectives.calls_by_pass import made_by_all_before
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
     Relation,
@@ -35,8 +36,6 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence.frames import only_users
 from ddpdoctor.evidence.recorder import Call
 from ddpdoctor.evidence.source import SourceCode
-
-LOOKED_BACK = 64  # calls before the end of a rank: more than a turn of a training loop makes
 
 
 def desyncs_of(
@@ -109,7 +108,9 @@ def _ended(
     says which ranks make the call.
     """
     tests = [rank_test(issued.program, code) for issued in waiting.values()]
-    made_before = _made_before(group, short, waiting, timeline)
+    programs = {issued.program for issued in waiting.values()}
+    before = {rank: group.reached(rank) for rank in short}
+    made_before = made_by_all_before(timeline, group, programs, before)
     tested = tests[0] if tests and None not in tests and not made_before else None
     through = ranks_under(tested[0], group.members) if tested is not None else ()
     agrees = set(waiting) <= set(through) and short.isdisjoint(through)
@@ -134,18 +135,6 @@ def _ended(
         ended=tuple(sorted(short)),
         more_turns=tuple(sorted(waiting)) if turns else (),
     )
-
-
-def _made_before(group: GroupTimeline, short: set[int], waiting: Mapping[int, IssuedCall], timeline: Timeline) -> bool:
-    """Whether all ranks that ended have made the call that the others wait in before, by the same lines."""
-    programs = {issued.program for issued in waiting.values()}
-    if len(programs) != 1 or () in programs:
-        return False
-    last = {rank: group.reached(rank) for rank in short}
-    made = (
-        timeline.issued(group, rank, seq) for rank in short for seq in range(last[rank], last[rank] - LOOKED_BACK, -1)
-    )
-    return {issued.rank for issued in made if issued is not None and issued.program in programs} == short
 
 
 def _always_made(waiting: Mapping[int, IssuedCall], code: SourceCode | None) -> bool:

@@ -73,7 +73,10 @@ def test_where_it_is_not_known_to_be_the_next_epoch_both_possibilities_are_told(
     led_out = diagnose(flights(GATHERS, STEPS, code=CODE, facts={0: (handling,), 1: drew()})).findings[0]
     assert (led_out.code, led_out.ranks) == ("DDP306", (0,))
     one_more = found(1, 2, 1, 2, 3, 4, 5)
-    assert one_more.message == "rank 2 called all_reduce #5 that ranks 0-1 never call"
+    assert (one_more.code, one_more.ranks) == ("DDP306", (2,))
+    assert one_more.message.startswith(
+        "rank 2 makes one more turn of the loop than its peers: ranks 0-1 left their loop"
+    )
 
 
 def counted(*turns: int) -> tuple[CollectiveCalls]:
@@ -145,3 +148,46 @@ def test_ranks_that_pass_over_a_whole_loop_of_evaluation_are_told_from_those_tha
     finding = diagnose(flights(evaluating, training, code=code)).findings[0]
     assert (finding.code, finding.ranks) == ("DDP305", (0,))
     assert "not `if not accelerator.is_main_process` (train.py:90)" in finding.where[0].note
+
+
+STOPS = Jump(line=70, word="break", test="stopper.should_stop(loss)")
+BARRIER = waits(Did("barrier", line=99))
+
+
+@pytest.mark.parametrize(
+    ("programs", "left"),
+    [
+        ([[STEP] * 4 + [BARRIER], [STEP] * 4 + [waits(STEP)], [STEP] * 4 + [BARRIER]], (0, 2)),
+        ([[STEP] * 4 + [waits(STEP)], [STEP] * 4 + [BARRIER], [STEP] * 4 + [waits(STEP)]], (1,)),
+        ([[STEP] * 4 + [BARRIER], [STEP] * 4 + [waits(STEP)]], (0,)),
+    ],
+    ids=["most", "one", "one of two"],
+)
+def test_ranks_that_break_out_of_the_epochs_left_early_however_many_they_are(
+    programs: list[list[Did]], left: tuple[int, ...]
+) -> None:
+    epochs = Loop(line=50, head="for epoch in range(60)", jumps=(STOPS,))
+    code = (
+        CodePlace(file=TRAIN, line=61, function="train_step", loops=(epochs, BATCHES)),
+        CodePlace(file=TRAIN, line=99, function="train_step"),
+    )
+    facts = {rank: drew(1, 2, 1, 2, *([] if rank in left else [1])) for rank in range(len(programs))}
+
+    finding = diagnose(flights(*programs, code=code, facts=facts)).findings[0]
+
+    assert (finding.code, finding.ranks) == ("DDP306", left)
+    assert (finding.where[0].line, finding.where[0].note) == (70, "`break` inside `if stopper.should_stop(loss)`")
+
+
+def test_a_rank_that_makes_a_call_in_a_loop_for_the_first_time_makes_one_too_many() -> None:
+    epochs = Loop(line=50, head="for epoch in range(60)", jumps=(STOPS,))
+    code = (
+        CodePlace(file=TRAIN, line=61, function="train_step", loops=(epochs, BATCHES)),
+        CodePlace(file=TRAIN, line=66, function="train_step", loops=(epochs,)),
+        CodePlace(file=TRAIN, line=99, function="train_step"),
+    )
+    extra = [STEP] * 4 + [waits(Did("all_gather", line=66))]
+
+    finding = diagnose(flights([STEP] * 4 + [BARRIER], extra, [STEP] * 4 + [BARRIER], code=code)).findings[0]
+
+    assert (finding.code, finding.ranks) == ("DDP305", (1,))
