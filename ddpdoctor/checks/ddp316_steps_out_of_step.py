@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import rank_test
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, skips
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, skips
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
@@ -98,7 +98,7 @@ def check(
         if left is not None:
             yield _by_turns(iterations.passed_over, left, code)
     else:
-        yield from _by_calls(iterations, desyncs)
+        yield from _by_calls(iterations, desyncs, code)
 
 
 def _by_stacks(found: StackDesync) -> Finding:
@@ -222,7 +222,7 @@ def _under_a_rank_test(rank: int, call: CollectiveCall, timeline: Timeline | Non
     return rank_test(stack, code) is not None
 
 
-def _by_calls(iterations: Iterations, desyncs: Desyncs | None) -> Iterator[Finding]:
+def _by_calls(iterations: Iterations, desyncs: Desyncs | None, code: SourceCode | None) -> Iterator[Finding]:
     """Where two calls met that are no one's too many: the ranks that were an iteration further than the others."""
     for desync in desyncs.of(Cause.MISMATCH) if desyncs is not None else ():
         at = {rank: iterations.at(rank, desync.seq) for rank in desync.issued}
@@ -238,7 +238,10 @@ def _by_calls(iterations: Iterations, desyncs: Desyncs | None) -> Iterator[Findi
                 f"{group_ranks(ahead)} began iteration {further} without {names(desync.issued, behind)} that "
                 f"{group_ranks(behind)} made in iteration {min(known)}{tied}",
                 ranks=desync.culprits,
-                where=witnesses(desync.issued, (*desync.minority, *desync.majority)),
+                where=[
+                    *loop_departures.ways_past(continues(desync, ahead, code), ahead),
+                    *witnesses(desync.issued, (*desync.minority, *desync.majority)),
+                ],
                 iteration=further,
                 seq=desync.seq,
             )

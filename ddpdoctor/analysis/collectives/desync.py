@@ -104,6 +104,13 @@ def passed_over(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Ju
     ]
 
 
+def continues(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> list[tuple[Frame, Jump]]:
+    """The `continue`s of the loops that these ranks made their calls in, each with a frame of its function."""
+    return [
+        (frame, jump) for frame, loop in _loops(desync, ranks, code) for jump in loop.jumps if jump.word == "continue"
+    ]
+
+
 def loops_left(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Loop]]:
     """The loops that the usual ranks called from and the odd ones did not, outermost first, each with a line in it."""
     here = {(frame.file, loop) for frame, loop in _loops(desync, desync.minority, code)}

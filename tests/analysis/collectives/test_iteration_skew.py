@@ -182,7 +182,8 @@ def test_a_call_that_is_not_the_whole_difference_is_not_blamed_for_it() -> None:
 def test_a_rank_that_leaves_out_its_backward_is_an_iteration_further_where_its_forward_meets_one() -> None:
     """Its loss was not finite, and the next forward broadcasts the buffers of a batch norm."""
     forward = waits(Did("broadcast", line=58))
-    around = Loop(line=55, head="for images, labels in loader", skips=(60,))
+    skip = Jump(line=60, word="continue", test="not torch.isfinite(loss)")
+    around = Loop(line=55, head="for images, labels in loader", skips=(60,), jumps=(skip,))
     code = tuple(CodePlace(file=TRAIN, line=line, function="train_step", loops=(around,)) for line in (58, 61))
     ahead = CollectiveCalls(steps=tuple(StepMark(iteration=n, seq=n - 1) for n in (1, 2, 3)))
     majority = CollectiveCalls(steps=ahead.steps[:2])
@@ -198,7 +199,8 @@ def test_a_rank_that_leaves_out_its_backward_is_an_iteration_further_where_its_f
     first, *_ = diagnose(flights([STEP, forward], *[[STEP, waits(STEP)]] * 2, code=code, facts=facts)).findings
     assert (first.code, first.ranks) == ("DDP316", (0,))
     assert first.message == "rank 0 began iteration 3 without all_reduce #2 that ranks 1-2 made in iteration 2"
-    assert sorted(where.line for where in first.where) == [58, 61, 61]
+    assert [(where.line, where.rank) for where in first.where] == [(60, 0), (58, 0), (61, 1), (61, 2)]
+    assert first.where[0].note.startswith("`continue` inside `if not torch.isfinite(loss)`")
     both = diagnose(
         flights([STEP, forward], [STEP, waits(STEP)], code=code, facts={0: (later,), 1: (majority,)})
     ).findings
