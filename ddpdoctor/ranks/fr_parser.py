@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from marshal import dumps, loads
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence.frames import Frame
@@ -49,6 +49,15 @@ _NUMBER = re.compile(r"\d+")
 _STATES = {"scheduled": State.SCHEDULED, "started": State.STARTED, "completed": State.DONE}
 
 
+class _Group(NamedTuple):
+    """What entries and tables say of a group; its number is written as in the table of statuses, None where none is known."""
+
+    backend: str
+    name: str
+    description: str
+    number: str | None
+
+
 def record_of(
     document: Any,  # noqa: ANN401 - hostile until parsed
     *,
@@ -85,12 +94,12 @@ def _parsed(
     kinds, firsts = _kinds([columns[name] for name in _KIND])
     calls, call_of = _distinct(decoded[first] for first in firsts)
     frames, stacks, stack_of = _stacks(decoded[first]["frames"] for first in firsts)
-    groups: dict[tuple[str, str, str], int] = {}
+    groups: dict[_Group, int] = {}
     parsed = _calls(calls, groups)
     own_calls = [call_of[kind] for kind in kinds]
     states = _states(columns["state"], columns["retired"], calls, own_calls)
     call = _shared(_spread(own_calls, ring))
-    known = _groups(groups, calls, document)
+    known = _groups(groups, document)
     seq = _shared(_sequence(collective, between, parsed, call))
     return FlightRecord(
         version=document["version"],
@@ -243,12 +252,12 @@ def _shared(column: tuple[T, ...]) -> tuple[T, ...]:
     return column
 
 
-def _calls(entries: Iterable[Mapping[str, Any]], groups: dict[tuple[str, str, str], int]) -> tuple[Call, ...]:
+def _calls(entries: Iterable[Mapping[str, Any]], groups: dict[_Group, int]) -> tuple[Call, ...]:
     """What these entries called, and in `groups` the position of each group that they name."""
     written = []
     for entry in entries:
         backend, operation = _named(entry["profiling_name"])
-        group = groups.setdefault((backend, *_group_name(entry)), len(groups))
+        group = groups.setdefault(_Group(backend, *_group_name(entry), str(entry["pg_id"])), len(groups))
         written.append((group, operation, *map(entry.__getitem__, ("is_p2p", "timeout_ms", *_TENSORS))))
     return _calls_in(dumps(written, MARSHAL_VERSION))
 
@@ -397,32 +406,32 @@ def _shared_states(column: tuple[State, ...]) -> tuple[State, ...]:
     return column
 
 
-def _groups(
-    groups: Mapping[tuple[str, str, str], int], calls: list[dict[str, Any]], document: Mapping[str, Any]
-) -> tuple[ProcessGroup, ...]:
-    """The groups that were used, in order of their numbers, then the others that the dump's own tables list."""
+def _groups(groups: Mapping[_Group, int], document: Mapping[str, Any]) -> tuple[ProcessGroup, ...]:
+    """The groups that were used, in order of their first calls, then the others that the dump's own tables list.
+
+    Of groups with one name the tables describe the one that was used last: a program destroyed the others.
+    """
     config, status = document.get("pg_config", {}), document.get("pg_status", {})
     config = config if isinstance(config, Mapping) else {}
-    ids = {(_named(call["profiling_name"])[0], *_group_name(call)): str(call["pg_id"]) for call in calls}
-    used = {name: ids[backend, name, description] for backend, name, description in groups}
-    by_name = {**_numbered(config, status, used), **used}
-    backend = next((backend for backend, _, _ in groups), "")
+    used = {group.name: group.number for group in groups}
+    numbers = _numbered(config, status, used)
+    backend = next((group.backend for group in groups), "")
     unused = [
-        (backend, name, _description(one.get("desc", "")))
+        _Group(backend, name, _description(one.get("desc", "")), numbers.get(name))
         for name, one in config.items()
         if name and isinstance(name, str) and isinstance(one, Mapping) and name not in used
     ]
     return tuple(
         _group(
-            backend,
-            name,
-            description,
-            _number(by_name.get(name)),
-            _members(config.get(name)),
-            _counted(status, by_name.get(name), "last_enqueued_collective"),
-            _counted(status, by_name.get(name), "last_completed_collective"),
+            group.backend,
+            group.name,
+            group.description,
+            _number(group.number),
+            _members(config.get(group.name)) if group.number == used.get(group.name, group.number) else None,
+            _counted(status, group.number, "last_enqueued_collective"),
+            _counted(status, group.number, "last_completed_collective"),
         )
-        for backend, name, description in (*groups, *unused)
+        for group in (*groups, *unused)
     )
 
 
@@ -464,7 +473,7 @@ def _group(
     )
 
 
-def _numbered(config: Mapping[Any, Any], status: object, used: Mapping[str, str]) -> dict[str, str]:
+def _numbered(config: Mapping[Any, Any], status: object, used: Mapping[str, str | None]) -> dict[str, str]:
     """The number of each group of this rank in the table of statuses, which knows no names: both are in order of creation."""
     names = sorted((name for name in config if isinstance(name, str) and _whole(name) is not None), key=int)
     rows = status if isinstance(status, Mapping) else ()

@@ -41,6 +41,8 @@ class Recorder:
     """Whether the files were copied since, and have the time of the copy."""
     unordered: bool
     """Whether the tables of groups are sorted by name."""
+    tick: int = 1
+    """The resolution of the clocks of all hosts, in nanoseconds."""
     missing: tuple[int, ...] = ()
     """Ranks whose dumps were lost although nothing is wrong with them."""
     early: Mapping[int, float] = field(default_factory=dict)
@@ -169,13 +171,15 @@ def _entry(entry: Entry, number: int, group: int, setting: Recorder, seen: float
         "process_group": (entry.group.name, entry.group.description),
         "op_id": entry.number,
         "profiling_name": f"nccl:{entry.op}",
-        "time_created_ns": _ns(entry.created),
+        "time_created_ns": _ns(entry.created, setting),
         "input_sizes": [[*entry.inputs]] if entry.inputs else [],
         "output_sizes": [[*entry.outputs]] if entry.outputs else [],
         "state": "completed" if ended else "started" if began else "scheduled",
-        "time_discovered_started_ns": _ns(entry.ready.at) if began and entry.ready and entry.ready.at else None,
+        "time_discovered_started_ns": _ns(entry.ready.at, setting)
+        if began and entry.ready and entry.ready.at
+        else None,
         "time_discovered_completed_ns": (
-            _ns(entry.end.at) + 10**7 if ended and setting.moments and entry.end and entry.end.at else None
+            _ns(entry.end.at + 0.01, setting) if ended and setting.moments and entry.end and entry.end.at else None
         ),
         "retired": ended,
     }
@@ -210,5 +214,5 @@ def _function(line: int) -> str:
     return next((name for end, name in ends if line < end), "finish")
 
 
-def _ns(seconds: float) -> int:
-    return START * 10**9 + int(seconds * 1e9)
+def _ns(seconds: float, setting: Recorder) -> int:
+    return START * 10**9 + int(seconds * 1e9) // setting.tick * setting.tick

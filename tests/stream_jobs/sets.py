@@ -36,18 +36,18 @@ class DumpSet:
         )
 
 
-def dump_set(seed: int, folder: Path) -> DumpSet:
-    """The job of this seed, with its dumps in the folder."""
+def dump_set(seed: int, folder: Path, *, tick: int = 1) -> DumpSet:
+    """The job of this seed, with its dumps in the folder; the clocks of its hosts advance by `tick` nanoseconds."""
     enabled = gc.isenabled()
     gc.disable()  # what is simulated is one large cycle: to look through it again and again takes most of the time
     try:
-        return _drawn(seed, folder)
+        return _drawn(seed, folder, tick)
     finally:
         if enabled:
             gc.enable()
 
 
-def _drawn(seed: int, folder: Path) -> DumpSet:
+def _drawn(seed: int, folder: Path, tick: int) -> DumpSet:
     random = Random(seed)
     for _ in range(TRIES):
         placed = layout(random)
@@ -60,7 +60,7 @@ def _drawn(seed: int, folder: Path) -> DumpSet:
         if planted is None:
             continue
         run = Run(planted.programs, planted.trouble)
-        setting = recorder(random, placed.ranks, max(host.clock for host in healthy.hosts))
+        setting = replace(recorder(random, placed.ranks, max(host.clock for host in healthy.hosts)), tick=tick)
         shown = _shown(run, planted)
         planted = replace(planted, ranks=shown, hidden=tuple(rank for rank in planted.ranks if rank not in shown))
         if run.hung() and _waited_for(run, planted):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import attrgetter
 
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import on_a_cycle
@@ -70,7 +71,7 @@ def _cycle(timeline: Timeline) -> dict[int, IssuedCall]:
     waits: dict[int, tuple[GroupTimeline, IssuedCall]] = {}
     for group in timeline.groups:
         for rank, issued in group.open.items():
-            if rank not in waits or issued.created_ns < waits[rank][1].created_ns:
+            if rank not in waits or issued.entry < waits[rank][1].entry:
                 waits[rank] = (group, issued)
     calls = {(id(group), issued.seq): (group, issued.seq) for group, issued in waits.values()}
     edges: dict[object, Collection[object]] = {
@@ -99,7 +100,7 @@ def _inverted(groups: Sequence[GroupTimeline]) -> Iterator[dict[int, IssuedCall]
     for rank in sorted(of_rank):
         for one, other in combinations(of_rank[rank], 2):
             both = (groups[one].open[rank], groups[other].open[rank])
-            first.setdefault((one, other), {})[rank] = min(both, key=lambda issued: issued.created_ns)
+            first.setdefault((one, other), {})[rank] = min(both, key=attrgetter("entry"))
     for _, waits in sorted(first.items(), key=lambda pair: pair[0]):
         if len({issued.group for issued in waits.values()}) > 1:
             yield waits

@@ -250,6 +250,7 @@ class ProgramComparison:
             stack = self.timeline.call_index.lines.of(rank, name, record.seq[entry], waits=False)
         return IssuedCall(
             rank=rank,
+            entry=entry,
             seq=record.seq[entry],
             calls=(call,),
             group=group,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import compress, count
+from operator import attrgetter
 from statistics import multimode
 
 from ddpdoctor.analysis.collectives.agents_transfers import with_transfers
@@ -21,6 +22,7 @@ from ddpdoctor.analysis.collectives.group_members import with_members
 from ddpdoctor.analysis.collectives.group_numbers import with_statuses
 from ddpdoctor.analysis.collectives.matching import MismatchKind, mismatch_kind, operation
 from ddpdoctor.analysis.collectives.multithreaded import made_by_a_thread
+from ddpdoctor.analysis.collectives.replaced_groups import without_replaced
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
@@ -37,11 +39,13 @@ GRACE_SECONDS = 60.0  # from a timeout to the dump that it causes: NCCL's watchd
 class IssuedCall:
     """One call on one rank. `program` are the frames of the user's code and of frameworks, outermost first.
 
-    `seconds` is how old it was at the dump. `started` is whether the device had begun it, False as well where the recorder
-    does not look.
+    `entry` is its position in the rank's record: entries stand there in the order in which the rank made them, also where its
+    clock is too coarse to tell. `seconds` is how old it was at the dump. `started` is whether the device had begun it, False as
+    well where the recorder does not look.
     """
 
     rank: int
+    entry: int
     seq: int
     calls: tuple[Call, ...]
     group: str
@@ -96,6 +100,7 @@ class CallIndex:
             program = self.lines.of(sequence.rank, record.groups[call.group].name, record.seq[position], waits=waits)
         return IssuedCall(
             rank=sequence.rank,
+            entry=position,
             seq=seq,
             calls=self.calls[sequence.calls[seq - sequence.first]],
             group=group,
@@ -156,7 +161,7 @@ class Timeline:
         """The collective that this rank was waiting in: its oldest unfinished call in any group."""
         return min(
             (group.open[rank] for group in self.groups if rank in group.open),
-            key=lambda issued: issued.created_ns,
+            key=attrgetter("entry"),
             default=None,
         )
 
@@ -188,7 +193,7 @@ def derive(
     Raises:
         SkipCheck: the recorders are empty.
     """
-    records = with_closed_batches(with_statuses(records))
+    records = with_closed_batches(with_statuses(without_replaced(records)))
     records = with_transfers(with_members(records, calls), calls)
     if not any(entry.value.call for entry in records):
         raise SkipCheck("the flight recorders are empty: older versions of torch keep none for gloo")

@@ -114,7 +114,7 @@ def outstanding_of(timeline: Timeline) -> Outstanding:
     of_rank: dict[int, list[tuple[int, int, Operation]]] = defaultdict(list)
     for number, operation_ in enumerate(operations):
         for rank, call in operation_.waiting.items():
-            of_rank[rank].append((call.created_ns, number, operation_))
+            of_rank[rank].append((call.entry, number, operation_))
     busy = {
         rank: tuple(operation_ for _, _, operation_ in sorted(mine, key=lambda one: one[:2]))
         for rank, mine in of_rank.items()
@@ -294,10 +294,6 @@ def _transfers_of(timeline: Timeline) -> _Transfers:
 
 
 def _ended_by_partners(timeline: Timeline, transfers: _Transfers) -> Iterator[EndedByPartner]:
-    oldest = {
-        rank: min(compress(record.created_ns, map(State.DONE.__ne__, record.state)), default=0)
-        for rank, record in timeline.call_index.records.items()
-    }
     found: dict[tuple[int, str, int], list[EndedByPartner | None]] = defaultdict(list)
     for (pair, op), calls in transfers.posted.items():
         other = "recv" if op == "send" else "send"
@@ -320,9 +316,17 @@ def _ended_by_partners(timeline: Timeline, transfers: _Transfers) -> Iterator[En
         if not ended_all or len(ended_all) < len(batch):
             continue
         first = ended_all[0]
-        if first.call.rank not in told and first.call.created_ns <= oldest[first.call.rank]:
+        if first.call.rank not in told and _is_oldest(first.call, timeline.call_index.records[first.call.rank]):
             told.add(first.call.rank)
             yield first
+
+
+def _is_oldest(issued: IssuedCall, record: FlightRecord) -> bool:
+    """Whether the rank has waited for nothing longer than for the batch of this call."""
+    oldest = next(compress(count(), map(State.DONE.__ne__, record.state)), issued.entry)
+    call = record.calls[record.call[oldest]]
+    batch = call.point_to_point, record.groups[call.group].name, record.seq[oldest]
+    return oldest == issued.entry or batch == (True, issued.group, issued.seq)
 
 
 def _uneven(transfers: _Transfers) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -439,6 +443,7 @@ def _under_way(rank: int, record: FlightRecord) -> Iterator[tuple[_Pair, str, Is
         source, target = (_global(group.ranks, place) for place in (call.source, call.target))
         issued = IssuedCall(
             rank=rank,
+            entry=entry,
             seq=record.seq[entry],
             calls=(call,),
             group=group.name,

@@ -57,7 +57,7 @@ def stopped_ranks(
             first = ended[rank] + 1 if lost else found.seq
             if first == furthest and not {*without_dump}.isdisjoint(group.members):
                 continue
-            if rank not in oldest or found.created_ns < oldest[rank].operation.created_ns:
+            if rank not in oldest or found.entry < oldest[rank].operation.entry:
                 oldest[rank] = Behind(
                     rank=rank,
                     operation=found,
