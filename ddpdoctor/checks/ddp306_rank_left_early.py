@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from ddpdoctor.analysis.collectives.callsites import condition_over, spoken, tells_ranks_apart
@@ -34,7 +34,7 @@ RULE = Rule(
     shown_by="one rank has exit code 0 or is past the loop that the others are in: `ddpdoctor hang`",
     remedy="give every rank the same number of batches (DistributedSampler with drop_last), or train under "
     "`with Join([model]):`; let all ranks decide together when to stop (all_reduce the decision)",
-    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+    explains=("DDP301", "DDP302", "DDP307", "DDP314", "DDP318", "DDP408"),
 )
 
 OF_A_JUMP = (
@@ -76,12 +76,18 @@ def check(
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     accumulates = iterations is not None and iterations.accumulation is not None
     mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
+    at_the_end = departures.at_the_end if departures is not None else None
+    if mixed_up and at_the_end is not None and not (desyncs is not None and desyncs.found):
+        yield _by_departure(at_the_end, code, lost=_behind(at_the_end))
+        return
     if accumulates and (parted is not None or mixed_up or (desyncs is not None and desyncs.found)):
         return  # the ranks parted there: DDP316
     if iterations is not None and iterations.forked is not None:
         return  # and there: DDP305
     last = departures.first if departures is not None else None
-    gone_early = desyncs.of(Cause.LEFT) if desyncs is not None else ()
+    left = desyncs.of(Cause.LEFT) if desyncs is not None else ()
+    # ranks that parted before come to the end of a loop at different calls after as many turns: DDP316
+    gone_early = [desync for desync in left if parted is None or not desync.more_turns]
     for desync, *elsewhere in _by_end(gone_early):
         gone = (
             last
@@ -165,11 +171,11 @@ def _waits_elsewhere(desyncs: Sequence[Desync]) -> str:
 
 
 def _by_departure(
-    departure: LoopDeparture, code: SourceCode | None, ended: str = "", lost: Sequence[Where] = ()
+    departure: LoopDeparture, code: SourceCode | None, ended: str = "", lost: Iterable[Where] = ()
 ) -> Finding:
     """Ranks that began their next pass while the others still were in this one: wrong pairs that no rank notices.
 
-    `ended` says how the job came to its end, and `lost` where ranks noticed it.
+    `ended` says how the job came to its end, and `lost` where ranks noticed it, or stood then.
     """
     mixed = f"; {loop_departures.MIXED}" if departure.went_on else ""
     return RULE.finding(
@@ -184,6 +190,13 @@ def _by_departure(
         batch=departure.batches,
         lengths={str(rank): length for rank, length in sorted(departure.lengths.items())},
     )
+
+
+def _behind(departure: LoopDeparture) -> Iterator[Where]:
+    """The calls that the ranks made behind their loop."""
+    for rank, call in departure.behind.items():
+        if call.place is not None:
+            yield Where.at(call.place, rank=rank, note=f"{call.op} #{call.seq}, behind the loop")
 
 
 def _ways_out(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
@@ -278,7 +291,7 @@ def _by_exits(
 
 
 def _explains(departure: LoopDeparture, finished: Sequence[int]) -> bool:
-    return departure.how in (How.LEFT, How.SHORT) and departure.ranks == tuple(finished)
+    return departure.how in (How.LEFT, How.SHORT, How.ENDED) and departure.ranks == tuple(finished)
 
 
 def _in_training(

@@ -24,10 +24,11 @@ def sentence(departure: LoopDeparture) -> str:
         case How.LEFT:
             of = f" of {departure.lengths[departure.ranks[0]]}" if departure.ranks[0] in departure.lengths else ""
             went_on = f"; {others} went on to batch {departure.batches + 1}" if departure.batches is not None else ""
-            its = "its" if len(departure.ranks) == 1 else "their"
-            return f"{ranks} left {its} loop after drawing {departure.batches}{of} batches{went_on}"
+            return f"{ranks} left {_its(departure)} loop after drawing {departure.batches}{of} batches{went_on}"
         case How.SHORT:
             return f"a pass over the data has {_lengths(departure)}"
+        case How.ENDED:
+            return f"{ranks} ended {_its(departure)} loop after forward {departure.iteration}, and {others} made a further one"
         case How.SKIPPED:
             before = f" before forward {departure.forwards + 1}" if departure.forwards is not None else ""
             return f"{ranks} passed over a batch{before}, and {others} did not"
@@ -36,6 +37,10 @@ def sentence(departure: LoopDeparture) -> str:
             return (
                 f"with forward {departure.forwards} {ranks} made {_collectives(made)}, and {others} {usual}, as usual"
             )
+
+
+def _its(departure: LoopDeparture) -> str:
+    return "its" if len(departure.ranks) == 1 else "their"
 
 
 def _collectives(count: int) -> str:

@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepCount
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount
 from ddpdoctor.evidence.source import CodePlace, Jump, Loop, SourceCode
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.hangs import SCRIPT, TORCH, hang, rank, stack
-from tests.rank_ends import LOST_PEER, ended
+from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
 
 LOOP = Loop(line=55, head="for images, labels in loader")
 CODE = (
@@ -30,7 +31,48 @@ LEAVES_BY_RANK = Loop(
 )
 WITH_LEAVES = SourceCode(places=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(LEAVES,)),))
 
+CALLED_BEHIND = SourceCode(
+    places=(*WITH_LEAVES.places, CodePlace(file=TRAIN, line=95, function="train_step", conditions=()))
+)
+
+
+def sums_behind(made: CollectiveCalls, seq: int) -> CollectiveCalls:
+    """The same rank, whose last call of its own is number `seq`, behind the loop."""
+    place = Frame(file=TRAIN, line=95, function="train_step")
+    return replace(made, calls=(CollectiveCall(op="all_reduce", group="0", seq=seq, place=place, returned=False),))
+
+
+def counts_nothing(made: CollectiveCalls) -> CollectiveCalls:
+    """The same rank without a data loader."""
+    return replace(made, steps=tuple(replace(mark, in_pass=None, of=None) for mark in made.steps))
+
+
+SHORTER, LONGER = drew(1, 2, of=2), drew(1, 2, 3, of=3)
+ABORTED = RankExit(exit_code=-6, tail=(WRONG_SIZE,))
+
+
+def mixed_up(first: CollectiveCalls, *others: CollectiveCalls, code: SourceCode = CALLED_BEHIND) -> Evidence:
+    """A job that gloo ended because calls of different sizes met: no recorder is left."""
+    return ended((first, ABORTED), *((one, LOST_PEER) for one in others), job=(code,))
+
+
 SICK = (
+    Sick(  # a loss is summed behind the epoch: gloo ends the job, and no recorder is left
+        evidence=mixed_up(sums_behind(SHORTER, 4), LONGER, LONGER),
+        says="a pass over the data has 2 batches on rank 0 and 3 on ranks 1-2",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:55 train_step", "rank 0 /home/me/job/train.py:95 train_step"),
+        also=("DDP302",),
+        measured={"batch": 2, "lengths": {"0": 2, "1": 3, "2": 3}},
+    ),
+    Sick(  # the same where no data loader counts the batches
+        evidence=mixed_up(sums_behind(counts_nothing(SHORTER), 4), *[counts_nothing(LONGER)] * 2),
+        says="rank 0 ended its loop after forward 2, and ranks 1-2 made a further one",
+        ranks=(0,),
+        where=("rank 0 /home/me/job/train.py:63 train_step", "rank 0 /home/me/job/train.py:95 train_step"),
+        also=("DDP302",),
+        measured={"batch": None, "lengths": {}},
+    ),
     Sick(  # of two ranks, one left the loop and began its next pass
         evidence=replace(ranks(drew(1, 2, 3, 4, of=4), drew(1, 2, 1, 2, of=4, lacks=3)), job=(WITH_LEAVES,)),
         says="rank 1 left its loop after drawing 2 of 4 batches; rank 0 went on to batch 3; since then gradients are averaged "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
@@ -12,8 +12,8 @@ from ddpdoctor.analysis.collectives.callsites import is_rank_test
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, StepMark
-from ddpdoctor.evidence.source import Jump, Loop, SourceCode
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, StepMark
+from ddpdoctor.evidence.source import Condition, Jump, Loop, SourceCode
 
 # of all batches, the least share that the usual number of forwards followed: with fewer there is no usual number
 STEADY = 0.5
@@ -26,6 +26,7 @@ class How(Enum):
 
     LEFT = "left the loop over their batches before its end"
     SHORT = "had fewer batches"
+    ENDED = "made fewer turns of a loop that no data loader counts"
     SKIPPED = "passed over a batch"
     IRREGULAR = "made another number of collectives with a forward than usual"
 
@@ -34,6 +35,7 @@ _WORDS = {
     How.LEFT: ("break", "return"),
     How.SKIPPED: ("continue",),
     How.SHORT: (),
+    How.ENDED: ("break", "return"),
     How.IRREGULAR: ("break", "continue", "return"),
 }
 
@@ -47,7 +49,7 @@ class LoopDeparture:
     training forwards `ranks` had made. `lengths` is how many batches a pass has on each rank, or how
     many collectives each made with that forward. `went_on` is whether `ranks` drew
     batches afterwards; where they did not, they may also wait for their peers in that batch. `loop` is the loop in which `ranks`
-    called their forwards, `frame` the line in it.
+    called their forwards, `frame` the line in it. `behind` is the last call of each of `ranks` that stands behind that loop.
     """
 
     how: How
@@ -61,6 +63,7 @@ class LoopDeparture:
     went_on: bool
     frame: Frame | None = None
     loop: Loop | None = None
+    behind: Mapping[int, CollectiveCall] = field(default_factory=dict)
 
     @property
     def culprits(self) -> tuple[int, ...]:
@@ -70,6 +73,8 @@ class LoopDeparture:
     @property
     def longer(self) -> tuple[int, ...]:
         """The ranks that have more batches than the majority, which ran out of them; nobody where the few have fewer."""
+        if self.how is How.ENDED:
+            return self.others if len(self.others) < len(self.ranks) and not self.jumps else ()
         if self.how is not How.SHORT or {*self.lengths} != {*self.ranks, *self.others}:
             return ()
         sides = vote(self.lengths)
@@ -95,6 +100,12 @@ class LoopDepartures:
         found = self.first
         return found if found is not None and found.went_on and found.iteration < iteration else None
 
+    @property
+    def at_the_end(self) -> LoopDeparture | None:
+        """The first departure, where all of its ranks made a call behind their loop and drew no further batch."""
+        found = self.first
+        return found if found is not None and not found.went_on and {*found.behind} == {*found.ranks} else None
+
 
 def derive(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> LoopDepartures:
     """The first batch after which the ranks did not do the same: some began their next pass, or made no forward with it.
@@ -103,10 +114,15 @@ def derive(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> LoopDepa
     """
     marks = {entry.rank: {mark.iteration: mark for mark in entry.value.steps} for entry in calls}
     common = sorted(set.intersection(*map(set, marks.values()))) if marks else []
-    found = _first(marks, common) or _irregular(marks, common) or _at_the_end(marks)
+    forwards = {entry.rank: entry.value.forwards for entry in calls}
+    found = (
+        _first(marks, common)
+        or _irregular(marks, common)
+        or _at_the_end(marks)
+        or _by_the_call_behind(marks, calls, code)
+    )
     if found is None:
         return LoopDepartures(None)
-    forwards = {entry.rank: entry.value.forwards for entry in calls}
     frame, loop = _loop_of(_last_forward(forwards[found.ranks[0]], found.forwards), code)
     return LoopDepartures(
         LoopDeparture(
@@ -121,8 +137,33 @@ def derive(calls: PerRank[CollectiveCalls], code: SourceCode | None) -> LoopDepa
             went_on=found.went_on,
             frame=frame,
             loop=loop,
+            behind=_behind({entry.rank: entry.value for entry in calls if entry.rank in found.ranks}, code),
         )
     )
+
+
+def _behind(calls: Mapping[int, CollectiveCalls], code: SourceCode | None) -> Mapping[int, CollectiveCall]:
+    """The last call of each of these ranks, if it came after its last forward and stands behind the loop around that."""
+    return {rank: call for rank, made in calls.items() for call in made.calls[-1:] if _is_behind(call, made, code)}
+
+
+def _is_behind(call: CollectiveCall, made: CollectiveCalls, code: SourceCode | None) -> bool:
+    """Whether the line of this call is below the loop in its function, or in a function that led to that one."""
+    forward = made.forwards[-1] if made.forwards else None
+    frame, loop = _loop_of(forward, code)
+    place, after = call.place, made.steps[-1].seq if made.steps else 0
+    if forward is None or frame is None or loop is None or place is None or call.seq is None or call.seq <= after:
+        return False
+    if (place.file, place.function) == (frame.file, frame.function):
+        known = code.at(place.file, place.line) if code is not None else None
+        return known is not None and loop not in known.loops and place.line > loop.line
+    callers = forward.stack[forward.stack.index(frame) + 1 :] if frame in forward.stack else ()
+    return any((place.file, place.function) == (caller.file, caller.function) for caller in callers)
+
+
+def _conditions(place: Frame | None, code: SourceCode | None) -> tuple[Condition, ...]:
+    known = code.at(place.file, place.line) if code is not None and place is not None else None
+    return known.conditions if known is not None else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +250,30 @@ def _at_the_end(marks: Mapping[int, Mapping[int, StepMark]]) -> _Found | None:
     if any(marks[rank][least + 1].in_pass != (last[rank].in_pass or 0) + 1 for rank in others):
         return None
     return _left_or_short(early, others, last, None)
+
+
+def _by_the_call_behind(
+    marks: Mapping[int, Mapping[int, StepMark]], calls: PerRank[CollectiveCalls], code: SourceCode | None
+) -> _Found | None:
+    """Some ranks made a call behind the loop, under no condition, where the others made a further forward in it.
+
+    These still have to come to that call: without a data loader that counts, it tells that the loop of the former was shorter.
+    """
+    ends = {rank: max(each, default=0) for rank, each in marks.items()}
+    least = min(ends.values(), default=0)
+    early = tuple(rank for rank, end in sorted(ends.items()) if end == least)
+    if (
+        not least
+        or len(early) == len(ends)
+        or any(mark.of is not None for each in marks.values() for mark in each.values())
+    ):
+        return None
+    behind = _behind({entry.rank: entry.value for entry in calls if entry.rank in early}, code)
+    if {*behind} != {*early} or any(_conditions(call.place, code) for call in behind.values()):
+        return None
+    return _Found(
+        how=How.ENDED, ranks=early, tied=False, iteration=least, batches=None, lengths={}, forwards=least, went_on=False
+    )
 
 
 def _left_or_short(
