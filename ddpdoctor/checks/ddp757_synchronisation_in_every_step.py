@@ -58,6 +58,7 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
     loop = next(inner_loops(function, call.order), None)
     if call.guards != tuple(guard for guard in call.guards if guard.state):
         return False
+    steps = [step for step in steps if not _is_a_pass(graph, step)]
     if loop is None:  # a function that makes one step, and that a loop calls
         return any(not step.loops for step in steps) and any(way.loops for _, way in graph.callers.get(function.id, ()))
     if any(step.loops[-1:] == (loop.order,) for step in steps):
@@ -70,3 +71,14 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
         for each in function.calls
     )
     return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches stands in the step
+
+
+def _is_a_pass(graph: CallGraph, call: Call) -> bool:
+    """Whether this call makes many steps: the backward that it leads to stands in a loop with the step of an optimizer."""
+    backward = leads_to_backward(graph, call)
+    if backward is None or backward is call or not backward.loops:
+        return False
+    holder = next((function for function in graph.functions.values() if backward in function.calls), None)
+    return holder is not None and any(
+        each.does == "step" and each.loops[-1:] == backward.loops[-1:] for each in holder.calls
+    )

@@ -24,7 +24,29 @@ SICK = (
 )
 _STEP = "            loss.backward()\n            optimizer.step()\n"
 _REDUCED = "            loss.backward()\n            shown = loss.detach().clone()\n"
+_EPOCHS = """\
+def train_one_epoch(ddp, loader, optimizer):
+    total = torch.zeros((), device="cuda")
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(ddp(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    return total / len(loader)
+
+
+def fit(ddp, loader, optimizer):
+    for epoch in range(3):
+        shown = train_one_epoch(ddp, loader, optimizer)
+        dist.all_reduce(shown)
+        print(shown.item() / dist.get_world_size())
+
+
+def main():
+"""
 HEALTHY = (
+    training(("def main():\n", _EPOCHS), ("    best = 0.0\n", "    best = 0.0\n    fit(ddp, loader, optimizer)\n")),
     training((_STEP, f"{_REDUCED}            dist.all_reduce(shown, async_op=True)\n            optimizer.step()\n")),
     training(
         (
