@@ -19,6 +19,7 @@ RULE = Rule(
     '`os.environ.setdefault("MASTER_PORT", "29500")`',
     explains=("DDP203", "DDP204", "DDP205", "DDP307", "DDP401"),
 )
+UNNAMED = "sets environment variables whose names the source does not show"
 OF_RANK_0 = "give every rank the same address: neither `init_method` nor MASTER_PORT may depend on the rank"
 
 
@@ -28,7 +29,7 @@ def check(wrong: WrongRendezvous) -> Iterator[Finding]:
         return
     server = "rank 0" if wrong.of_rank_0 else "the launcher"
     serves = f"; {server} serves it at {wrong.given}" if wrong.given else ""
-    names = sorted({line.name for line in wrong.overwrites})
+    names = sorted({line.name for line in wrong.overwrites if line.name})
     by = f": the program sets {' and '.join(names)}" if names else ""
     yield RULE.finding(
         f"{group_ranks(wrong.ranks)} {verb(wrong.ranks, 'looks', 'look')} for the rendezvous at {_addresses(wrong)}{serves}{by}"
@@ -36,7 +37,7 @@ def check(wrong: WrongRendezvous) -> Iterator[Finding]:
         ranks=wrong.at_fault,
         where=[
             *(
-                Where.at(line, rank=rank, note=f"sets {line.name} to {line.value}")
+                Where.at(line, rank=rank, note=f"sets {line.name} to {line.value}" if line.name else UNNAMED)
                 for line in wrong.overwrites
                 for rank in wrong.ranks
             ),

@@ -23,8 +23,8 @@ class Frame:
 _FRAMEWORKS = frozenset((
     "absl", "accelerate", "aim", "aiohttp", "albumentations", "apex", "av", "axolotl", "bitsandbytes", "boto3", "botocore",
     "bs4", "certifi", "charset_normalizer", "clearml", "click", "cloudpickle", "colossalai", "comet_ml", "composer", "cv2",
-    "datasets", "debugpy", "deepspeed", "diffusers", "dill", "_distutils_hack", "docker", "einops", "evaluate", "fairscale",
-    "fairseq", "fastai", "fastapi", "fiftyone", "filelock", "fire", "flash_attn", "flwr", "fsspec", "gcsfs", "google",
+    "datasets", "debugpy", "deepspeed", "diffusers", "dill", "_distutils_hack", "docker", "dotenv", "einops", "environs", "evaluate",
+    "fairscale", "fairseq", "fastai", "fastapi", "fiftyone", "filelock", "fire", "flash_attn", "flwr", "fsspec", "gcsfs", "google",
     "gradio", "grpc", "h5py", "horovod", "httpcore", "httpx", "huggingface_hub", "hydra", "idna", "ignite", "imageio", "ipdb",
     "ipykernel", "IPython", "jinja2", "joblib", "jsonargparse", "keras", "kornia", "lightning", "lightning_fabric",
     "lightning_utilities", "litdata", "llvmlite", "lmdb", "loguru", "matplotlib", "megatron", "mlflow", "mmcv", "mmengine",

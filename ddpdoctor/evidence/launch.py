@@ -126,6 +126,24 @@ class RankSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnvOverwrite:
+    """A line that sets an environment variable: to the text of a literal, or to an expression as it stands."""
+
+    name: str
+    """The variable; empty where the line sets variables that the source does not name."""
+    value: str
+    """Its new value, or the expression that gives it."""
+    file: str
+    """The file of the line."""
+    line: int
+    """The number of the line."""
+    function: str
+    """The function that it stands in, `<module>` outside of all."""
+    conditional: bool = False
+    """Whether it stands under an `if`: other ranks, or another run, may not come to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Joining:
     """How far a process of a launch has come with joining the others, and where it looks for them."""
 
@@ -141,24 +159,8 @@ class Joining:
     """How many ranks torchrun, srun or mpirun started; None where none of them started this process itself."""
     world_size: int | None = None
     """How many ranks its `init_process_group` waits for; None where nobody saw it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvOverwrite:
-    """A line that sets an environment variable: to the text of a literal, or to an expression as it stands."""
-
-    name: str
-    """The variable."""
-    value: str
-    """Its new value, or the expression that gives it."""
-    file: str
-    """The file of the line."""
-    line: int
-    """The number of the line."""
-    function: str
-    """The function that it stands in, `<module>` outside of all."""
-    conditional: bool = False
-    """Whether it stands under an `if`: other ranks, or another run, may not come to it."""
+    overwrites: tuple[EnvOverwrite, ...] = ()
+    """The lines that set MASTER_ADDR and MASTER_PORT last before it joined, as its agent saw them; empty where none did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

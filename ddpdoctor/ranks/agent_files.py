@@ -9,7 +9,7 @@ from ddpdoctor.agent.inside.schema.call_ring import HEADER_BYTES, NO_RANK, RING,
 from ddpdoctor.agent.inside.schema.call_texts import Joining as JoiningText
 from ddpdoctor.agent.inside.schema.rank_end import ExitCode, Left, RankFailure, ThreadFailure
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.launch import Joining
+from ddpdoctor.evidence.launch import EnvOverwrite, Joining
 from ddpdoctor.evidence.ranks import RankError, StepCount, ThreadError, ThreadErrors
 from ddpdoctor.host.owned_files import MOST_BYTES, read_owned
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
@@ -66,8 +66,23 @@ class RankProcess:
     def joining(self, given: Joining) -> Joining:
         """What its launcher gave it, with where its `init_process_group` looks for the other ranks and for how many it waits."""
         said = self._joining()
-        used = (said.rendezvous or None) if said is not None else None
-        return replace(given, used=used, world_size=self.header.world_size or None)
+        used = (said.rendezvous if said is not None else "") or given.used
+        writes = said.writes if said is not None else ()
+        return replace(
+            given,
+            used=used,
+            world_size=self.header.world_size or None,
+            overwrites=tuple(
+                EnvOverwrite(
+                    name=one.name,
+                    value=one.value,
+                    file=one.place.file,
+                    line=one.place.line,
+                    function=one.place.function,
+                )
+                for one in writes
+            ),
+        )
 
     def _joining(self) -> JoiningText | None:
         return read_texts(self._bytes("texts")).joining

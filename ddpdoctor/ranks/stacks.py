@@ -21,6 +21,7 @@ from ddpdoctor.launch.guarded_process import ProgramEnd, run_each
 PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
 NATIVE_SECONDS = 8.0  # reads the symbols of libtorch: 1 s
 _NUMBER = re.compile(r"[0-9]{1,5}")
+_HOST = re.compile(r"[\w.:\-]{1,253}")
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 CONTAINER = "start the container with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
 
@@ -58,6 +59,23 @@ def integers_of(pids: Sequence[int], *, file: str, function: str, name: str) -> 
 
     Processes that do not run the function, or that cannot be read, are left out. No other value of them is kept.
     """
+    found = _texts_of(pids, file=file, function=function, names=(name,))
+    return {pid: int(values[name]) for pid, values in found.items() if _NUMBER.fullmatch(values.get(name, ""))}
+
+
+def addresses_of(pids: Sequence[int], *, file: str, function: str, host: str, port: str) -> dict[int, str]:
+    """By process, `HOST:PORT` from the two variables of `function` in `file`, as `integers_of` reads one number."""
+    found = _texts_of(pids, file=file, function=function, names=(host, port))
+    addresses = {}
+    for pid, values in found.items():
+        name, number = values.get(host, "").strip("\"'"), values.get(port, "").strip("\"'")
+        if _HOST.fullmatch(name) and _NUMBER.fullmatch(number):
+            addresses[pid] = f"{name}:{number}"
+    return addresses
+
+
+def _texts_of(pids: Sequence[int], *, file: str, function: str, names: Sequence[str]) -> dict[int, dict[str, str]]:
+    """By process, these variables of a function as py-spy writes them, where all its frames agree."""
     program = _py_spy()
     commands = [[program, "dump", "--json", "--locals", "--pid", str(pid)] for pid in pids] if program else []
     found = {}
@@ -66,9 +84,10 @@ def integers_of(pids: Sequence[int], *, file: str, function: str, name: str) -> 
             threads = msgspec.json.decode(ended.stdout, type=list[_Thread]) if ended.code == 0 else []
             frames = [frame for thread in threads for frame in thread.frames]
             here = [frame for frame in frames if frame.filename.endswith(file) and frame.name == function]
-            values = {one.repr for frame in here for one in frame.locals or () if one.name == name}
-            if len(values) == 1 and _NUMBER.fullmatch(value := values.pop() or ""):
-                found[pid] = int(value)
+            each = {(one.name, one.repr) for frame in here for one in frame.locals or () if one.name in names}
+            values = {name: text for name, text in each if text is not None}
+            if values and len(values) == len(each):
+                found[pid] = values
     return found
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from pathlib import Path
 
-from ddpdoctor.analysis.launch.env_overrides import overwritten
+from ddpdoctor.analysis.launch.env_overrides import overwritten, sets_unnamed
 from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.launch import EnvOverwrite, EnvOverwrites
 from ddpdoctor.host.owned_files import read_source
@@ -34,6 +34,10 @@ def overwrites_of(frames: Iterable[Frame], owner: int | None = None) -> EnvOverw
             )
             for one in overwritten(text, conditional=True)
             if one.name in OF_THE_RENDEZVOUS
+        ]
+        found += [
+            EnvOverwrite(name="", value="", file=file, line=line, function=_function_around(text, line))
+            for line in sets_unnamed(text)
         ]
     return EnvOverwrites(each=tuple(found)) if found else None
 

@@ -30,7 +30,7 @@ from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
 from ddpdoctor.ranks.snapshot import examine, wakes_within
 from ddpdoctor.ranks.spawned_numbers import numbered
-from ddpdoctor.ranks.stacks import integers_of
+from ddpdoctor.ranks.stacks import addresses_of, integers_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
@@ -40,6 +40,13 @@ ENDED = "every rank of the job ended before it could be looked at"
 LONGER_LOOK_SECONDS = (
     8.0  # without py-spy, where ranks sleep in their waits: a step of a large model takes some seconds
 )
+# the function of PyTorch in which a rank waits for the store, with its arguments for the address
+MAKES_THE_STORE = {
+    "file": "/torch/distributed/rendezvous.py",
+    "function": "_create_c10d_store",
+    "host": "hostname",
+    "port": "port",
+}
 LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
 
 
@@ -232,15 +239,31 @@ def _with_joining(facts: Sequence[RankFacts], job: RunningJob) -> tuple[RankFact
     """The ranks' facts with where each was told to look for the others, and where it does as far as its agent knows."""
     targets = {target.rank: target for target in job.targets}
     joinings = joinings_of(job.pids)
+    looks_at = addresses_of(_joining_now(facts, job), **MAKES_THE_STORE)
     complete = []
     for found in facts:
         target = targets[found.rank]
         joining = joinings.get(target.pid)
+        if target.pid in looks_at:
+            joining = replace(joining or Joining(called=True), used=looks_at[target.pid])
         if target.agent is not None:
             joining = target.agent.joining(joining or Joining(called=True))
         joined = () if joining is None else (joining,)
         complete.append(replace(found, facts=(*found.facts, *joined)))
     return tuple(complete)
+
+
+def _joining_now(facts: Sequence[RankFacts], job: RunningJob) -> list[int]:
+    """The processes whose stacks show them making their client of the store."""
+    file, function = MAKES_THE_STORE["file"], MAKES_THE_STORE["function"]
+    waiting = {
+        found.rank
+        for found in facts
+        for fact in found.facts
+        if isinstance(fact, Stacks)
+        if any(frame.function == function and frame.file.endswith(file) for frame in fact.frames)
+    }
+    return [target.pid for target in job.targets if target.rank in waiting]
 
 
 def _with_dumps(facts: Sequence[RankFacts], job: RunningJob, requests: own_dumps.Requests) -> tuple[RankFacts, ...]:

@@ -14,6 +14,7 @@ WAITS = rank(
 GIVEN, ELSEWHERE = "localhost:34491", "localhost:12355"
 PORT = EnvOverwrite(name="MASTER_PORT", value="12355", file=SCRIPT, line=7, function="ddp_setup")
 HOST = EnvOverwrite(name="MASTER_ADDR", value="127.0.0.1", file=SCRIPT, line=6, function="ddp_setup")
+UNNAMED = EnvOverwrite(name="", value="", file=SCRIPT, line=4, function="load")
 LINES = EnvOverwrites(each=(HOST, PORT))
 
 
@@ -56,6 +57,23 @@ SICK = (
         says=SAYS,
         ranks=(0, 1),
         where=(*PLACES, WAITING_AT),
+        measured={"used": ELSEWHERE, "given": GIVEN},
+    ),
+    Sick(  # the agent saw the line that set it; what the source shows besides does not count
+        evidence=waiting(
+            *(replace(told(), overwrites=(replace(PORT, line=3, function="load"),)) for _ in range(2)),
+            facts=(EnvOverwrites(each=(HOST, UNNAMED)),),
+        ),
+        says=SAYS,
+        ranks=(0, 1),
+        where=(f"rank 0 {SCRIPT}:3 load", f"rank 1 {SCRIPT}:3 load", WAITING_AT),
+        measured={"used": ELSEWHERE, "given": GIVEN},
+    ),
+    Sick(  # the source does not name what it sets
+        evidence=waiting(told(), told(), facts=(EnvOverwrites(each=(HOST, UNNAMED)),)),
+        says=SAYS.removesuffix(": the program sets MASTER_PORT"),
+        ranks=(0, 1),
+        where=(f"rank 0 {SCRIPT}:4 load", f"rank 1 {SCRIPT}:4 load", WAITING_AT),
         measured={"used": ELSEWHERE, "given": GIVEN},
     ),
     Sick(  # under `if rank == 1:`; a line under another test, whose value no rank looks for, is not shown
@@ -131,6 +149,9 @@ SICK = (
     ),
 )
 HEALTHY = (
+    waiting(told(GIVEN), told(GIVEN), facts=(EnvOverwrites(each=(UNNAMED,)),)),
+    waiting(told(None), told(None), facts=(EnvOverwrites(each=(UNNAMED,)),)),
+    waiting(*(replace(told(GIVEN), overwrites=(replace(PORT, value="34491"),)) for _ in range(2)), facts=()),
     waiting(told(GIVEN), told(GIVEN), facts=()),
     waiting(told("127.0.0.1:34491"), told("127.0.0.1:34491"), facts=(EnvOverwrites(each=(HOST,)),)),
     waiting(Joining(called=True, used="node0:4000"), Joining(called=True, used="10.0.0.1:4000"), facts=()),

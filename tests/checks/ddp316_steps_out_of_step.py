@@ -143,6 +143,14 @@ SICK = (
         where=("rank 1 /home/me/job/train.py:58 train_step",),
         measured={"batch": 2, "forward": 2},
     ),
+    Sick(  # it passed over the very first batch: its first forward tells the loop
+        evidence=replace(ranks(drew(1, 2, 3, 4, of=9), drew(1, 2, 3, 4, of=9, lacks=1)), job=(WITH_SKIPS,)),
+        says="rank 1 passed over a batch before forward 1, and rank 0 did not; since then gradients are averaged with those "
+        "of other steps",
+        ranks=(1,),
+        where=("rank 1 /home/me/job/train.py:58 train_step",),
+        measured={"batch": 1, "forward": 1},
+    ),
     Sick(  # of two ranks without a data loader, one left out the forward of an accumulation that sums its gradients
         evidence=ranks(marks(*(n // 2 for n in range(20))), marks(*(n // 2 for n in range(17)), 8, 8, 9)),
         says="with forward 17 rank 1 made no collectives, and rank 0 1, as usual; since then gradients are averaged with those "

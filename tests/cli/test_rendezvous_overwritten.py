@@ -17,9 +17,9 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
 JOB = """
 import os
 import torch.distributed as dist
-
+CONFIG = {"MASTER_PORT": "12355"}
 def setup():
-    os.environ["MASTER_PORT"] = "12355"
+    OVERWRITES
     dist.init_process_group("gloo")
 
 setup()
@@ -27,10 +27,10 @@ setup()
 PLACES = [("job.py", 6, "setup"), ("job.py", 6, "setup"), ("job.py", 7, "setup")]
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "job.py"
-    path.write_text(JOB)
+def script(folder: Path, overwrites: str) -> Path:
+    """The job, in which this statement overwrites the port."""
+    path = folder / "job.py"
+    path.write_text(JOB.replace("OVERWRITES", overwrites))
     return path
 
 
@@ -43,19 +43,21 @@ def right(report: dict[str, Any]) -> None:
     assert [(Path(where["file"]).name, where["line"], where["function"]) for where in found["where"]] == PLACES
 
 
-def test_watch_names_the_line(script: Path, tmp_path: Path) -> None:
+def test_watch_names_the_line_that_sets_a_whole_config(tmp_path: Path) -> None:
+    job = script(tmp_path, "os.environ.update(CONFIG)")
     output = tmp_path / "report.json"
     options = ["--stall-after", "4", "--kill-on-hang", "--format", "json", "--output", str(output)]
     ended = subprocess.run(
-        [*DDPDOCTOR, "watch", *options, "--", *TORCHRUN, str(script)], capture_output=True, timeout=100, check=False
+        [*DDPDOCTOR, "watch", *options, "--", *TORCHRUN, str(job)], capture_output=True, timeout=100, check=False
     )
     assert ended.returncode == 1, ended.stderr
     right(json.loads(output.read_text()))
 
 
 @pytest.mark.slow
-def test_hang_names_the_line(script: Path) -> None:
-    job = subprocess.Popen([*TORCHRUN, str(script)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def test_hang_names_the_line_that_sets_an_expression(tmp_path: Path) -> None:
+    program = script(tmp_path, 'os.environ["MASTER_PORT"] = str(12000 + 355)')
+    job = subprocess.Popen([*TORCHRUN, str(program)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         rank = _rank_that_waits(job.pid, time.monotonic() + 60)
         looked = subprocess.run(
@@ -70,9 +72,10 @@ def test_hang_names_the_line(script: Path) -> None:
 
 
 @pytest.mark.slow
-def test_verify_sync_does_not_wait_for_such_a_script(script: Path) -> None:
+def test_verify_sync_does_not_wait_for_such_a_script(tmp_path: Path) -> None:
+    job = script(tmp_path, 'os.environ["MASTER_PORT"] = "12355"')
     ended = subprocess.run(
-        [*DDPDOCTOR, "verify-sync", "--nproc", "2", "--format", "json", str(script)],
+        [*DDPDOCTOR, "verify-sync", "--nproc", "2", "--format", "json", str(job)],
         capture_output=True,
         timeout=100,
         check=False,

@@ -25,6 +25,7 @@ from ddpdoctor.agent.inside.schema.call_ring import (
     Record,
 )
 from ddpdoctor.agent.inside.schema.call_texts import (
+    EnvWrite,
     Group,
     HandledError,
     Joining,
@@ -191,7 +192,14 @@ TEXTS = st.one_of(
     st.builds(Members, st.lists(st.integers(0, 1 << 20), max_size=4).map(tuple)),
     st.builds(Place, LINES),
     st.builds(HandledError, NAME, st.integers(0, 1 << 40), st.builds(Error, NAME, NAME, LINES, ERROR)),
-    st.builds(Joining, NAME, NAME),
+    st.builds(
+        Joining,
+        NAME,
+        NAME,
+        st.lists(
+            st.builds(EnvWrite, NAME, NAME, st.builds(SourceLine, NAME, st.integers(0, 1 << 20), NAME)), max_size=2
+        ).map(tuple),
+    ),
     st.builds(
         Wrapped, st.lists(st.tuples(NAME, st.integers(0, 1 << 20)), max_size=3).map(tuple), st.integers(0, 1 << 20)
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks import stacks
-from ddpdoctor.ranks.stacks import NoStacks, integers_of, py_spy
+from ddpdoctor.ranks.stacks import NoStacks, addresses_of, integers_of, py_spy
 
 SLEEPER = (
     "import time\nclass Job:\n    def wait(self):\n        print('ready', flush=True); time.sleep(600)\nJob().wait()\n"
@@ -56,6 +56,26 @@ def test_one_integer_of_a_function_is_read_and_nothing_else() -> None:
 
         assert read("_wrap", "i") == {process.pid: 3}
         assert read("_wrap", "text") == read("_wrap", "fn") == read("other", "i") == {}
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_an_address_is_read_from_two_variables_of_a_function() -> None:
+    program = (
+        "import time\ndef connect(host, port, odd):\n    print('ready', flush=True); time.sleep(600)\n"
+        "connect('node-7.lan', 29500, 'a b')\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        def read(host: str, port: str) -> dict[int, str]:
+            return addresses_of([process.pid], file="<string>", function="connect", host=host, port=port)
+
+        assert read("host", "port") == {process.pid: "node-7.lan:29500"}
+        assert read("odd", "port") == read("host", "odd") == read("host", "other") == {}
     finally:
         process.kill()
         process.communicate()

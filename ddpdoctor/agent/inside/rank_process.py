@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .schema.call_ring import MOST_DIGITS
+from .schema.call_texts import EnvWrite
 
 
 class Rank:
@@ -22,6 +23,7 @@ class Rank:
         self.number: int | None = None
         self.world_size: int | None = None
         self.address = ""  # where it looks for the other ranks, as HOST:PORT
+        self.writes: dict[str, EnvWrite] = {}  # by variable of the rendezvous, the line of the user's that set it last
         self._pid: int | None = None
         self._given_up: set[tuple[str, str]] = set()
         self._at_start = {name: os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE")}

@@ -10,6 +10,7 @@ from typing import Any
 from .exit_hooks import record_children, record_uncaught
 from .rank_process import Rank
 from .recorders_before_end import keep_recorders
+from .rendezvous_writes import follow_writes
 
 DEBUG_LEVEL = "DDPDOCTOR_DEBUG_LEVEL"
 """The debug level for ranks that have set none."""
@@ -20,6 +21,7 @@ def started(rank: Rank) -> None:
     """In every Python process of the job: whoever starts ranks also sees how they end."""
     record_children(rank)
     keep_recorders(rank)
+    follow_writes(rank)
 
 
 def imported(c10d: ModuleType, rank: Rank) -> None:
@@ -52,7 +54,7 @@ def joining(rank: Rank) -> None:
         _set_debug_level(os.environ.get(DEBUG_LEVEL, ""))
     with rank.giving_up("recording calls"):
         log = CallLog(rank)
-        log.joining(Joining(debug=_debug_level(), rendezvous=rank.address))
+        log.joining(Joining(debug=_debug_level(), rendezvous=rank.address, writes=tuple(rank.writes.values())))
         for hooks in _hooks:
             hooks.log = log
         with rank.giving_up("counting steps"):

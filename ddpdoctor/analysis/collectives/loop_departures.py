@@ -322,7 +322,9 @@ def _made(before: StepMark, now: StepMark) -> int | None:
 
 
 def _last_forward(forwards: Sequence[Forward], made: int | None) -> Forward | None:
-    """The last of these, or the last among the first `made` of the rank."""
+    """The last of these, or the last among the first `made` of the rank; the first one where it had made none."""
+    if not made and made is not None:
+        return next((forward for forward in forwards if forward.number == 1), None)
     return next((forward for forward in reversed(forwards) if made is None or forward.number <= made), None)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+LOADS_A_FILE = "load_dotenv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,41 @@ def overwritten(text: str, *, conditional: bool = False) -> tuple[Overwritten, .
 
     With `conditional`, also those under an `if`, marked so. A program that does not parse overwrites nothing that we know of.
     """
+    tree = _parsed(text)
+    return tuple(one for one in _in(tree.body) if conditional or not one.conditional) if tree is not None else ()
+
+
+def sets_unnamed(text: str) -> tuple[int, ...]:
+    """The lines that set environment variables which the source does not name: a loop, a dict from a file, a dotenv file."""
+    tree = _parsed(text)
+    nodes = [*ast.walk(tree)] if tree is not None else []
+    own = any(isinstance(node, ast.FunctionDef) and node.name == LOADS_A_FILE for node in nodes)
+    return tuple(sorted({node.lineno for node in nodes if _is_unnamed(node) or (not own and _loads_a_file(node))}))
+
+
+def _parsed(text: str) -> ast.Module | None:
     try:
-        tree = ast.parse(text)
+        return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    return tuple(one for one in _in(tree.body) if conditional or not one.conditional)
+        return None
+
+
+def _is_unnamed(node: ast.AST) -> TypeGuard[ast.stmt | ast.expr]:
+    """Whether this is `os.environ[name] = ...` or `os.environ.update(values)`."""
+    if isinstance(node, ast.Assign):
+        return any(
+            isinstance(target, ast.Subscript)
+            and _is_environ(target.value)
+            and not isinstance(target.slice, ast.Constant)
+            for target in node.targets
+        )
+    if not isinstance(node, ast.Call):
+        return False
+    updates = isinstance(node.func, ast.Attribute) and node.func.attr == "update" and _is_environ(node.func.value)
+    return updates and (
+        any(not isinstance(given, ast.Dict) or None in given.keys for given in node.args)
+        or any(keyword.arg is None for keyword in node.keywords)
+    )
 
 
 def _in(body: list[ast.stmt]) -> Iterator[Overwritten]:
@@ -44,6 +77,11 @@ def _in(body: list[ast.stmt]) -> Iterator[Overwritten]:
             yield from (replace(one, conditional=True) for one in _in(statement.orelse))
         elif isinstance(statement, ast.FunctionDef | ast.With | ast.Try):
             yield from _in(statement.body)
+
+
+def _loads_a_file(node: ast.AST) -> TypeGuard[ast.expr]:
+    """Whether this is the call `load_dotenv()` of the package of that name."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == LOADS_A_FILE
 
 
 def _variable(target: ast.expr) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.hangs.rank_activity import Activities
@@ -56,8 +56,9 @@ def derive(
     waiting, refused = dict(_waiting(activities)), dict(_refused(exits))
     if activities is None and exits is None:
         raise SkipCheck("neither the stacks of ranks nor their ends are known")
-    everywhere = overwrites.each if overwrites is not None else ()
-    lines = tuple(line for line in everywhere if not line.conditional)
+    seen = tuple(dict.fromkeys(line for one in told.values() for line in one.overwrites))
+    everywhere = seen or (overwrites.each if overwrites is not None else ())
+    lines = tuple(line for line in everywhere if line.name and not line.conditional)
     wrong: dict[int, tuple[str | None, str | None]] = {}
     for rank in sorted({*waiting, *refused}):
         known = told.get(rank, Joining(called=True))
@@ -89,17 +90,24 @@ def derive(
         used=looks_at,
         given=given,
         of_rank_0=of_rank_0,
-        overwrites=tuple(
-            line
-            for line in everywhere
-            if (
-                _changes(line, given)
-                if given is not None and not line.conditional
-                else any(_says(line, address) and (given is None or _changes(line, given)) for address in looks_at)
-            )
-        ),
+        overwrites=_at_fault(everywhere, given, looks_at),
         place=waiting.get(first) or (refused[first][1] if first in refused else None),
     )
+
+
+def _at_fault(lines: Sequence[EnvOverwrite], given: str | None, used: Collection[str]) -> tuple[EnvOverwrite, ...]:
+    """The lines that set what the ranks use; where none does, those whose variables the source does not name."""
+    named = tuple(
+        line
+        for line in lines
+        if line.name
+        and (
+            _changes(line, given)
+            if given is not None and not line.conditional
+            else any(_says(line, address) and (given is None or _changes(line, given)) for address in used)
+        )
+    )
+    return named or (tuple(line for line in lines if not line.name) if used else ())
 
 
 def _waiting(activities: Activities | None) -> Iterator[tuple[int, Frame | None]]:

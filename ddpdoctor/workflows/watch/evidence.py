@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ddpdoctor.agent import given_up
+from ddpdoctor.analysis.collectives.agents_transfers import RECEIVES, SENDS
 from ddpdoctor.analysis.crashes.end_request import ended_as_requested
 from ddpdoctor.errors import UndecidedError
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
@@ -245,9 +246,15 @@ def _with_a_recorder(
     if live is not None and live.frames and kept is None:
         return seen
     if live is not None and not len(live) and peers_recorded and agent.header.written:
-        return others  # it is not the recorder that its peers have
+        # gloo's recorder has no entry of sends and receives; with other calls it is not the recorder that its peers have
+        return (*others, live) if _called_transfers_only(call_log) else others
     record = kept or live or call_log.flight_record()
     return (*others, record) if record is not None else others
+
+
+def _called_transfers_only(call_log: CallLog) -> bool:
+    """Whether all calls that the ring holds are sends and receives."""
+    return all(call.op in (*SENDS, *RECEIVES) for call in call_log.calls().calls)
 
 
 def _kept_record(agent: RankProcess) -> FlightRecord | None:

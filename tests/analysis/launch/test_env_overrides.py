@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpdoctor.analysis.launch.env_overrides import Overwritten, overwritten
+from ddpdoctor.analysis.launch.env_overrides import Overwritten, overwritten, sets_unnamed
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,19 @@ def test_what_stands_under_a_test_is_told_apart() -> None:
 
     assert found == [("MASTER_ADDR", 2, True), ("A", 5, True), ("B", 7, False)]
     assert [one.name for one in overwritten(text)] == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("for name, value in env.items():\n    os.environ[name] = value", (2,)),
+        ("def load():\n    os.environ.update(values)", (2,)),
+        ("os.environ.update({**values})\nos.environ.update(**values)", (1, 2)),
+        ("from dotenv import load_dotenv\nload_dotenv(override=True)", (2,)),
+        ("def load_dotenv():\n    os.environ.update(read())\nload_dotenv()", (2,)),
+        ("os.environ.update({'A': '1'}, B='2')\nos.environ['A'] = '1'\nvalues[name] = '1'\nvalues.update(more)", ()),
+        ("not python (", ()),
+    ],
+)
+def test_lines_that_set_what_the_source_does_not_name(text: str, lines: tuple[int, ...]) -> None:
+    assert sets_unnamed(text) == lines

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ddpdoctor.agent.inside.call_log import CallLog
+from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.schema.call_ring import Header
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.launch import Joining
@@ -17,7 +19,7 @@ from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.host.running_jobs import LaunchedProcess
 from ddpdoctor.launch.observed_job import observe
 from ddpdoctor.launch.private_directory import private_directory
-from ddpdoctor.ranks.agent_files import RankProcess
+from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
 from ddpdoctor.workflows.watch.evidence import JobEvidence, _with_a_recorder, _with_joining
@@ -54,6 +56,27 @@ def test_what_a_rank_kept_at_a_good_end_replaces_what_it_showed_in_a_stall(
     (record,) = (fact for fact in seen if isinstance(fact, FlightRecord))
     assert kept.frames
     assert record == (kept if at_end and has_kept else in_stall)
+
+
+@pytest.mark.parametrize("with_a_barrier", [True, False], ids=["and a barrier", "alone"])
+def test_an_empty_recorder_is_that_of_a_rank_that_only_sent_and_received(
+    tmp_path: Path, *, with_a_barrier: bool
+) -> None:
+    """Beside recorded peers; after another call an empty recorder is not the one that its peers have."""
+    rank = Rank(str(tmp_path))
+    rank.number, rank.world_size = 0, 3
+    log = CallLog(rank)
+    log.ring.begin_point_to_point(log.op("recv"), log.group("0", "default_pg", "gloo"), 0, peer=1, tag=0, number=1)
+    if with_a_barrier:
+        log.ring.begin_collective(log.op("barrier"), log.group("0", "default_pg", "gloo"), 0, seq=1)
+    log._texts.close()  # a rank keeps it for life
+    (agent,) = find_ranks(tmp_path)
+    empty = replace(
+        record_of(decode(DUMP.read_bytes())),
+        **dict.fromkeys(("call", "seq", "stack", "state", "created_ns", "completed_ns", "frames", "stacks"), ()),
+    )
+    seen = _with_a_recorder((empty,), agent, agent.call_log(), peers_recorded=True, at_end=False)
+    assert (empty in seen) is not with_a_barrier
 
 
 @pytest.mark.parametrize("pid", [7, 8], ids=["the launcher's process", "a child of it by mp.spawn"])

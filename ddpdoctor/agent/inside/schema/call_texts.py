@@ -82,6 +82,17 @@ class HandledError(NamedTuple):
     """The error; its stack has the user's own lines only."""
 
 
+class EnvWrite(NamedTuple):
+    """A line of the user's that set an environment variable."""
+
+    name: str
+    """The variable."""
+    value: str
+    """Its new value."""
+    place: SourceLine
+    """The innermost of the user's lines; it may call a package that sets the variable."""
+
+
 class Joining(NamedTuple):
     """What the rank is about to join the others with."""
 
@@ -89,6 +100,8 @@ class Joining(NamedTuple):
     """The debug level of torch.distributed, `INFO` or `DETAIL`, which the script may have set itself; empty where it is off."""
     rendezvous: str
     """Where it looks for the other ranks, as `HOST:PORT`; empty where that is no address."""
+    writes: tuple[EnvWrite, ...] = ()
+    """The lines that set MASTER_ADDR and MASTER_PORT last, where the program did."""
 
 
 Text: TypeAlias = Op | Group | ReduceOp | TensorSpec | Members | Place | Wrapped | HandledError | Joining
