@@ -10,11 +10,12 @@ from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterati
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.crashes import exception_context
+from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.analysis.hangs.outstanding import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import first_deviations, framework_requests, loop_departures
 from ddpdoctor.messages.calls_between_iterations import called_by_some
 from ddpdoctor.messages.collectives import condition_note, names, unplaced, verb, witnesses
@@ -50,6 +51,7 @@ def check(
     graph: WaitForGraph | None,
     timeline: Timeline | None = None,
     code: SourceCode | None = None,
+    ended_peers: EndedPeers | None = None,
 ) -> Iterator[Finding]:
     """The ranks with a call too many, or without one, how many each made, and the line of the odd call.
 
@@ -58,6 +60,9 @@ def check(
     Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
     """
     if desyncs is None or (stack_desync is not None and not desyncs.found):
+        if desyncs is None and ended_peers is not None and ended_peers.condition is not None:
+            yield _by_ends(ended_peers, ended_peers.condition)
+            return
         yield from _by_stacks(stack_desync, recorded=desyncs is not None)
         return
     if desyncs.found and iterations is not None and iterations.accumulation is not None:
@@ -203,6 +208,23 @@ def _name(operation: Operation) -> str:
 
 def _group(operation: Operation) -> str:
     return _name(operation) or "the default group"
+
+
+def _by_ends(ended: EndedPeers, condition: Condition) -> Finding:
+    """Ranks that wait under a test of the rank, when all others have come to the end of the program without that call."""
+    ranks, others = [one.rank for one in ended.waiting], ended.ended
+    test = spoken(condition, ended.frame.file) if ended.frame is not None else ""
+    return RULE.finding(
+        f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} in {ended.operations} that {group_ranks(others)} never "
+        f"{verb(others, 'calls', 'call')}: {verb(others, 'it', 'they')} ended with exit code 0",
+        ranks=ranks,
+        where=[
+            Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}, {test}")
+            for one in ended.waiting
+            if one.place is not None
+        ],
+        details=(HOW_IT_IS_KNOWN,),
+    )
 
 
 def _by_stacks(stack_desync: StackDesync | None, *, recorded: bool) -> Iterator[Finding]:

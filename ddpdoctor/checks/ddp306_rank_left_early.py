@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from ddpdoctor.analysis.collectives.callsites import condition_over, spoken, tells_ranks_apart
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left, skips
@@ -14,8 +13,7 @@ from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDe
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
-from ddpdoctor.analysis.hangs.rank_activity import Activities
-from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, POINT_TO_POINT, Activity
+from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
@@ -57,7 +55,7 @@ def check(
     stack_desync: StackDesync | None,
     calls: PerRank[CollectiveCalls] | None,
     exits: PerRank[RankExit] | None,
-    activities: Activities | None,
+    ended_peers: EndedPeers | None,
     iterations: Iterations | None,
     departures: LoopDepartures | None,
 ) -> Iterator[Finding]:
@@ -149,8 +147,8 @@ def check(
     told = gone_early or (desyncs is not None and any(desync.ended for desync in desyncs.found))
     if failures is not None and not told:
         yield from _by_exits(failures, made_steps, exits, calls, code, last)
-        if desyncs is None and activities is not None:
-            yield from _by_stacks(failures.finished, activities)
+        if desyncs is None and ended_peers is not None:
+            yield from _by_stacks(ended_peers)
 
 
 def _by_end(desyncs: Sequence[Desync]) -> Iterator[list[Desync]]:
@@ -318,29 +316,20 @@ def _in_training(
     )
 
 
-def _by_stacks(finished: Sequence[int], activities: Activities) -> Iterator[Finding]:
-    """The few ranks that ended with 0 where all others wait in collectives and none moves."""
-    others = activities.each
-    waiting = all(one.kind is Activity.COLLECTIVE and one.stands_still for one in others)
-    if 0 < len(finished) < len(others) and waiting and _in_one_call({one.operation for one in others}):
-        operations = " or ".join(sorted({one.operation for one in others}))
-        ranks = [one.rank for one in others]
+def _by_stacks(ended: EndedPeers) -> Iterator[Finding]:
+    """The few ranks that ended with 0 where all others wait, under no test of the rank."""
+    others = [one.rank for one in ended.waiting]
+    if len(ended.ended) < len(others) and ended.condition is None:
         yield RULE.finding(
-            f"{group_ranks(finished)} ended with exit code 0 while {group_ranks(ranks)} "
-            f"{verb(ranks, 'waits', 'wait')} in {operations}",
-            ranks=finished,
+            f"{group_ranks(ended.ended)} ended with exit code 0 while {group_ranks(others)} "
+            f"{verb(others, 'waits', 'wait')} in {ended.operations}",
+            ranks=ended.ended,
             where=[
                 Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}")
-                for one in others
+                for one in ended.waiting
                 if one.place is not None
             ],
         )
-
-
-def _in_one_call(operations: AbstractSet[str]) -> bool:
-    """Whether ranks that wait in these wait for the same: in several, or in a send or receive, they may wait for each other."""
-    alike = len(operations) == 1 or operations <= {FORWARD, BACKWARD}
-    return alike and not any(POINT_TO_POINT.search(operation) for operation in operations)
 
 
 def _as_many(desync: Desync, steps: Mapping[int, int]) -> bool:

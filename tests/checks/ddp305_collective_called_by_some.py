@@ -263,6 +263,12 @@ SICK = (
         ranks=(0,),
         where=("rank 0 /job/train.py:88 train_step", "rank 1 /job/train.py:61 train_step"),
     ),
+    Sick(  # all others have come to the end of the program: of two ranks, too, the test of the rank decides
+        evidence=hang(rank(IN_BROADCAST), (RankExit(exit_code=0),), facts=(SEEN,), seconds=None),
+        says="rank 0 waits in broadcast that rank 1 never calls: it ended with exit code 0",
+        ranks=(0,),
+        where=("rank 0 /job/train.py:88 train_step",),
+    ),
     Sick(  # recorders do not show monitored_barrier
         evidence=hang(
             (*rank(IN_MONITORED_BARRIER), record([STEP])),

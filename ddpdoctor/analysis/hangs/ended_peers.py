@@ -1,0 +1,65 @@
+"""Ranks that all wait in one call while the others of the job have ended with exit code 0: told by stacks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from ddpdoctor.analysis.collectives.callsites import rank_test
+from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
+from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, POINT_TO_POINT, Activity
+from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame, program_frames
+from ddpdoctor.evidence.ranks import RankExit
+from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.model import SkipCheck
+
+_OF_A_STEP = frozenset({FORWARD, BACKWARD})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedPeers:
+    """The two sides. Which of them is at fault is a matter of the rules."""
+
+    ended: tuple[int, ...]
+    """The ranks that ended with exit code 0."""
+    waiting: tuple[RankActivity, ...]
+    """All others: they wait in one call, and none moves."""
+    condition: Condition | None = None
+    """The test of the rank under which all of them wait; none in a backward, as both branches of a test may train."""
+    frame: Frame | None = None
+    """The line under that test."""
+
+    @property
+    def operations(self) -> str:
+        """`backward or forward`."""
+        return " or ".join(sorted({one.operation for one in self.waiting}))
+
+
+def derive(
+    activities: Activities, exits: PerRank[RankExit] | None, stacks: PerRank[Stacks] | None, code: SourceCode | None
+) -> EndedPeers:
+    """The ranks that ended and those that wait.
+
+    Raises:
+        SkipCheck: no rank ended with exit code 0, or not all others wait in one call.
+    """
+    living = {one.rank for one in activities.each}
+    ended = tuple(entry.rank for entry in exits or () if entry.value.exit_code == 0 and entry.rank not in living)
+    if not ended:
+        raise SkipCheck("no rank is known to have ended before the others")
+    waits = all(one.kind is Activity.COLLECTIVE and one.stands_still for one in activities.each)
+    if not waits or not _is_one_call({one.operation for one in activities.each}):
+        raise SkipCheck("not all ranks that still run wait in one collective")
+    ways = [program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks or ()]
+    in_backward = any(one.operation == BACKWARD for one in activities.each)
+    tests = [rank_test(way, code) for way in ways] if not in_backward else []
+    condition, frame = tests[0] if tests and tests[0] is not None and None not in tests else (None, None)
+    return EndedPeers(ended=ended, waiting=activities.each, condition=condition, frame=frame)
+
+
+def _is_one_call(operations: AbstractSet[str]) -> bool:
+    """Whether ranks that wait in these wait for the same: in several, or in a send or receive, they may wait for each other."""
+    alike = len(operations) == 1 or operations <= _OF_A_STEP
+    return alike and not any(POINT_TO_POINT.search(operation) for operation in operations)
