@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import rank_test
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, skips
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, loops_left, skips
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
@@ -283,12 +283,13 @@ def _by_turns(parted: SkippedBatch, left: Desync, code: SourceCode | None) -> Fi
     for rank in (*parted.ahead, *behind):
         by_turn.setdefault(parted.turns[rank], []).append(rank)
     stood = " and ".join(f"{turn} on {group_ranks(ranks)}" for turn, ranks in by_turn.items())
-    lines = skips(left, code)
+    turns = [*loop_departures.ways_out(loops_left(left, code), parted.ahead, words=("continue",))]
+    lines = skips(left, code) if not turns else []
     return RULE.finding(
         f"{group_ranks(parted.ahead)} passed over a batch before forward {parted.forward}, where the loop stood at "
         f"{stood}; since then gradients are averaged with those of other steps",
         ranks=parted.sides.minority,
-        where=witnesses(left.issued, (*left.minority, *left.majority)),
+        where=[*turns, *witnesses(left.issued, (*left.minority, *left.majority))],
         details=[f"the loop has a `continue` at {' and '.join(lines)}"] if lines else [],
         forward=parted.forward,
         turns={str(rank): turn for rank, turn in sorted(parted.turns.items())},

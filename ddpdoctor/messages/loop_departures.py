@@ -77,10 +77,20 @@ def where(departure: LoopDeparture) -> list[Where]:
 
 
 def ways_out(
-    left: Iterable[tuple[Frame, Loop]], ranks: Sequence[int], *, by_rank_only: bool = False
+    left: Iterable[tuple[Frame, Loop]],
+    ranks: Sequence[int],
+    *,
+    words: Sequence[str] = ("break", "return"),
+    by_rank_only: bool = False,
 ) -> Iterator[Where]:
-    """The statements by which these ranks may have left these loops, each with a line in it; those under a rank test, if any."""
-    found = [(frame, jump) for frame, loop in left for jump in loop.jumps if jump.word in ("break", "return")]
+    """The statements by which these ranks may have left these loops, or with other `words` their turns; each line once.
+
+    Each loop comes with a line in it. Those under a test of the rank, if any.
+    """
+    jumps = {
+        (frame.file, jump.line): (frame, jump) for frame, loop in left for jump in loop.jumps if jump.word in words
+    }
+    found = [*jumps.values()]
     by_rank = [(frame, jump) for frame, jump in found if is_rank_test(jump.test, by_rank=jump.by_rank)]
     for frame, jump in (by_rank if by_rank or by_rank_only else found)[:MOST_JUMPS]:
         place = Frame(file=frame.file, line=jump.line, function=frame.function)

@@ -177,6 +177,26 @@ SICK = (
         ),
         measured={"forward": 2, "turns": {"0": 1, "1": 2, "2": 1}},
     ),
+    Sick(  # the same loop within another one; its `continue` is shown once
+        evidence=flights(
+            STAYS,
+            LEAVES,
+            STAYS,
+            code=(replace(CODE[0], loops=(replace(SKIPS, line=54), SKIPS)), CODE[1]),
+            facts={0: (turns(0, 1, 2, 3),), 1: (turns(0, 2, 3),), 2: (turns(0, 1, 2, 3),)},
+        ),
+        says="rank 1 passed over a batch before forward 2, where the loop stood at 2 on rank 1 and 1 on ranks 0,2; "
+        "since then gradients are averaged with those of other steps",
+        ranks=(1,),
+        also=("DDP306",),
+        where=(
+            "rank 1 /home/me/job/train.py:58 train_step",
+            "rank 1 /home/me/job/train.py:95 train_step",
+            "rank 0 /home/me/job/train.py:61 train_step",
+            "rank 2 /home/me/job/train.py:61 train_step",
+        ),
+        measured={"forward": 2, "turns": {"0": 1, "1": 2, "2": 1}},
+    ),
 )
 WITH_JOIN = FlightRecord(
     version="2.10",
