@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import torch
@@ -16,7 +17,8 @@ class Budget:
     """Which steps are audited: every `every`th, or with 0 as many as cost `share` of the job's time.
 
     What is spent in the other steps counts, too. Where steps are so short that nothing would be left, audits get half.
-    Inside `with budget:` autograd and autocast do not touch what is computed. Blocks are not nested.
+    Inside `with budget:` autograd and autocast do not touch what is computed, and no garbage is collected: an audit makes many
+    objects and hardly any garbage, and a full collection looks through all objects of the job. Blocks are not nested.
     """
 
     def __init__(self, trace: TraceWriter, every: int, share: float) -> None:
@@ -66,6 +68,8 @@ class Budget:
             self.interval //= 2
 
     def __enter__(self) -> None:
+        self._collects = gc.isenabled()
+        gc.disable()
         self._guard.__enter__()
         self._cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
         if self._cast is not None:
@@ -75,3 +79,5 @@ class Budget:
         if self._cast is not None:
             self._cast.__exit__(*error)
         self._guard.__exit__(*error)
+        if self._collects:
+            gc.enable()

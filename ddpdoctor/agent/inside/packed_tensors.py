@@ -10,10 +10,11 @@ one. They are copied only where more than fingerprints is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -114,6 +115,7 @@ class LocalGradients:
 
     def __init__(self, parameters: Sequence[Tensor], method: Method) -> None:
         self._layout = _Layout(parameters, SMALL_BYTES[method])
+        self._layout.plan(map(_packable, parameters))
         self._targets = self._layout.targets()
         self._large: dict[int, Tensor] = {}
 
@@ -139,26 +141,38 @@ class LocalGradients:
 
 
 class _Layout:
-    """Which tensors of a list are copied, and where."""
+    """Which tensors of a list are copied, and where. That is worked out once a copy is asked for."""
 
     def __init__(self, tensors: Sequence[Tensor], small: int) -> None:
         self._kinds = _kinds(tensors)
-        self.shapes = [*map(list, self._kinds[0])]
-        by_device: dict[torch.device, list[int]] = {}
-        left = MOST_BYTES
-        for place, tensor in enumerate(tensors):
-            if (size := _packable(tensor)) and size < small and size <= left:
-                left -= _padded(size)
-                by_device.setdefault(tensor.device, []).append(place)
-        self._blocks = [_Block(device, places, tensors) for device, places in by_device.items()]
-        self._on_cpu = all(tensor.device.type in {"cpu", "meta"} for tensor in tensors)
-        packed = {place for places in by_device.values() for place in places}
-        self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(tensors)))
-        self._large = [place for place in range(len(tensors)) if place not in packed]
+        self._small = small
+        self.shapes = [*map(list, self._kinds.shapes)]
+        self._on_cpu = all(device.type in {"cpu", "meta"} for device in {*self._kinds.devices})
+        self._blocks: list[_Block] = []
+        self._one_block = False
+        self._large: list[int] = []
+        self._is_planned = False
         self._sampled: dict[int, Tensor] = {}  # which elements of a large one, by its place
         self._where: Whereabouts | None = None  # of the tensors, where they are read in place
         self._made_anew = 0  # how often in a row, as they were not known again
         self._is_filled = False
+
+    def plan(self, sizes: Iterable[int]) -> None:
+        """Work out where the copies lie, unless that has been done; `sizes` are those in bytes, 0 for what is not copied."""
+        if self._is_planned:
+            return
+        self._is_planned = True
+        listed = [*sizes]
+        by_device: dict[torch.device, list[int]] = {}
+        left = MOST_BYTES
+        for place, size in enumerate(listed):
+            if 0 < size < self._small and size <= left:
+                left -= _padded(size)
+                by_device.setdefault(self._kinds.devices[place], []).append(place)
+        self._blocks = [_Block(device, places, self._kinds, listed) for device, places in by_device.items()]
+        packed = {place for places in by_device.values() for place in places}
+        self._one_block = len(self._blocks) == 1 and self._blocks[0].places.tolist() == list(range(len(listed)))
+        self._large = [place for place in range(len(listed)) if place not in packed]
 
     def fits(self, tensors: Sequence[Tensor]) -> bool:
         return len(tensors) == len(self.shapes) and self._kinds == _kinds(tensors)
@@ -179,15 +193,22 @@ class _Layout:
         self._made_anew += 1
         if self._where is not None:
             buffers = self._where.buffers
+            if all(buffer is not None for buffer in buffers):  # what lies where is worked out where it is asked for
+                return
+            self.plan(map(_packable, tensors))
             if all(buffers[place] is not None for block in self._blocks for place in block.order):
                 return
             self._where = None
         self.fill(tensors)
 
     def fill(self, tensors: Sequence[Tensor]) -> None:
-        """Copy the small ones, unless that has been done."""
+        """Copy the small ones, unless that has been done; where all are read in place, `tensors` may be the first of them."""
         if self._is_filled:
             return
+        if self._where is None:
+            self.plan(map(_packable, tensors))
+        else:
+            self.plan(map(_size_of_plain, self._kinds.shapes, self._kinds.dtypes))
         for block in self._blocks:
             if self._where is not None:
                 block.gather(self._where.buffers)
@@ -270,34 +291,43 @@ class _Layout:
 class _Block:
     """The copies on one device, by dtype."""
 
-    def __init__(self, device: torch.device, places: list[int], tensors: Sequence[Tensor]) -> None:
-        places = sorted(places, key=lambda place: str(tensors[place].dtype))  # stable
-        sizes = [_packable(tensors[place]) for place in places]
+    def __init__(self, device: torch.device, places: list[int], kinds: _Kinds, all_sizes: Sequence[int]) -> None:
+        places = sorted(places, key=lambda place: str(kinds.dtypes[place]))  # stable
+        sizes = [all_sizes[place] for place in places]
         self._words = torch.zeros(sum(map(_padded, sizes)) // 8, dtype=torch.int64, device=device)
         self._memory = self._words.view(torch.uint8)
         self.waits = self._words.is_cuda
         self._runs: list[_Run] = []
-        self._bytes: list[Tensor] = []
+        self._sizes = sizes
         self._firsts: list[int] = []  # of the words of each
         begin = 0
         numbered = zip(places, sizes, strict=True)
-        for dtype, members in groupby(numbered, lambda member: tensors[member[0]].dtype):
+        for dtype, members in groupby(numbered, lambda member: kinds.dtypes[member[0]]):
             run = [*members]
-            self._runs.append(_Run(dtype, [place for place, _ in run], tensors, self._memory[begin:]))
+            self._runs.append(_Run(dtype, [place for place, _ in run], kinds.shapes, self._memory[begin:]))
             for _, size in run:
-                self._bytes.append(self._memory[begin : begin + size])
                 self._firsts.append(begin // 8)
                 begin += _padded(size)
         self.order = places
         self.places = torch.tensor(places)
-        rows = torch.tensor([_padded(size) // ROW_BYTES for size in sizes])
+        self._rows = torch.tensor([_padded(size) // ROW_BYTES for size in sizes])
+        self._owners = torch.repeat_interleave(torch.arange(len(places)), self._rows).to(device)
+        self._gaps = [bytes(_padded(size) - size) for size in sizes]
+
+    @cached_property
+    def slices(self) -> list[Any]:
+        """The memory of each copy, in the order of `places`; of copies in CPU memory."""
+        whole = self._memory.numpy().data
+        return [whole[8 * first : 8 * first + size] for first, size in zip(self._firsts, self._sizes, strict=True)]
+
+    @cached_property
+    def _lanes(self) -> list[Tensor]:
+        """The weights of each row in both lanes of the fingerprints."""
+        device, rows = self._words.device, self._rows
         first = torch.repeat_interleave(torch.cumsum(rows, 0) - rows, rows)
-        self._owners = torch.repeat_interleave(torch.arange(len(places)), rows).to(device)
         row = (torch.arange(int(rows.sum())) - first).to(device)
         longest = int(rows.max())
-        self._lanes = [fingerprint.weights(name, longest, device)[row] for name in ("first", "second")]
-        self.slices = [data.numpy().data for data in self._bytes] if device.type == "cpu" else []
-        self._gaps = [bytes(_padded(size) - size) for size in sizes]
+        return [fingerprint.weights(name, longest, device)[row] for name in ("first", "second")]
 
     def gather(self, buffers: Sequence[Any]) -> None:
         """Copy what is in `buffers`, by place: the memory of contiguous tensors of these sizes and dtypes on the CPU."""
@@ -317,7 +347,7 @@ class _Block:
         if method == "xxh3" and not self.waits:
             return fingerprint.table(fingerprint.xxh3(self.slices))
         hashes = fingerprint.row_hashes(self._words.view(-1, ROW_BYTES // 8))
-        result = torch.zeros(2, len(self._bytes), dtype=torch.int64, device=self._words.device)
+        result = torch.zeros(2, len(self.order), dtype=torch.int64, device=self._words.device)
         for lane, weights in zip(result, self._lanes, strict=True):
             lane.index_add_(0, self._owners, hashes * weights)
         return result.t().cpu()
@@ -325,7 +355,7 @@ class _Block:
     def projections(self) -> Tensor:
         """Of each tensor in the order of `places`, on the device."""
         sums = torch.cat([run.row_projections() for run in self._runs])
-        result = torch.zeros(len(self._bytes), dtype=torch.float64, device=sums.device)
+        result = torch.zeros(len(self.order), dtype=torch.float64, device=sums.device)
         return result.index_add_(0, self._owners, sums)
 
     def parities(self) -> list[int]:
@@ -340,23 +370,28 @@ class _Block:
 class _Run:
     """The copies of one dtype in a block, which begin where `room` does."""
 
-    def __init__(self, dtype: torch.dtype, places: list[int], tensors: Sequence[Tensor], room: Tensor) -> None:
+    def __init__(self, dtype: torch.dtype, places: list[int], shapes: Sequence[torch.Size], room: Tensor) -> None:
         self.places = places
         self._chosen = itemgetter(*places)
-        self._all = places == list(range(len(tensors)))
-        begins, end = [], 0
-        for place in places:
-            begins.append(end // dtype.itemsize)
-            end += _padded(_packable(tensors[place]))
+        self._all = places == list(range(len(shapes)))
+        self._shapes = [shapes[place] for place in places]
+        self._counts = [shape.numel() for shape in self._shapes]
+        self._begins, end = [], 0
+        for count in self._counts:
+            self._begins.append(end // dtype.itemsize)
+            end += _padded(count * dtype.itemsize)
         self._data = room[:end].view(dtype)
-        self.targets = [
-            self._data[begin : begin + tensors[place].numel()].view(tensors[place].shape)
-            for begin, place in zip(begins, places, strict=True)
-        ]
-        self._begins = begins
         self._row = ROW_BYTES // dtype.itemsize
         self._signs: Tensor | None = None
         self._sampled: Tensor | None = None
+
+    @cached_property
+    def targets(self) -> list[Tensor]:
+        """The copies, in the order of `places`."""
+        return [
+            self._data[begin : begin + count].view(shape)
+            for begin, count, shape in zip(self._begins, self._counts, self._shapes, strict=True)
+        ]
 
     def fill(self, tensors: Sequence[Tensor]) -> None:
         chosen: Any = tensors if self._all else self._chosen(tensors)
@@ -367,9 +402,8 @@ class _Run:
         data = self._data if self._data.dtype in {torch.float32, torch.float64} else self._data.float()
         if self._signs is None:
             self._signs = torch.zeros_like(data)
-            for begin, target in zip(self._begins, self.targets, strict=True):
-                signs = signs_of(target.numel(), data)
-                self._signs[begin : begin + signs.numel()] = signs
+            for begin, count in zip(self._begins, self._counts, strict=True):
+                self._signs[begin : begin + count] = signs_of(count, data)
         return (data * self._signs).view(-1, self._row).mv(data.new_ones(self._row)).double()
 
     def sampled(self) -> Tensor:
@@ -377,8 +411,8 @@ class _Run:
             self._sampled = torch.tensor(
                 [
                     begin + place
-                    for begin, target in zip(self._begins, self.targets, strict=True)
-                    for place in sampled_places(target.numel())
+                    for begin, count in zip(self._begins, self._counts, strict=True)
+                    for place in sampled_places(count)
                 ]
             )
         return self._data[self._sampled]
@@ -396,8 +430,16 @@ def bytes_of(elements: Tensor) -> tuple[str, bytes]:
     return str(elements.dtype).removeprefix("torch."), elements.contiguous().view(torch.uint8).cpu().numpy().tobytes()
 
 
-def _kinds(tensors: Sequence[Tensor]) -> tuple[list[torch.Size], list[torch.dtype], list[torch.device]]:
-    return [one.shape for one in tensors], [one.dtype for one in tensors], [one.device for one in tensors]
+class _Kinds(NamedTuple):
+    """Of each tensor of a list."""
+
+    shapes: list[torch.Size]
+    dtypes: list[torch.dtype]
+    devices: list[torch.device]
+
+
+def _kinds(tensors: Sequence[Tensor]) -> _Kinds:
+    return _Kinds([one.shape for one in tensors], [one.dtype for one in tensors], [one.device for one in tensors])
 
 
 def _contents(buffers: Sequence[Any], tensors: Sequence[Tensor]) -> Iterator[Any]:
@@ -415,9 +457,13 @@ def _packable(tensor: Tensor) -> int:
 
     A copied boolean is 0 or 1 whatever its byte was.
     """
-    plain = tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_complex() or tensor.is_quantized)
-    plain &= tensor.dtype is not torch.bool
-    return tensor.numel() * tensor.element_size() if plain else 0
+    plain = tensor.layout is torch.strided and not (tensor.is_meta or tensor.is_quantized)
+    return _size_of_plain(tensor.shape, tensor.dtype) if plain else 0
+
+
+def _size_of_plain(shape: torch.Size, dtype: torch.dtype) -> int:
+    """The same of a tensor that has memory."""
+    return 0 if dtype is torch.bool or dtype.is_complex else shape.numel() * dtype.itemsize
 
 
 def _padded(size: int) -> int:

@@ -26,12 +26,15 @@ def memory(data: Tensor) -> Any:  # noqa: ANN401 - a buffer
     `Tensor.numpy` would forbid for good that anybody resizes the tensor's storage. RuntimeError where the tensor's elements
     do not lie there.
     """
-    size = data.numel() * data.element_size()
-    if not size:
-        return b""
-    if not _is_in_storage(data):
+    if data.numel() and not _is_in_storage(data):
         raise RuntimeError(f"no memory holds the elements of a {type(data).__name__} of shape {tuple(data.shape)}")
-    return (ctypes.c_char * size).from_address(data.data_ptr())
+    return readable_memory(data)
+
+
+def readable_memory(data: Tensor) -> Any:  # noqa: ANN401 - a buffer
+    """`memory` of a tensor that is known to have its elements there: a read of any other may be a segmentation fault."""
+    size = data.numel() * data.element_size()
+    return (ctypes.c_char * size).from_address(data.data_ptr()) if size else b""
 
 
 def stand_ins(tensors: Sequence[Tensor]) -> dict[int, Tensor]:
@@ -61,10 +64,11 @@ def _is_in_storage(tensor: Tensor) -> bool:
     """Whether the elements, at least one, lie in a storage that has memory; of a strided tensor."""
     if type(tensor) not in PLAIN_TYPES or not tensor.data_ptr():
         return False
-    last = tensor.storage_offset() + sum(
-        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-    )
-    return (last + 1) * tensor.element_size() <= tensor.untyped_storage().nbytes()
+    if tensor.is_contiguous():  # it is asked of each tensor of a job
+        span = tensor.numel()
+    else:
+        span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (tensor.storage_offset() + span) * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def _stand_in(tensor: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .readable_tensors import PLAIN_TYPES, memory
+from .readable_tensors import PLAIN_TYPES, memory, readable_memory
 
 _DESCRIBED: Callable[[Tensor], Any] = attrgetter("dtype", "shape", "device", "layout", "requires_grad")
 
@@ -27,7 +27,9 @@ class Whereabouts:
     def __init__(self, tensors: Sequence[Tensor], *, guarded: bool) -> None:
         self._are_alike = _likeness(tensors, guarded=guarded)
         self._addresses = _addresses(tensors)
-        self.buffers: list[Any] = [memory(tensor) if _is_in_row_major_order(tensor) else None for tensor in tensors]
+        self.buffers: list[Any] = [
+            readable_memory(tensor) if _is_in_row_major_order(tensor) else None for tensor in tensors
+        ]
 
     @classmethod
     def of(cls, tensors: Sequence[Tensor], *, guarded: bool = True) -> Whereabouts | None:
