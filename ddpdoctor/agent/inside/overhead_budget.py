@@ -32,6 +32,7 @@ class Budget:
         self._audits = 0.0  # seconds
         self._seen = 0.0  # of the seconds spent
         self._follows_audit = False
+        self._paused_collector = False
 
     @property
     def seconds(self) -> float:
@@ -68,8 +69,9 @@ class Budget:
             self.interval //= 2
 
     def __enter__(self) -> None:
-        self._collects = gc.isenabled()
-        gc.disable()
+        if gc.isenabled():
+            self._paused_collector = True
+            gc.disable()
         self._guard.__enter__()
         self._cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
         if self._cast is not None:
@@ -79,5 +81,6 @@ class Budget:
         if self._cast is not None:
             self._cast.__exit__(*error)
         self._guard.__exit__(*error)
-        if self._collects:
+        if self._paused_collector:
+            self._paused_collector = False
             gc.enable()
