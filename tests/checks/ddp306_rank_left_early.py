@@ -56,6 +56,7 @@ def mixed_up(first: CollectiveCalls, *others: CollectiveCalls, code: SourceCode 
     return ended((first, ABORTED), *((one, LOST_PEER) for one in others), job=(code,))
 
 
+IN_INIT = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "setup"))
 SICK = (
     Sick(  # a loss is summed behind the epoch: gloo ends the job, and no recorder is left
         evidence=mixed_up(sums_behind(SHORTER, 4), LONGER, LONGER),
@@ -281,6 +282,12 @@ SICK = (
         says="rank 1 ended with exit code 0 while ranks 0,2 wait in backward",
         ranks=(1,),
         where=("rank 0 /job/train.py:61 train_step", "rank 2 /job/train.py:61 train_step"),
+    ),
+    Sick(  # it ended before it joined
+        evidence=hang(rank(IN_INIT), rank(IN_INIT), (RankExit(exit_code=0),)),
+        says="rank 2 ended with exit code 0 while ranks 0-1 wait in init_process_group",
+        ranks=(2,),
+        where=("rank 0 /job/train.py:8 setup", "rank 1 /job/train.py:8 setup"),
     ),
     Sick(  # one rank alone lost it before the launcher ended the others
         evidence=flights(

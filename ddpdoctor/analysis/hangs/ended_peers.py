@@ -15,6 +15,7 @@ from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.model import SkipCheck
 
+_WAITS = (Activity.COLLECTIVE, Activity.RENDEZVOUS)
 _OF_A_STEP = frozenset({FORWARD, BACKWARD})
 
 
@@ -25,7 +26,7 @@ class EndedPeers:
     ended: tuple[int, ...]
     """The ranks that ended with exit code 0."""
     waiting: tuple[RankActivity, ...]
-    """All others: they wait in one call, and none moves."""
+    """All others: they wait in one call, which may be `init_process_group`, and none moves."""
     condition: Condition | None = None
     """The test of the rank under which all of them wait; none in a backward, as both branches of a test may train."""
     frame: Frame | None = None
@@ -49,9 +50,9 @@ def derive(
     ended = tuple(entry.rank for entry in exits or () if entry.value.exit_code == 0 and entry.rank not in living)
     if not ended:
         raise SkipCheck("no rank is known to have ended before the others")
-    waits = all(one.kind is Activity.COLLECTIVE and one.stands_still for one in activities.each)
+    waits = all(one.kind in _WAITS and one.stands_still for one in activities.each)
     if not waits or not _is_one_call({one.operation for one in activities.each}):
-        raise SkipCheck("not all ranks that still run wait in one collective")
+        raise SkipCheck("not all ranks that still run wait in one collective, or for the others to join")
     ways = [program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks or ()]
     in_backward = any(one.operation == BACKWARD for one in activities.each)
     tests = [rank_test(way, code) for way in ways] if not in_backward else []
