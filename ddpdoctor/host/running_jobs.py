@@ -89,8 +89,7 @@ class LaunchedProcess:
 
 def launched_for(directory: Path) -> tuple[LaunchedProcess, ...]:
     """The running ranks of the job whose agents write to `directory`, in order of rank."""
-    environs = {pid: found for pid in processes.all_pids() if (found := processes.environ(pid)) and DIRECTORY in found}
-    environs = {pid: found for pid, found in environs.items() if found[DIRECTORY] == str(directory)}
+    environs = _environs_for(directory)
     parents = processes.parents()
     return tuple(
         LaunchedProcess(
@@ -101,6 +100,24 @@ def launched_for(directory: Path) -> tuple[LaunchedProcess, ...]:
         )
         for pid, launch in sorted(_launched(environs, parents).items(), key=lambda item: item[1].rank)
     )
+
+
+def ended_for(directory: Path) -> tuple[int, ...]:
+    """The ranks of this job that have ended with exit code 0: torchrun started all on this host, and goes on without them.
+
+    A rank that any process still bears, such as a shell around the program, has not ended.
+    """
+    environs = [environ for environ in _environs_for(directory).values() if "TORCHELASTIC_RUN_ID" in environ]
+    launches = [launch for environ in environs if (launch := Launch.from_environ(environ)) is not None]
+    sizes = {launch.world_size if launch.local_world_size == launch.world_size else None for launch in launches}
+    size = sizes.pop() if len(sizes) == 1 else None
+    return tuple(sorted({*range(size)} - {launch.rank for launch in launches})) if size is not None else ()
+
+
+def _environs_for(directory: Path) -> dict[int, Mapping[str, str]]:
+    """The variables of each process of the job whose agents write to `directory`."""
+    found = {pid: processes.environ(pid) for pid in processes.all_pids()}
+    return {pid: environ for pid, environ in found.items() if environ and environ.get(DIRECTORY) == str(directory)}
 
 
 def joinings_of(pids: Iterable[int]) -> dict[int, Joining]:

@@ -9,7 +9,7 @@ import pytest
 from ddpdoctor.agent.inside.call_ring import CallRing
 from ddpdoctor.agent.inside.schema import call_ring as layout
 from ddpdoctor.host import processes, running_jobs
-from ddpdoctor.host.running_jobs import _agents, find_jobs, joinings_of
+from ddpdoctor.host.running_jobs import _agents, ended_for, find_jobs, joinings_of
 
 
 @pytest.mark.parametrize("version", [layout.VERSION, layout.VERSION + 1], ids=["this version", "another version"])
@@ -78,3 +78,26 @@ def test_what_a_spawned_process_spawns_are_ranks_unless_it_is_one(
     monkeypatch.setattr(running_jobs, "talking", lambda pids, _: tuple(pid for pid in pids if pid in joined))
     monkeypatch.setattr(running_jobs, "user_of", lambda _: 0)
     assert [job.pids for job in find_jobs().jobs] == jobs
+
+
+@pytest.mark.parametrize(
+    ("changed", "ended"),
+    [
+        ({}, (2,)),
+        ({"LOCAL_WORLD_SIZE": "2"}, ()),  # it may run on another host
+        ({"DDPDOCTOR_AGENT_DIR": "/elsewhere"}, ()),
+        ({"TORCHELASTIC_RUN_ID": None}, ()),  # nobody would have ended the job
+        ({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, ()),
+    ],
+)
+def test_a_rank_that_no_process_bears_has_ended_where_torchrun_started_all_here(
+    changed: dict[str, str | None], ended: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = {"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": "a", "DDPDOCTOR_AGENT_DIR": "/agents"}
+    common = {name: value for name, value in (common | changed).items() if value is not None}
+    environs = {rank + 10: {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in (0, 1)}
+    monkeypatch.setattr(processes, "all_pids", lambda: iter((7, *environs)))
+    monkeypatch.setattr(processes, "environ", environs.get)
+    assert ended_for(Path("/agents")) == ended
+    environs[12] = {**common, "RANK": "2", "LOCAL_RANK": "2"}  # a shell that has not started the program yet
+    assert ended_for(Path("/agents")) == ()

@@ -28,7 +28,7 @@ from ddpdoctor.evidence.stacks import Stacks
 from ddpdoctor.evidence.step_times import Looks
 from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.host.oom import MemoryWatch
-from ddpdoctor.host.running_jobs import LaunchedProcess, launched_for
+from ddpdoctor.host.running_jobs import LaunchedProcess, ended_for, launched_for
 from ddpdoctor.launch.observed_job import ObservedJob, Received
 from ddpdoctor.logs.job_log import read_logs
 from ddpdoctor.ranks.agent_files import RankProcess, ended_processes, find_ranks
@@ -98,6 +98,8 @@ class JobEvidence:
         of_absent = {process.rank for process in absent}
         missing = tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in of_absent)
         looked = {found.rank: found for found in facts}
+        for rank in {*ended_for(self.directory)} - {agent.rank for agent in ranks}:
+            looked[rank] = RankFacts(rank=rank, host=socket.gethostname(), facts=(RankExit(exit_code=0),))
         stall = Stall(seconds=time.time() - began) if stalled else None
         return self._together(ranks, looked, missing, stall, code=None)
 

@@ -15,6 +15,7 @@ from ddpdoctor.agent.inside.schema.call_ring import Header
 from ddpdoctor.evidence import RankFacts
 from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import Stall
+from ddpdoctor.evidence.ranks import RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.host.running_jobs import LaunchedProcess
 from ddpdoctor.launch.observed_job import observe
@@ -22,6 +23,7 @@ from ddpdoctor.launch.private_directory import private_directory
 from ddpdoctor.ranks.agent_files import RankProcess, find_ranks
 from ddpdoctor.ranks.fr_dump_files import decode
 from ddpdoctor.ranks.fr_parser import record_of
+from ddpdoctor.workflows.watch import evidence as watch_evidence
 from ddpdoctor.workflows.watch.evidence import JobEvidence, _with_a_recorder, _with_joining
 
 DUMP = Path(__file__).parents[2] / "data" / "recorder" / "gloo" / "rank_0"
@@ -40,6 +42,21 @@ def test_a_look_at_a_job_says_whether_the_job_stalled(tmp_path: Path, *, stalled
     stall = evidence.one(Stall)
     assert (stall is not None) is stalled
     assert stall is None or stall.seconds >= 30.0
+
+
+def test_a_rank_that_ended_before_it_joined_is_known_in_a_stall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_evidence, "ended_for", lambda directory: (2,) if directory == tmp_path else ())
+    with (
+        private_directory() as folder,
+        observe(["sleep", "600"], environ={}, mark=f"NOBODY={os.getpid()}", folder=folder, die_with_us=True) as job,
+    ):
+        evidence = JobEvidence(job=job, directory=tmp_path).during_stall((), 30.0)
+        job.end()
+        job.wait(30.0)
+        job.drain()
+    assert [(found.rank, found.facts) for found in evidence.ranks] == [(2, (RankExit(exit_code=0),))]
 
 
 @pytest.mark.parametrize("has_kept", [True, False], ids=["kept", "not kept"])
