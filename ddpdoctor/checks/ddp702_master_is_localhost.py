@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, place
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Pods, place
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -15,6 +15,11 @@ RULE = Rule(
     remedy='use the first node: `MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)` under Slurm',
     leads_to=("DDP222", "DDP205"),
 )
+_ADDRESSES = ("master-addr", "rdzv-endpoint")
+_IN_PODS = (
+    "use an address of the first pod: `--master-addr=$(MASTER_ADDR)` in a PyTorchJob, a headless service elsewhere"
+)
+_REMEDIES = {"SkyPilot": 'use the first node: `MASTER_ADDR=$(echo "$SKYPILOT_NODE_IPS" | head -n1)`'}
 _LOOPBACK = ("localhost", "127.", "::1", "[::1]")
 
 
@@ -37,6 +42,24 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                 where=[place(script.path, line)],
                 nodes=script.nodes,
             )
+    for pods in launch.manifests:
+        yield from _in_pods(pods)
+
+
+def _in_pods(pods: Pods) -> Iterator[Finding]:
+    """One finding for each start in a container of several pods that names the pod itself."""
+    for container, starts in pods.torchruns if pods.manifest.kind not in {"compose", "MPIJob"} else ():
+        several = pods.copies(container)
+        for start in starts if several is not None and several > 1 else ():
+            values = start.options.values
+            named = [f"--{name}={values[name]}" for name in _ADDRESSES if values.get(name, "").startswith(_LOOPBACK)]
+            for said in named if (start.options.number("nnodes") or 1) > 1 and start.always else ():
+                yield RULE.finding(
+                    f"{said} in each of {several} {pods.unit}s, so every {pods.unit} tries to rendezvous with itself",
+                    where=[place(pods.manifest.path, start.line)],
+                    remedy=_REMEDIES.get(pods.manifest.kind, _IN_PODS),
+                    nodes=several,
+                )
 
 
 def _itself(script: LaunchScript) -> Iterator[tuple[str, int]]:
@@ -46,7 +69,7 @@ def _itself(script: LaunchScript) -> Iterator[tuple[str, int]]:
     for start in script.torchruns:
         if not start.always or script.step_nodes(start.step) == 1:
             continue
-        for name in ("master-addr", "rdzv-endpoint"):
+        for name in _ADDRESSES:
             value = start.options.values.get(name, "")
             if value.startswith(_LOOPBACK) and not named:
                 yield f"--{name}={value}", start.line

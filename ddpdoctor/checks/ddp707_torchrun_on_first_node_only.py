@@ -16,6 +16,12 @@ RULE = Rule(
     leads_to=("DDP205",),
 )
 
+_STARTERS = {"Slurm": "srun", "PBS": "pbsdsh, mpirun or ssh", "LSF": "jsrun, blaunch or ssh"}
+_REMEDIES = {
+    "PBS": "start it once on each node: `mpirun --ppn 1 torchrun ...`, or `pbsdsh`",
+    "LSF": "start it once on each node: `jsrun -r 1 -a 1 -g ALL_GPUS -c ALL_CPUS torchrun ...`, or `blaunch`",
+}
+
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each torchrun that the batch shell itself starts although the job has several nodes."""
@@ -33,9 +39,10 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             wanted = start.options.number("nnodes")
             if wanted is not None and wanted > 1:
                 yield RULE.finding(
-                    f"{start.launcher} waits for {wanted} nodes, and only the first of {nodes} starts it: there is no srun in "
-                    "front",
+                    f"{start.launcher} waits for {wanted} nodes, and only the first of {nodes} starts it: there is no "
+                    f"{_STARTERS[script.script.scheduler]} in front",
                     where=[place(script.path, start.line)],
+                    remedy=_REMEDIES.get(script.script.scheduler),
                     nodes=nodes,
                 )
             elif start.options.complete and (wanted == 1 or "nnodes" not in start.options.values):
@@ -43,7 +50,8 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                     f"the job has {nodes} nodes, and {start.launcher} runs on the first alone: the others are idle",
                     where=[place(script.path, start.line)],
                     severity=Severity.WARN,
-                    remedy="start it on all of them, `srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES ...`; or ask for "
+                    remedy=_REMEDIES.get(script.script.scheduler)
+                    or "start it on all of them, `srun --ntasks-per-node=1 torchrun --nnodes $SLURM_NNODES ...`; or ask for "
                     "one node",
                     nodes=nodes,
                 )

@@ -17,6 +17,8 @@ RULE = Rule(
     leads_to=("DDP415", "DDP401"),
 )
 
+_HAVE = {"compose": "the service has", "SkyPilot": "each node has"}
+
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each torchrun with more ranks than GPUs."""
@@ -43,11 +45,14 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                 alone = [place(script.path, started.line)]
                 yield _finding(per_node, visible[0], "CUDA_VISIBLE_DEVICES shows", alone)
     for pods in launch.manifests:
+        for worker, ranks, line in pods.mpi_ranks:
+            if worker.gpus and ranks > worker.gpus:
+                yield _finding(ranks, worker.gpus, "each worker has", [place(pods.manifest.path, line)])
         for container, starts in pods.torchruns:
             for start in starts:
                 ranks, limit = pods.ranks(container, start), container.gpus
                 if ranks is not None and limit and ranks > limit and not _on_cpu(start):
-                    said = "the container has" if pods.manifest.kind != "compose" else "the service has"
+                    said = _HAVE.get(pods.manifest.kind, "the container has")
                     yield _finding(ranks, limit, said, [place(pods.manifest.path, start.line)])
 
 
@@ -64,6 +69,8 @@ def _limits(script: LaunchScript, start: Torchrun) -> Iterator[tuple[str, int, i
     """What limits the GPUs of a start: the words for it, the number, the line (0 where it is the start's own)."""
     if (visible := _shown(script.set_for("CUDA_VISIBLE_DEVICES", start))) is not None:
         yield "CUDA_VISIBLE_DEVICES shows", *visible
+    if start.container is not None and start.container.gpus is not None:
+        yield f"{start.container.program} gives the container", start.container.gpus, 0
     if (asked := script.gpus_per_node(start.step)) is not None:
         yield "the job asks for", *asked
 

@@ -82,10 +82,12 @@ def _in_pods(pods: Pods) -> Iterator[Finding]:
             several = container.replicas is not None and container.replicas > 1
             if several and start.static and given.isdecimal() and (start.options.number("nnodes") or 1) > 1:
                 yield RULE.finding(
-                    f"--node-rank is {given} in each of the {container.replicas} pods of {container.name}",
+                    f"--node-rank is {given} in each of the {container.replicas} {pods.unit}s of {container.name}",
                     where=[place(pods.manifest.path, start.line)],
                     remedy="use the number that the pod is given: `--node-rank=$(RANK)` in a PyTorchJob, "
-                    "`$JOB_COMPLETION_INDEX` in an Indexed Job",
+                    "`$JOB_COMPLETION_INDEX` in an Indexed Job"
+                    if pods.unit == "pod"
+                    else "use the number that SkyPilot gives the node: `--node-rank=$SKYPILOT_NODE_RANK`",
                     nodes=container.replicas,
                 )
 

@@ -22,6 +22,19 @@ SMALLEST_BYTES = 1 << 30  # NCCL's guide advises --shm-size=1g
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each container with ranks and less than 1 GiB: information where it runs one rank."""
+    for script in launch.scripts:
+        for start in script.torchruns:
+            box = start.container
+            if box is None or box.shared_memory_bytes is None or box.shared_memory_bytes >= SMALLEST_BYTES:
+                continue
+            limit = "" if box.given else "the default, "
+            yield RULE.finding(
+                f"{box.program} gives the container {limit}{box.shared_memory_bytes >> 20} MiB of /dev/shm",
+                where=[place(script.path, start.line)],
+                remedy="add `--shm-size=8g`, or `--ipc=host`",
+                severity=Severity.INFO if start.ranks_per_node == 1 else Severity.WARN,
+                size_bytes=box.shared_memory_bytes,
+            )
     for pods in launch.manifests:
         for container, starts in pods.torchruns:
             size = container.shared_memory_bytes

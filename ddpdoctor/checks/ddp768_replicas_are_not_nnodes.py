@@ -12,7 +12,8 @@ RULE = Rule(
     name="replicas-are-not-nnodes",
     summary="a manifest starts another number of pods than --nnodes says",
     severity=Severity.FAIL,
-    remedy="make both the same: `--nnodes` is the sum of the replicas of Master and Worker, or `parallelism` of a Job",
+    remedy="make both the same: `--nnodes` is the sum of the replicas of Master and Worker, `parallelism` of a Job, `numNodes` "
+    "of a TrainJob, or `num_nodes` of SkyPilot",
     leads_to=("DDP205", "DDP207"),
 )
 
@@ -21,7 +22,7 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
     """One finding for each torchrun in a pod whose --nnodes is not the number of pods."""
     for pods in launch.manifests:
         replicas = [container.replicas for container in pods.manifest.containers]
-        if pods.manifest.kind == "compose" or pods.manifest.elastic or not replicas:
+        if pods.manifest.kind in {"compose", "MPIJob"} or pods.manifest.elastic or not replicas:
             continue
         total = sum(each or 0 for each in replicas)
         for _, starts in pods.torchruns:
@@ -30,7 +31,7 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                 single = ":" not in start.options.values.get("nnodes", "")
                 if wanted is not None and single and None not in replicas and wanted != total:
                     yield RULE.finding(
-                        f"--nnodes is {wanted}, and the manifest starts {total} {'pod' if total == 1 else 'pods'}",
+                        f"--nnodes is {wanted}, and the manifest starts {total} {pods.unit if total == 1 else pods.unit + 's'}",
                         where=[place(pods.manifest.path, start.line)],
                         nnodes=wanted,
                         pods=total,

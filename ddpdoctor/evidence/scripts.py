@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ddpdoctor.evidence.training_code import Remark
 from ddpdoctor.evidence.variables import KnownNames
 
+Scheduler = Literal["Slurm", "PBS", "LSF", ""]
+"""What runs a batch script, by the options in its comments; empty for a script that a person or another one runs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """An `#SBATCH` option, or a variable that a script or a manifest sets."""
+    """An option for a scheduler, or a variable that a script or a manifest sets."""
 
     name: str
-    """The name; of a short option the long one."""
+    """The name; of an option the long one of Slurm, which PBS's and LSF's are translated to."""
     value: str
     """With the variables in it replaced by what the script itself set them to; what it does not determine stays as written."""
     written: str
@@ -52,12 +56,14 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One shell script, for Slurm or for a terminal."""
+    """One shell script, for a scheduler or for a terminal."""
 
     path: str
     """As it was given."""
+    scheduler: Scheduler = ""
+    """What runs it."""
     options: tuple[Setting, ...] = ()
-    """Its `#SBATCH` options, in order."""
+    """What it asks the scheduler for, in order."""
     variables: tuple[Setting, ...] = ()
     """The variables that it sets, in order."""
     commands: tuple[Command, ...] = ()
@@ -73,7 +79,7 @@ class Container:
     name: str
     """As the manifest names it."""
     role: str = ""
-    """`Master` or `Worker` of a PyTorchJob; empty elsewhere."""
+    """`Master` or `Worker` of a PyTorchJob, `Launcher` or `Worker` of an MPIJob, the task of a Volcano Job; empty elsewhere."""
     replicas: int | None = 1
     """How many pods have it; None where the manifest does not say it in a number."""
     profiles: tuple[str, ...] = ()
@@ -96,20 +102,20 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One job of a Kubernetes manifest, or all services of a docker-compose file."""
+    """One job of a Kubernetes manifest, all services of a docker-compose file, or a task of SkyPilot."""
 
     path: str
     """As it was given."""
     line: int
     """Where it begins, from 1."""
     kind: str
-    """`PyTorchJob`, `Job`, `Volcano Job`, `JobSet`, or `compose`."""
+    """`PyTorchJob`, `TrainJob`, `MPIJob`, `Job`, `Volcano Job`, `JobSet`, `compose`, or `SkyPilot`."""
     name: str = ""
     """As the manifest names it."""
     backoff_limit: int | None = None
     """How often the job is tried again; None where the manifest does not say."""
     nproc_per_node: str = ""
-    """`nprocPerNode` of a PyTorchJob; empty where it does not say."""
+    """`nprocPerNode` of a PyTorchJob, `numProcPerNode` of a TrainJob, `slotsPerWorker` of an MPIJob; empty without it."""
     elastic: bool = False
     """It has an elastic policy."""
     containers: tuple[Container, ...] = ()

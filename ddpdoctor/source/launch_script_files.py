@@ -22,7 +22,7 @@ from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.shell import ShellUnreadable, read_script
 from ddpdoctor.source.training_code import SUFFIXES as PYTHON_SUFFIXES
 
-SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job")
+SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".job", ".pbs", ".lsf")
 MOST_BYTES = 1 << 17  # the longest of 345 public ones has 18 KB
 LEVELS_UP = 4  # folders above a script from which it may be started
 _UNKNOWN = re.compile(r"[$`«]")

@@ -1,4 +1,7 @@
-"""Reads Kubernetes manifests and docker-compose files with PyYAML, each value with its line. Merges are not expanded."""
+"""Reads Kubernetes manifests, docker-compose files and tasks of SkyPilot with PyYAML, each value with its line.
+
+Merges are not expanded.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)\s{0,4}([kmgtb]?)(?:i?b?)", re.IGNORECASE)
 _SHELLS = ("bash", "sh", "/bin/bash", "/bin/sh")
 _ROLES = ("Master", "Worker")
-_TRAINS = re.compile(r"torchrun|torch\.distributed|accelerate|PyTorchJob")
+_TRAINS = re.compile(r"torchrun|torch\.distributed|accelerate|PyTorchJob|MPIJob|TrainJob")
+_OF_SKYPILOT = ("num_nodes", "resources", "file_mounts")
+_TEMPLATE = re.compile(r"\{\{|\{%")
 
 
 class NoManifest(Exception):  # noqa: N818 - a reason, shown where the file was named
@@ -53,7 +58,8 @@ def read_manifests(path: str, text: str) -> list[Manifest]:
         documents = list(yaml.compose_all(text, Loader=loader))
     except yaml.MarkedYAMLError as error:
         line = f" at line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
-        raise NoManifest(f"it is no YAML{line}") from None
+        said = "it is a template, not YAML" if _TEMPLATE.search(text) else "it is no YAML"
+        raise NoManifest(f"{said}{line}") from None
     except (yaml.YAMLError, RecursionError, ValueError):
         raise NoManifest("it is no YAML") from None
     return [manifest for document in documents for manifest in _manifests(path, document)]
@@ -84,8 +90,14 @@ def _manifests(path: str, root: Node | None) -> Iterator[Manifest]:
         yield _job(path, root)
     elif kind == "JobSet":
         yield _job_set(path, root)
+    elif kind == "TrainJob":
+        yield _train_job(path, root)
+    elif kind == "MPIJob":
+        yield _mpi_job(path, root)
     elif (services := _at(root, "services")) is not None and not kind:
         yield _compose(path, services)
+    elif (run := _at(root, "run")) is not None and not kind and any(_at(root, name) for name in _OF_SKYPILOT):
+        yield _skypilot(path, root, run)
 
 
 def _pytorch_job(path: str, root: Node) -> Manifest:
@@ -120,6 +132,67 @@ def _job_set(path: str, root: Node) -> Manifest:
         _template(job, _string(_at(each, "name")), _at(each, "replicas"), _at(job, "parallelism")) for each, job in jobs
     ]
     return _manifest(path, root, "JobSet", chain(*pods))
+
+
+def _train_job(path: str, root: Node) -> Manifest:
+    """A TrainJob of Kubeflow: one container on each of its nodes; what else its pods have stands in its runtime."""
+    trainer = _at(root, "spec", "trainer")
+    if trainer is None:
+        return _manifest(path, root, "TrainJob", ())
+    nodes = _at(trainer, "numNodes")
+    commands, variables = _commands(_at(trainer, "command"), _at(trainer, "args"))
+    container = Container(
+        line=_line(trainer),
+        name="trainer",
+        replicas=_whole(nodes) if nodes is not None else None,
+        gpus=_whole(_at(trainer, "resourcesPerNode", "limits", "nvidia.com/gpu")),
+        cpus=_cpus(_string(_at(trainer, "resourcesPerNode", "limits", "cpu"))),
+        variables=(*_environment(_at(trainer, "env")), *variables),
+        commands=commands,
+    )
+    return replace(
+        _manifest(path, root, "TrainJob", [container]), nproc_per_node=_string(_at(trainer, "numProcPerNode"))
+    )
+
+
+def _mpi_job(path: str, root: Node) -> Manifest:
+    specs = _at(root, "spec", "mpiReplicaSpecs")
+    pods = [
+        _template(spec, role, _at(spec, "replicas"), policy=("restartPolicy",))
+        for role in ("Launcher", "Worker")
+        if (spec := _at(specs, role)) is not None
+    ]
+    return replace(
+        _manifest(path, root, "MPIJob", chain(*pods)), nproc_per_node=_string(_at(root, "spec", "slotsPerWorker"))
+    )
+
+
+def _skypilot(path: str, root: Node, run: Node) -> Manifest:
+    """A task of SkyPilot: each of its nodes runs the same text."""
+    nodes = _at(root, "num_nodes")
+    commands, variables = _commands(run, None)
+    container = Container(
+        line=_line(run),
+        name="run",
+        replicas=_whole(nodes) if nodes is not None else 1,
+        gpus=_accelerators(_at(root, "resources", "accelerators")),
+        variables=(*_environment(_at(root, "envs")), *variables),
+        commands=commands,
+    )
+    return Manifest(
+        path=path, line=_line(root), kind="SkyPilot", name=_string(_at(root, "name")), containers=(container,)
+    )
+
+
+def _accelerators(node: Node | None) -> int | None:
+    """The GPUs of `A100:8` and of `{A100: 8}`; a name alone is one; None where there are alternatives."""
+    if node is None:
+        return None
+    pairs = _pairs(node)
+    if pairs:
+        return _whole(pairs[0][1]) if len(pairs) == 1 else None
+    name, sign, count = _string(node).partition(":")
+    return whole_number(count) if sign else (1 if name else None)
 
 
 def _manifest(path: str, root: Node, kind: str, containers: Iterable[Container]) -> Manifest:

@@ -1,4 +1,4 @@
-"""Reads shell scripts with tree-sitter: their commands, variables and `#SBATCH` options. Nothing is run.
+"""Reads shell scripts with tree-sitter: their commands, variables and options for a scheduler. Nothing is run.
 
 What the script itself determines is replaced: `$N` after `N=4`, an array of arguments, a function that is called, the text
 that `bash -c` or `eval` gets. A text in single quotes that a task of srun runs is read as the task's own shell reads it.
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -18,37 +17,33 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.analysis.launch.mpi_options import MPI
 from ddpdoctor.evidence.scripts import Command, Script, Setting
+from ddpdoctor.source.batch_options import BATCH_SHELL, batch_options, of_the_batch_shell
+from ddpdoctor.source.here_documents import document_text, here_document, written_file
 from ddpdoctor.source.shell_words import Outer, Variables, text_of, unquoted, words_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MOST_DEPTH = 120  # nested statements; people write ten
+MOST_LOOPS = 8  # nested loops whose counters are looked for; people write three
 MOST_TEXTS = 6  # a text for a shell within a text for a shell
 MOST_COMMANDS = 2_000  # of one script, functions counted at each call
 MOST_CHARACTERS = 1 << 17  # of all texts for shells in a script
 _MOST = {"|": 1000, "=(": 500, "[[": 2000}
 """What the parser takes a time for that grows with the square of their number; 345 public scripts have at most 85, 6 and 27."""
 
-_SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
-_BATCH_SHELL = {"SLURM_NODEID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
-"""What these hold in the shell of a batch script: it runs on the first node, and is no task of srun."""
-_FROM_OPTIONS = {
-    "nodes": ("SLURM_NNODES", "SLURM_JOB_NUM_NODES"),
-    "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
-    "ntasks-per-node": ("SLURM_NTASKS_PER_NODE",),
-    "cpus-per-task": ("SLURM_CPUS_PER_TASK",),
-    "gpus-per-node": ("SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"),
-}
 _PRINTS = frozenset({"echo", "printf", "cat", "tee", "module", "source", ".", "cd", "set", "mkdir", "sleep", "conda"})
+MOST_STEPPED = 200  # of an expression that steps a counter
+_STEPPED = re.compile(r"\b([A-Za-z_]\w{0,60})\s{0,4}(?:\+\+|--|[-+*/]?=(?!=))|(?:\+\+|--)([A-Za-z_]\w{0,60})")
 _NAMED = re.compile(r"[A-Za-z_]\w{0,200}=")
 _SOURCES = frozenset({"source", "."})
 _STARTS = frozenset(
-    {"srun", "mpirun", "mpiexec", "ssh", "pdsh", "clush", "exec", "env", "time", "nohup", "timeout", "singularity", "apptainer"}
+    {"srun", "mpirun", "mpiexec", "jsrun", "blaunch", "aprun", "pbsdsh", "ssh", "pdsh", "clush", "exec",
+     "env", "time", "nohup", "timeout", "singularity", "apptainer"}
 )  # fmt: skip
 """What can stand in front of a script, or of the shell that runs it."""
 _REMOTE_SHELLS = frozenset({"ssh", "pdsh", "clush", "pssh", "parallel-ssh"})
-_ELSEWHERE = _REMOTE_SHELLS | MPI | {"srun"}
+_ELSEWHERE = _REMOTE_SHELLS | MPI | {"srun", "jsrun", "blaunch", "aprun", "pbsdsh", "pbs_tmrsh"}
 """What starts a shell on other hosts, or in tasks."""
 _SAME_HOST = frozenset({"exec", "time", "nohup", "timeout"})
 """What can stand in front of a shell, or of what starts it elsewhere, and changes nothing."""
@@ -101,12 +96,19 @@ def read_script(path: str, text: str, other: Callable[[str], str | None] = lambd
     """
     root = _tree(text)
     reader = _Reader(other=other)
-    options = tuple(_options(root))
-    if options:
-        reader.variables.known.update(_of_the_batch_shell(options))
+    comments = [(_text(node), node.start_point[0] + 1) for node in root.named_children if node.type == "comment"]
+    scheduler, options = batch_options(comments)
+    if scheduler == "Slurm":
+        reader.variables.known.update(of_the_batch_shell(options))
     reader.run(root)
     reader.uncalled()
-    return Script(path=path, options=options, variables=tuple(reader.settings), commands=tuple(reader.commands))
+    return Script(
+        path=path,
+        scheduler=scheduler,
+        options=options,
+        variables=tuple(reader.settings),
+        commands=tuple(reader.commands),
+    )
 
 
 def read_command(text: str, line: int) -> tuple[tuple[Command, ...], tuple[Setting, ...]]:
@@ -134,7 +136,8 @@ class _Reader:
     called: set[str] = field(default_factory=set)
     running: tuple[str, ...] = ()
     conditional: bool = False
-    in_loop: bool = False
+    loops: int = 0
+    """The loops around what is being read."""
     within: tuple[str, ...] = ()
     texts: int = 0
     depth: int = 0
@@ -142,6 +145,8 @@ class _Reader:
     """The lengths of the texts for shells that were read."""
     other: Callable[[str], str | None] = lambda _: None
     """The text of another script, where it is at hand."""
+    written: dict[str, str] = field(default_factory=dict)
+    """The texts of the scripts that this one writes itself, `cat > run.sh <<EOF`, by their names as written."""
     called_in: int = 0
     """The line that runs the other script that is being read; 0 in the script itself."""
 
@@ -191,10 +196,14 @@ class _Reader:
         variable = node.child_by_field_name("variable")
         if variable is not None:
             self.variables.forget(_text(variable))
-        before, self.in_loop = self.in_loop, True
+        for name in (
+            _assigned_below(node) if self.loops < MOST_LOOPS else ()
+        ):  # in the second round it has another value
+            self.variables.forget(name)
+        self.loops += 1
         for child in node.named_children:
             self.run(child)
-        self.in_loop = before
+        self.loops -= 1
 
     def _list(self, node: Node) -> None:
         """`a && b`: b follows a; behind a test, and behind `||`, it may not run."""
@@ -219,7 +228,9 @@ class _Reader:
         for child in node.named_children:
             if child.type == "command":
                 words = [*self._words(child), *(word for each in more for word in words_of(each, self.variables))]
-                document = _here_document(node)
+                document = here_document(node)
+                if document is not None and (name := written_file(words, node, self.variables)):
+                    self.written[name.removeprefix("./")] = document_text(document, self.variables)
                 if document is not None and words and words[-1] in {*_SHELLS, "-s", "-"}:
                     self._shell([word for word in words if word not in {*_SHELLS, "-s", "-"}], document, document)
                 else:
@@ -248,7 +259,7 @@ class _Reader:
                         words=tuple(words),
                         line=self._line(node),
                         conditional=self.conditional,
-                        in_loop=self.in_loop,
+                        in_loop=self.loops > 0,
                         within=self.within,
                         variables=tuple(self.settings[before:]),
                         elsewhere=bool(self.called_in),
@@ -303,9 +314,12 @@ class _Reader:
         at = next((index for index, word in enumerate(words) if _is_script(word)), None)
         if at is None or self.texts >= MOST_TEXTS or (at and words[0] not in _SOURCES | _SHELLS | _STARTS):
             return False
-        if any(_is_command_flag(word) or word.endswith(".py") or word.startswith("python") for word in words[:at]):
+        shell = next((index for index, word in enumerate(words[:at]) if word in _SHELLS), at)
+        if any(_is_command_flag(word) for word in words[shell:at]):
             return False
-        text = self.other(words[at])
+        if any(word.endswith(".py") or word.startswith("python") for word in words[:at]):
+            return False
+        text = self.written.get(words[at].removeprefix("./")) or self.other(words[at])
         if text is None:
             return False
         self.read.append(len(text))
@@ -321,7 +335,7 @@ class _Reader:
             self.within = tuple(around) or self.within
             self.variables.given = tuple(words[at + 1 :])
             self.variables.known.update((str(number), word) for number, word in enumerate(words[at + 1 :], start=1))
-            for name in _BATCH_SHELL if around else ():
+            for name in BATCH_SHELL if around else ():
                 self.variables.forget(name)
         with contextlib.suppress(ShellUnreadable):
             self.run(_tree(text))
@@ -357,7 +371,7 @@ class _Reader:
         if isinstance(text, str):
             source = text if node is None else text_of(node, self.variables, Outer.MARK if not same else Outer.KEEP)
         else:
-            source = _document_text(text, self.variables)
+            source = document_text(text, self.variables)
         self.read.append(len(source))
         if sum(self.read) > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
             return
@@ -371,7 +385,7 @@ class _Reader:
             depth=0,
         )
         if elsewhere:
-            for name in _BATCH_SHELL:
+            for name in BATCH_SHELL:
                 inner.variables.forget(name)
         with contextlib.suppress(ShellUnreadable):
             inner.run(_tree(source))
@@ -406,6 +420,22 @@ class _Reader:
         return self.called_in or self.first_line + int(node.start_point[0])
 
 
+def _assigned_below(loop: Node) -> set[str]:
+    """The variables that a loop assigns, by `NAME=...`, `((NAME++))` or `let NAME+=1`."""
+    found: set[str] = set()
+    pending = [loop]
+    while pending:
+        node = pending.pop()
+        pending += node.named_children
+        if node.type == "variable_assignment" and (name := node.child_by_field_name("name")) is not None:
+            found.add(_text(name))
+        elif node.type in {"postfix_expression", "unary_expression", "binary_expression"} or (
+            node.type == "command" and _text(node).startswith("let ")
+        ):
+            found.update(match[1] or match[2] for match in _STEPPED.finditer(_text(node)[:MOST_STEPPED]))
+    return found
+
+
 def _exported_by_mpi(words: Sequence[str]) -> Iterator[str]:
     """What `-x NAME=VALUE` of Open MPI, and `-genv NAME VALUE` of MPICH, give to all processes, as `NAME=VALUE`."""
     for at, word in enumerate(words):
@@ -427,51 +457,3 @@ def _is_script(word: str) -> bool:
 
 def _text(node: Node) -> str:
     return node.text.decode(errors="replace") if node.text is not None else ""
-
-
-def _here_document(node: Node) -> Node | None:
-    found = [child for child in node.named_children if child.type == "heredoc_redirect"]
-    return next((child for child in found[0].named_children if child.type == "heredoc_body"), None) if found else None
-
-
-def _document_text(node: Node, variables: Variables) -> str:
-    """The text of a here-document; where its end is quoted, nothing in it is replaced."""
-    parent = node.parent
-    quoted = parent is not None and any(
-        child.type == "heredoc_start" and _text(child)[:1] in "'\"\\" for child in parent.named_children
-    )
-    return _text(node) if quoted else text_of(node, variables, Outer.MARK)
-
-
-def _options(root: Node) -> Iterator[Setting]:
-    for node in root.named_children:
-        text = _text(node)
-        if node.type != "comment" or not text.startswith("#SBATCH"):
-            continue
-        try:
-            words = shlex.split(text[len("#SBATCH") :], comments=True)
-        except ValueError:  # an apostrophe in a remark behind it
-            words = text[len("#SBATCH") :].split(" #", 1)[0].split()
-        yield from _settings(words, node.start_point[0] + 1)
-
-
-def _settings(words: Sequence[str], line: int) -> Iterator[Setting]:
-    for index, word in enumerate(words):
-        if not word.startswith("-"):
-            continue
-        following = words[index + 1] if index + 1 < len(words) and not words[index + 1].startswith("-") else ""
-        if word.startswith("--"):
-            name, sign, value = word[2:].partition("=")
-        else:
-            name, sign, value = _SHORT.get(word[1], word[1]), word[2:], word[2:].lstrip("=")
-        value = value if sign else following
-        yield Setting(name=name, value=value, written=value, line=line)
-
-
-def _of_the_batch_shell(options: Sequence[Setting]) -> dict[str, str]:
-    known = dict(_BATCH_SHELL)
-    for option in options:
-        for name in _FROM_OPTIONS.get(option.name, ()):
-            if option.value.isdecimal():
-                known[name] = option.value
-    return known

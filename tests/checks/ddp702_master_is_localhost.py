@@ -3,7 +3,7 @@
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.templates.launch_scripts import ScriptJob, slurm
 from tests.checks import Sick
-from tests.launch_files import script
+from tests.launch_files import manifest, script
 
 JOB = ScriptJob(command=("train.py",))
 
@@ -14,8 +14,23 @@ def program(text: str, script_text: str) -> Evidence:
 
 
 MEANS_ITSELF = "import os\n\n\ndef setup():\n    os.environ.update(MASTER_ADDR='localhost')\n"
+SKYPILOT = "num_nodes: 2\nrun: torchrun --nnodes 2 --node-rank $SKYPILOT_NODE_RANK --master-addr 127.0.0.1 train.py\n"
 
 SICK = (
+    Sick(
+        evidence=manifest(SKYPILOT),
+        says="--master-addr=127.0.0.1 in each of 2 nodes, so every node tries to rendezvous with itself",
+        where=("job.yaml:2",),
+        measured={"nodes": 2},
+    ),
+    Sick(
+        evidence=script(
+            "#!/bin/bash\n#BSUB -nnodes 2\nexport MASTER_ADDR=localhost\njsrun -n 8 -r 4 python train.py\n"
+        ),
+        says="MASTER_ADDR=localhost in a script for 2 nodes, so every node tries to rendezvous with itself",
+        where=("job.sh:3",),
+        measured={"nodes": 2},
+    ),
     Sick(
         evidence=program(MEANS_ITSELF, slurm(JOB)),
         says="the program sets MASTER_ADDR to localhost, and job.sh starts it on 2 nodes, so every node tries to "
@@ -56,6 +71,9 @@ SICK = (
     ),
 )
 HEALTHY = (
+    manifest(SKYPILOT.replace("127.0.0.1", "$FIRST")),
+    manifest(SKYPILOT.replace("num_nodes: 2", "num_nodes: 1")),
+    script("#!/bin/bash\n#PBS -l select=8:ngpus=1\ntorchrun --master-addr localhost --nproc-per-node 8 train.py\n"),
     script("mpirun -np 4 --map-by ppr:4:node -x MASTER_ADDR=localhost python train.py\n"),
     script("#!/bin/bash\n#SBATCH -N 2\ndeepspeed --hostfile hosts --num_nodes 2 --num_gpus 8 train.py\n"),
     script(

@@ -7,8 +7,15 @@ from tests.launch_files import script
 
 HEAD = "#!/bin/bash\n#SBATCH -N 2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n#SBATCH -c 32\n"
 RANKS = "--nproc-per-node 4 --rdzv-backend c10d --rdzv-endpoint $(scontrol show hostnames | head -n 1):0"
+PBS = "#!/bin/bash\n#PBS -l select=2:ncpus=32:ngpus=4\n"
 
 SICK = (
+    Sick(
+        evidence=script(f"{PBS}torchrun --nnodes 2 {RANKS} train.py\n"),
+        says="torchrun waits for 2 nodes, and only the first of 2 starts it: there is no pbsdsh, mpirun or ssh in front",
+        where=("job.sh:3",),
+        measured={"nodes": 2},
+    ),
     Sick(
         evidence=script(f"{HEAD}torchrun --nnodes $SLURM_NNODES {RANKS} train.py\n"),
         says="torchrun waits for 2 nodes, and only the first of 2 starts it: there is no srun in front",
@@ -24,6 +31,9 @@ SICK = (
     ),
 )
 HEALTHY = (
+    script(f"{PBS}mpirun -ppn 1 torchrun --nnodes 2 {RANKS} train.py\n"),
+    script(f"{PBS}for i in 0 1; do pbsdsh -n $i -- bash -c 'torchrun --nnodes 2 {RANKS} train.py' & done\nwait\n"),
+    script(f"{PBS.replace('ngpus=4', 'ngpus=1')}torchrun --standalone --nproc-per-node 2 train.py\n"),
     script(slurm(ScriptJob(command=("train.py",)))),
     script(f"{HEAD}srun -c 32 torchrun --nnodes 2 {RANKS} train.py\n"),
     script(f"{HEAD}for n in $(scontrol show hostnames); do ssh $n torchrun --nnodes 2 {RANKS} train.py & done\nwait\n"),

@@ -35,6 +35,27 @@ spec:
           resources: {limits: {nvidia.com/gpu: 4}}
 """
 TRAIN = {"train.py": "import torch.distributed as dist\n"}
+MPI_JOB = """kind: MPIJob
+spec:
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        spec:
+          containers:
+          - {name: launcher, command: [mpirun, -np, "32", python, train.py]}
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          hostIPC: true
+          containers:
+          - {name: worker, resources: {limits: {nvidia.com/gpu: 8}}}
+"""
+SKYPILOT = """num_nodes: 2
+resources: {accelerators: "A100:4"}
+run: |
+  torchrun --nnodes 2 --nproc-per-node 8 --node-rank $SKYPILOT_NODE_RANK --master-addr $FIRST train.py
+"""
 
 SICK = (
     Sick(
@@ -67,6 +88,24 @@ SICK = (
         measured={"ranks_per_node": 4, "gpus": 1},
     ),
     Sick(
+        evidence=script("docker run --gpus '\"device=0,1\"' --ipc=host image torchrun --nproc-per-node 4 train.py\n"),
+        says="4 ranks per node, and docker run gives the container 2 GPUs",
+        where=("job.sh:1",),
+        measured={"ranks_per_node": 4, "gpus": 2},
+    ),
+    Sick(
+        evidence=manifest(MPI_JOB),
+        says="16 ranks per node, and each worker has 8 GPUs",
+        where=("job.yaml:8",),
+        measured={"ranks_per_node": 16, "gpus": 8},
+    ),
+    Sick(
+        evidence=manifest(SKYPILOT),
+        says="8 ranks per node, and each node has 4 GPUs",
+        where=("job.yaml:4",),
+        measured={"ranks_per_node": 8, "gpus": 4},
+    ),
+    Sick(
         evidence=manifest(VOLCANO),
         says="8 ranks per node, and the container has 4 GPUs",
         where=("job.yaml:12",),
@@ -80,6 +119,9 @@ SICK = (
     ),
 )
 HEALTHY = (
+    script("docker run --gpus 4 --ipc=host image torchrun --nproc-per-node 4 train.py\n"),
+    manifest(MPI_JOB.replace('"32"', '"16"')),
+    manifest(SKYPILOT.replace("A100:4", "A100:8")),
     script("mpirun -np 8 -H a:4,b:4 -x CUDA_VISIBLE_DEVICES=0,1,2,3 -x MASTER_ADDR python train.py\n", programs=TRAIN),
     script("mpirun -np 2 -npernode 1 -x CUDA_VISIBLE_DEVICES=0 -x MASTER_ADDR python train.py\n", programs=TRAIN),
     script("CUDA_VISIBLE_DEVICES=0,1,2,3 mpirun -np 8 -H node1:8 python prep_cpu.py\n"),

@@ -3,7 +3,7 @@
 from ddpdoctor.model import Severity
 from ddpdoctor.templates.launch_scripts import ScriptJob, k8s
 from tests.checks import Sick
-from tests.launch_files import manifest
+from tests.launch_files import manifest, script
 
 POD = """kind: PyTorchJob
 spec:
@@ -27,6 +27,12 @@ COMPOSE = """services:
 """
 
 SICK = (
+    Sick(
+        evidence=script("docker run --rm --gpus all -v $PWD:/w $IMAGE torchrun --nproc-per-node 2 train.py\n"),
+        says="docker run gives the container the default, 64 MiB of /dev/shm",
+        where=("job.sh:1",),
+        measured={"size_bytes": 64 << 20},
+    ),
     Sick(
         evidence=manifest(POD),
         says="pytorch has the default, 64 MiB of /dev/shm",
@@ -54,6 +60,10 @@ SICK = (
     ),
 )
 HEALTHY = (
+    script("docker run --gpus all --shm-size 16G image torchrun --nproc-per-node 2 train.py\n"),
+    script("docker run --gpus all --ipc=host image torchrun --nproc-per-node 2 train.py\n"),
+    script("docker run $OPTIONS image torchrun --nproc-per-node 2 train.py\n"),
+    script("docker exec box torchrun --nproc-per-node 2 train.py\n"),
     manifest(MOUNTED),
     manifest(MOUNTED.replace("medium: Memory", "medium: Memory, sizeLimit: 16Gi")),
     manifest(POD.replace("          containers:", "          hostIPC: true\n          containers:")),

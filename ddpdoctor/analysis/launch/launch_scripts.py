@@ -15,6 +15,7 @@ from ddpdoctor.analysis.launch.command_options import (
     srun_options,
     torchrun_options,
 )
+from ddpdoctor.analysis.launch.container_options import ContainerOptions, container_options
 from ddpdoctor.analysis.launch.env_overrides import Overwritten, overwritten
 from ddpdoctor.analysis.launch.mpi_options import MPI, MpiOptions, mpi_options
 from ddpdoctor.evidence.scripts import Command, Container, Manifest, Script, ScriptFiles, Setting
@@ -30,7 +31,7 @@ _AT_ONCE = frozenset({"pdsh", "clush", "pssh", "parallel-ssh"})
 """What runs one text on several hosts."""
 _SEVERAL_HOSTS = re.compile(r"[,\[%«]|NODELIST|\$\(|`")
 """What stands in a text that names several hosts; `$NODE` alone may be one."""
-_REMOTE = MPI | _AT_ONCE | {"ssh", "parallel", "jsrun", "aprun"}
+_REMOTE = MPI | _AT_ONCE | {"ssh", "parallel", "jsrun", "blaunch", "aprun", "pbsdsh", "pbs_tmrsh"}
 _READERS = {
     "accelerate launch": accelerate_options,
     "deepspeed": deepspeed_options,
@@ -67,6 +68,8 @@ class Torchrun:
     """Something else starts it on other hosts: mpirun, ssh, a loop over hosts, or DeepSpeed's launcher by itself."""
     at_once: str = ""
     """The command that starts it on several hosts at once, with the same words: pdsh, mpirun; empty where none does."""
+    container: ContainerOptions | None = None
+    """The container that the script runs it in, `docker run ...`; None where there is none."""
 
     @property
     def line(self) -> int:
@@ -160,11 +163,11 @@ class LaunchScript:
 
     @property
     def batch(self) -> bool:
-        """Whether it is a script for sbatch."""
-        return bool(self.script.options)
+        """Whether a scheduler runs it."""
+        return bool(self.script.scheduler)
 
     def option(self, name: str) -> Setting | None:
-        """The last `#SBATCH` option of this name."""
+        """The last option of this name for the scheduler."""
         return next((option for option in reversed(self.script.options) if option.name == name), None)
 
     def always_sets(self, *names: str) -> Iterator[Setting]:
@@ -224,8 +227,8 @@ class LaunchScript:
 
     @property
     def shared(self) -> bool:
-        """Whether other jobs may run on the same nodes: a batch script that does not ask for them alone."""
-        return self.batch and self.option("exclusive") is None
+        """Whether other jobs may run on the same nodes: a batch script of Slurm that does not ask for them alone."""
+        return self.script.scheduler == "Slurm" and self.option("exclusive") is None
 
     @property
     def nodes(self) -> int:
@@ -312,6 +315,34 @@ class Pods:
     manifest: Manifest
     torchruns: tuple[tuple[Container, tuple[Torchrun, ...]], ...] = field(default=())
 
+    @property
+    def unit(self) -> str:
+        """What each copy of a container is called."""
+        return "node" if self.manifest.kind == "SkyPilot" else "pod"
+
+    def copies(self, container: Container) -> int | None:
+        """The pods of the job that a container is in: those of all roles of a PyTorchJob; None where it is not known."""
+        if self.manifest.kind != "PyTorchJob":
+            return container.replicas
+        replicas = [each.replicas for each in self.manifest.containers]
+        return None if None in replicas else sum(each or 0 for each in replicas)
+
+    @property
+    def mpi_ranks(self) -> Iterator[tuple[Container, int, int]]:
+        """Of an MPIJob the container of its workers, the ranks that each is given, and the line that says so."""
+        workers = [each for each in self.manifest.containers if each.role == "Worker"]
+        if self.manifest.kind != "MPIJob" or len(workers) != 1 or not workers[0].replicas:
+            return
+        (worker,) = workers
+        for command in (
+            each for other in self.manifest.containers if other.role == "Launcher" for each in other.commands
+        ):
+            if program_of(command.words) in MPI:
+                options = mpi_options(command.words[1:])
+                spread = -(-options.processes // (worker.replicas or 1)) if options.processes else None
+                if ranks := options.per_node or spread:
+                    yield worker, ranks, command.line
+
     def ranks(self, container: Container, start: Torchrun) -> int | None:
         """The ranks that a container starts; PyTorchJob hands `nprocPerNode` to torchrun where it has no number of its own."""
         given = self.manifest.nproc_per_node
@@ -379,6 +410,7 @@ def _torchruns(commands: Sequence[Command]) -> Iterator[Torchrun]:
             step=step,
             remote=step is None and (bool(_REMOTE & {*names}) or _reaches_hosts(launcher, options)),
             at_once=_at_once(around),
+            container=container_options(around),
         )
 
 
