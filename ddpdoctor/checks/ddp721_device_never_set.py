@@ -1,11 +1,11 @@
-"""DDP721: no rank chooses its GPU, so that all of them use GPU 0."""
+"""DDP721: no rank chooses its GPU, or chooses it after it has used CUDA, so that all of them use GPU 0."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph
-from ddpdoctor.evidence.training_code import Call, Program
+from ddpdoctor.evidence.training_code import Call, Function, Program
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -20,14 +20,28 @@ RULE = Rule(
 _CHOOSES = {"set_device", "set_device_index", "device_id=", "device_ids=", "CUDA_VISIBLE_DEVICES", "set_default_device",
             "HIP_VISIBLE_DEVICES", "init_distributed_mode", "set_cuda_device"} | DOES_THE_DEVICE  # fmt: skip
 
+_MAY_COME_LATE = {"set_device", "device_ids="}
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
-    """One finding for each program in which every device is plain `cuda`."""
+    """One finding for each program in which every device is plain `cuda`, or in which one is before the device is set."""
     seen: set[str] = set()
     for program in graph.distinct_programs:
         calls = [call for _, call in graph.calls_in(program)]
         inits = [call for call in calls if call.does == "init"]
-        if not inits or not all(_is_nccl(call) for call in inits) or _chooses(graph, program):
+        if not inits or not all(_is_nccl(call) for call in inits):
+            continue
+        if (late := _set_late(graph, program)) is not None and late[1].id not in seen:
+            used_first, chosen = late
+            seen.add(chosen.id)
+            yield code_finding(
+                RULE,
+                f"{used_first.text} is GPU 0 on every rank: {chosen.text} comes after it, in line {chosen.place.line}",
+                used_first.place,
+                chosen.place,
+                severity=Severity.WARN,
+            )
+        if _chooses(graph, program):
             continue
         used = [(call, device) for call in calls if (device := _device(call)) is not None]
         if not used or any(device not in {"cuda", "cpu", "plain"} for _, device in used):
@@ -48,14 +62,52 @@ def _is_nccl(call: Call) -> bool:
     return backend is not None and backend.constant is not None and "nccl" in backend.constant
 
 
+def _set_late(graph: CallGraph, program: Program) -> tuple[Call, Call] | None:
+    """The first use of plain `cuda` before the only `set_device` of a program, and this call; None where it comes first.
+
+    Both stand in one function, or the use stands in a function that this one alone calls.
+    """
+    if _words(graph, program) & _CHOOSES - _MAY_COME_LATE:
+        return None
+    calls = list(graph.calls_in(program))
+    chosen = {call.id: (function, call) for function, call in calls if call.does == "set-device"}
+    if len(chosen) != 1:
+        return None
+    ((owner, chooses),) = chosen.values()
+    for function, call in calls:
+        way = _way_from(graph, owner, function, call)
+        if way is None or call.guards or _device(call) not in {"cuda", "plain"}:
+            continue
+        if (
+            way.order < chooses.order
+            and not way.loops
+            and not chooses.loops
+            and way.guards == chooses.guards[: len(way.guards)]
+        ):
+            return call, chooses
+    return None
+
+
+def _way_from(graph: CallGraph, owner: Function, function: Function, call: Call) -> Call | None:
+    """What `owner` calls to come to a call: the call itself, or the only call of its function."""
+    if function.id == owner.id:
+        return call
+    callers = graph.callers.get(function.id, [])
+    return callers[0][1] if len(callers) == 1 and callers[0][0].id == owner.id else None
+
+
 def _chooses(graph: CallGraph, program: Program) -> bool:
-    words = {
+    return bool(_words(graph, program) & _CHOOSES)
+
+
+def _words(graph: CallGraph, program: Program) -> set[str]:
+    """The words, frameworks and variables of a program that say who chooses the device."""
+    return {
         word
         for file in program.files
         if file in graph.modules
         for word in (*graph.modules[file].words, *graph.modules[file].frameworks, *graph.modules[file].reads)
     }
-    return bool(words & _CHOOSES)
 
 
 def _device(call: Call) -> str | None:

@@ -72,7 +72,7 @@ SICK = (
 )
 HEALTHY = (
     manifest(SKYPILOT.replace("127.0.0.1", "$FIRST")),
-    manifest(SKYPILOT.replace("num_nodes: 2", "num_nodes: 1")),
+    manifest(SKYPILOT.replace("num_nodes: 2", "num_nodes: 1").replace("--nnodes 2", "--nnodes 1")),
     script("#!/bin/bash\n#PBS -l select=8:ngpus=1\ntorchrun --master-addr localhost --nproc-per-node 8 train.py\n"),
     script("mpirun -np 4 --map-by ppr:4:node -x MASTER_ADDR=localhost python train.py\n"),
     script("#!/bin/bash\n#SBATCH -N 2\ndeepspeed --hostfile hosts --num_nodes 2 --num_gpus 8 train.py\n"),

@@ -1,9 +1,34 @@
 """Training programs with DDP721 device-never-set, and healthy ones."""
 
+from ddpdoctor.model import Severity
 from tests.checks import Sick
-from tests.training_programs import training
+from tests.training_programs import source, training
+
+EARLY = """import os
+import torch
+import torch.distributed as dist
+
+
+def make():
+    return torch.nn.Linear(3, 3).to("cuda")
+
+
+model = make()
+if __name__ == "__main__":
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    dist.destroy_process_group()
+"""
 
 SICK = (
+    Sick(
+        evidence=source(train=EARLY),
+        says='torch.nn.Linear(3, 3).to("cuda") is GPU 0 on every rank: '
+        'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) comes after it, in line 13',
+        where=("train.py:7 make", "train.py:13 <module>"),
+        severity=Severity.WARN,
+    ),
     Sick(
         evidence=training(
             ("    torch.cuda.set_device(local_rank)\n", ""),
@@ -15,6 +40,8 @@ SICK = (
     ),
 )
 HEALTHY = (
+    source(train=EARLY.replace("model = make()\n", "").replace("DataParallel(model)", "DataParallel(make())")),
+    source(train=EARLY.replace("model = make()", "if os.environ.get('ALONE'):\n    model = make()")),
     training(
         (
             'dist.init_process_group("nccl")',

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from ddpdoctor.whole_numbers import whole_number
 
 _ENGINES = frozenset({"docker", "podman", "nerdctl", "nvidia-docker"})
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d{1,12})([kmgtb]?)b?", re.IGNORECASE)
+_STARTS = re.compile(r"torchrun|python[\d.]{0,5}|accelerate|deepspeed|(?:ba|z)?sh")
+"""What runs in the container: the words before it are the options and the image."""
 _UNKNOWN = re.compile(r"\$.{1,200}|«.{0,200}»")
 """A word that may hold any options; behind an option it is that one's value, and as the last word it is the image."""
 DEFAULT_BYTES = 64 << 20  # of /dev/shm, as docker and podman give it
@@ -32,7 +34,7 @@ class ContainerOptions:
 
 
 def container_options(words: Sequence[str]) -> ContainerOptions | None:
-    """The container that a command runs in; None where `words`, which end before what runs in it, start none."""
+    """The container that a command runs in; None where `words`, all up to what runs in it, start none."""
     for at, word in enumerate(words[:-1]):
         name = word.rpartition("/")[2]
         if name in _ENGINES and words[at + 1] == "run":
@@ -45,7 +47,8 @@ def container_options(words: Sequence[str]) -> ContainerOptions | None:
     return None
 
 
-def _docker(program: str, words: Sequence[str]) -> ContainerOptions:
+def _docker(program: str, following: Sequence[str]) -> ContainerOptions:
+    words = [*takewhile(lambda word: not _STARTS.fullmatch(word.rpartition("/")[2]), following)]
     values = dict(_values(words))
     mounted = any("/dev/shm" in word for word in words)  # noqa: S108 - a path in a container
     options = [word for before, word in pairwise(words[:-1]) if not before.startswith("-")]
