@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind, Origin
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.object_attributes import attribute_of, field_of, held_by_any
+from ddpdoctor.source.object_attributes import attribute_of, attribute_of_self, field_of, held_by_any
 from ddpdoctor.source.origins import At, Origins, joined, note_of
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Scope
@@ -89,7 +89,7 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
     if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
         cls = at.scope.of_class
         if cls is not None:
-            found += attribute_of(values, cls, node.attr)
+            found += attribute_of_self(values, cls, node.attr)
     else:
         of_owner = values.of(owner, at)
         shared = [origin for origin in of_owner if origin.kind is Kind.SHARED]

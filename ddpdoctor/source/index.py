@@ -47,6 +47,8 @@ class Index:
     """The calls of what is no function of the program, by the last part of the name: they may call an object."""
     constructions: dict[int, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
     """By class with annotated fields, the calls that make its objects."""
+    below: dict[int, list[Scope]] = field(default_factory=dict)
+    """By class, the classes of the program that have it as a base."""
     asking: list[tuple[Scope, RawCall, LookUp]] = field(default_factory=list)
     """The calls of what a registry holds under a literal."""
     objects: dict[int, set[str]] = field(default_factory=dict)
@@ -108,6 +110,9 @@ class Index:
             if scope.is_class:
                 for name in scope.functions:
                     self.owners.setdefault(name, []).append(scope)
+                for base in self.project.bases(scope):
+                    if isinstance(base, Scope):
+                        self.below.setdefault(id(base), []).append(scope)
             for call in scope.calls:
                 self._call(scope, call)
             for key, definitions in scope.definitions.items():

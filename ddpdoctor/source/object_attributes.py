@@ -60,6 +60,18 @@ def attribute_of(values: Values, cls: Scope, name: str, hops: int = 4) -> Origin
     return joined(found)
 
 
+def attribute_of_self(values: Values, cls: Scope, name: str) -> Origins:
+    """What `self.name` can hold in a method of a class; where the class has none, what its subclasses give it.
+
+    A base class reads so what the classes below it set up, and a mixin what the classes beside it do.
+    """
+    if found := attribute_of(values, cls, name):
+        return found
+    near = values.files_near(cls.file)
+    heirs = [one for one in values.index.below.get(id(cls), ()) if one.file in near][:MOST_SITES]
+    return joined(origin for heir in heirs for origin in attribute_of(values, heir, name))
+
+
 def _constructed(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
     """What a field of a class without a constructor of its own, such as a dataclass, is given where objects are made."""
     if name not in cls.fields or "__init__" in cls.functions:
