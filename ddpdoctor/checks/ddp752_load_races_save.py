@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, rank_guard
-from ddpdoctor.evidence.training_code import Call, Function, Guard
+from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
 from ddpdoctor.messages.code_findings import code_finding, guarded
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -104,8 +104,14 @@ def _meets(graph: CallGraph, function: Function, first: int, last: int) -> bool:
 
 
 def _path_of_all(function: Function, call: Call, position: int) -> str:
-    """The path where it says the same in every function: a literal, a constant, or what is made of attributes of one class."""
+    """The path where it says the same in every function: a literal, a constant, or what is made of attributes of one class.
+
+    Of a parameter, what the only call of the function gives.
+    """
     given = call.argument("f", position)
+    if given is not None and given.text in function.parameters and given.text not in function.rebound:
+        only = given.origins[0] if len(given.origins) == 1 else None
+        return only.text if only is not None and only.kind in {Kind.UNKNOWN, Kind.CONSTANT} else ""
     if given is not None and "self." in given.text and not any(name in given.text for name in function.parameters[1:]):
         return f"{function.id.rpartition('.')[0]}: {given.text}"
     if given is None or not (given.constant or given.text.isupper()):

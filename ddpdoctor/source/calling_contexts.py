@@ -16,6 +16,8 @@ MOST_CALLS = 40  # in a function that is looked at call by call: factories have 
 MOST_STATEMENTS = 60
 _TRAINS = names.COLLECTIVES | {"backward", "step", "zero_grad", "set_epoch", "init_process_group", "spawn", "no_sync"}
 """Calls of functions that do the work themselves: they are no factories."""
+_OF_FILES = frozenset({"load_state_dict", "save", "load"})
+"""Calls of functions that read or write what each of their callers gives them, whether they have a result or not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,11 +107,11 @@ class Contexts:
 
 
 def _is_small(function: Scope) -> bool:
-    """Whether a function is a factory: short, with parameters and a result, and without steps or collectives of its own."""
+    """Whether a function is a factory, or one for files: short, with parameters, without steps or collectives of its own."""
     own = function.parameters[1:] if function.parent is not None and function.parent.is_class else function.parameters
     if (
         not own
-        or not function.returns
+        or not (function.returns or any(_last(call.node.func) in _OF_FILES for call in function.calls))
         or function.is_class
         or function.generator
         or function.functions
