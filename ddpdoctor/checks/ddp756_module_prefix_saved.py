@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.evidence.training_code import Call, Function, Kind
+from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -63,11 +63,16 @@ def _into_bare(graph: CallGraph, function: Function, call: Call) -> bool:
         for each in inner.made
     }
     classes = {
-        origin.note
+        _class_of(origin)
         for _, wrap in graph.calls_near(function, "wrap-ddp")
         if (inner := wrap.argument("module", 0))
         for origin in inner.origins
-        if origin.kind is Kind.MODEL and "::" in origin.note
+        if origin.kind is Kind.MODEL and _class_of(origin)
     }
-    same = bool(call.receiver.made & wrapped) or any(origin.note in classes for origin in call.receiver.origins)
+    same = bool(call.receiver.made & wrapped) or any(_class_of(origin) in classes for origin in call.receiver.origins)
     return any(each.does == "load" for each in made) and same
+
+
+def _class_of(origin: Origin) -> str:
+    """The class of the program that a model is an object of, or the full name of the function elsewhere that made it."""
+    return origin.note if "::" in origin.note else origin.text if "." in origin.text and not origin.note else ""

@@ -1,4 +1,4 @@
-"""Which calls make the models that DDP wraps: also of functions and classes that are imported from elsewhere."""
+"""Which calls make the models that DDP or FSDP wraps: also of functions and classes that are imported from elsewhere."""
 
 from __future__ import annotations
 
@@ -10,22 +10,33 @@ from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
 
 MOST_STEPS = 8
+_WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", ".fully_shard")
 _SAME_MODEL = frozenset({"to", "cuda", "train", "eval", "half", "float", "bfloat16", "requires_grad_", "to_empty"})
 _ROUND_IT = frozenset({"convert_sync_batchnorm", "compile", "DataParallel", "convert_syncbn_model"})
 
 
 def makers_of_models(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
-    """The identities of the calls, as nodes, whose results are wrapped in DistributedDataParallel."""
+    """The identities of the calls, as nodes, whose results are wrapped in DDP or FSDP."""
+    scopes = tuple(scopes)
     found: set[int] = set()
     for scope in scopes:
         for call in scope.calls:
             name = dotted(call.node.func)
             full = index.project.resolve(scope, name) if name else name
-            if isinstance(full, str) and full.endswith("DistributedDataParallel"):
+            if isinstance(full, str) and full.endswith(_WRAPPERS):
                 given = [one.value for one in call.node.keywords if one.arg == "module"]
                 for model in (*call.node.args[:1], *given):
                     found.update(_makers(index, model, scope, MOST_STEPS))
-    return frozenset(found)
+    return frozenset(found) | _made_alike(scopes, found)
+
+
+def _made_alike(scopes: Iterable[Scope], found: set[int]) -> frozenset[int]:
+    """The calls in the same files that are written like one of those that were found: `build_model(config)` elsewhere."""
+    calls = [(scope.file, call.node) for scope in scopes for call in scope.calls]
+    written = {(file, ast.dump(node)) for file, node in calls if id(node) in found}
+    names = {dotted(node.func) for _, node in calls if id(node) in found} - {""}
+    alike = (each for each in calls if dotted(each[1].func) in names)
+    return frozenset(id(node) for file, node in alike if (file, ast.dump(node)) in written)
 
 
 def makers_of_data(index: Index, scopes: Iterable[Scope]) -> frozenset[int]:
