@@ -39,13 +39,16 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         way = _imported(graph, function, call)
         yield from _finding(call, way)
     for function, call in graph.calls("process"):
-        if _starts_anew(graph, function):
+        if _starts_anew(graph, function, call):
             yield from _finding(call, _imported(graph, function, call))
 
 
-def _starts_anew(graph: CallGraph, function: Function) -> bool:
-    """Whether the program starts its processes with the spawn or forkserver method, so that each imports the file."""
-    methods = [call.argument("method", 0) for _, call in graph.calls_near(function, "start-method")]
+def _starts_anew(graph: CallGraph, function: Function, process: Call) -> bool:
+    """Whether a process is started with the spawn or forkserver method, so that it imports the file."""
+    own = process.receiver.made if process.receiver is not None else frozenset()
+    contexts = [graph.made[made][1] for made in own if made in graph.made]
+    ways = contexts or [call for _, call in graph.calls_near(function, "start-method")]
+    methods = [call.argument("method", 0) for call in ways]
     return any(given is not None and given.constant in {"'spawn'", "'forkserver'"} for given in methods)
 
 

@@ -94,7 +94,7 @@ def _meaning(values: Values, node: ast.Call, at: At) -> Meaning:
                 return Meaning(name, method)
             if name.partition(".")[2] in names.OF_LIGHTNING and _is_lightning(values, at.scope):
                 return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
-        elif name in names.OF_LIGHTNING_HOOKS and {"trainer", "pl_module"} <= {*at.scope.parameters}:
+        elif name in names.OF_LIGHTNING_HOOKS and _is_hook_of_lightning(name, at.scope):
             return Meaning(f".{name.rpartition('.')[2]}", None, "collective")
         else:
             meant = values.project.resolve(at.scope, name)
@@ -147,6 +147,13 @@ def _of_member(values: Values, func: ast.Attribute, at: At) -> Scope | None:
 
 def _is_lightning(values: Values, scope: Scope) -> bool:
     return scope.of_class is not None and values.project.is_a(scope.of_class, "LightningModule")
+
+
+def _is_hook_of_lightning(name: str, scope: Scope) -> bool:
+    """Whether the object of a name is Lightning's: `trainer` beside `pl_module`, or one that has a strategy."""
+    return {"trainer", "pl_module"} <= {*scope.parameters} or (
+        name == "trainer.strategy.barrier" and "trainer" in scope.parameters
+    )
 
 
 def canonical(full: str) -> str:

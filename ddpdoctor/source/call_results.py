@@ -158,7 +158,7 @@ def _made(values: Values, node: ast.Call, what: Meaning, at: At) -> Iterable[Ori
         "deepspeed": Kind.OBJECT, "metric": Kind.OBJECT,
         "plain-sampler": Kind.OBJECT, "dataset": Kind.DATASET, "batch-norm": Kind.MODEL,
         "state-dict": Kind.OBJECT, "new-group": Kind.OBJECT, "no-sync": Kind.OBJECT, "trainer": Kind.OBJECT,
-        "lightning-trainer": Kind.OBJECT,
+        "lightning-trainer": Kind.OBJECT, "start-context": Kind.OBJECT,
     }  # fmt: skip
     where = values.where(node, at.scope)
     name = dotted(node.func)
@@ -372,6 +372,8 @@ def _of_method(values: Values, node: ast.Call, last: str, at: At) -> Origins:
         found += [origin for origin in receiver if origin.kind is Kind.CPU_TENSOR]
     if not found:
         found += _tainted(values, node, at, keep=frozenset({Kind.LOCAL}) | RANK_KINDS)
+    elif any(origin.note in {"batch", "item"} for origin in found):  # `batch.loss(output)`
+        found += [origin for origin in _through(values, node, at) if origin.note == "forward"]
     return joined(found)
 
 

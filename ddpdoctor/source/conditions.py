@@ -20,7 +20,7 @@ def compared(values: Values, node: ast.Compare, parts: list[ast.expr], at: At) -
     """What `a == b` depends on."""
     operator = node.ops[0]
     alternatives = [values.of(part, at) for part in parts]
-    constants = [_constants(part) for part in parts]
+    constants = [_constants(part) or _only_constant(found) for part, found in zip(parts, alternatives, strict=True)]
     same_for_all = any(known is not None and known <= {"-1", "None"} for known in constants) or (
         isinstance(operator, ast.GtE | ast.Lt) and constants[-1] == {"0"}
     )
@@ -82,6 +82,11 @@ def _constants(node: ast.expr) -> set[str] | None:
             known = [_constants(part) for part in parts]
             return set().union(*(each for each in known if each)) if all(known) else None
     return None
+
+
+def _only_constant(found: Origins) -> set[str] | None:
+    """The literal that a name stands for, such as a parameter that only ever has its default; None where there are others."""
+    return {found[0].text} if len(found) == 1 and found[0].kind is Kind.CONSTANT else None
 
 
 def _which(operator: ast.cmpop, constant: set[str] | None) -> str:
@@ -153,6 +158,10 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
     yield from values.of(orelse, at)
     if (is_none(body) or is_none(orelse)) and not (isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant)):
         yield from held_by(values.of(test, at), inverted=is_none(body))
+    if (isinstance(body, ast.Constant) or isinstance(orelse, ast.Constant)) and not (is_none(body) or is_none(orelse)):
+        tested = values.of(test, at)  # `0 if score > best else bad + 1`
+        shared = [origin for origin in tested if origin.kind is Kind.SHARED]
+        yield from shared or [origin for origin in tested if origin.kind is Kind.LOCAL]
     there, otherwise = label(values, body, at), label(values, orelse, at)
     if there and otherwise and there != otherwise:
         for origin in truth(values.of(test, at)):

@@ -300,7 +300,15 @@ def _comprehended(values: Values, part: ast.expr, generators: list[ast.comprehen
     for origin in values.of(part, at):
         if origin.kind in TAINTS:
             yield replace(origin, note="picked") if picked and origin.kind is Kind.LOCAL else origin
-    yield from (origin for origin in values.of(generators[0].iter, at) if origin.kind is Kind.UNORDERED)
+    same = dotted(part) != "" and dotted(part) in {dotted(one) for one in _parts(generators[0].target)}
+    for origin in values.of(generators[0].iter, at):
+        if origin.kind is Kind.UNORDERED or (same and origin.note == "parameters"):
+            yield origin
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    """The names that a loop binds."""
+    return target.elts if isinstance(target, ast.Tuple) else [target]
 
 
 def _numbered(node: ast.expr) -> ast.expr:

@@ -76,6 +76,8 @@ FUNCTIONS = {
     "multiprocessing.Process": "process",
     "torch.multiprocessing.set_start_method": "start-method",
     "multiprocessing.set_start_method": "start-method",
+    "torch.multiprocessing.get_context": "start-context",
+    "multiprocessing.get_context": "start-context",
     "torch.nn.utils.clip_grad_norm_": "clip",
     "torch.nn.utils.clip_grad_value_": "clip",
     "torch.nn.utils.clip_grad_norm": "clip",
