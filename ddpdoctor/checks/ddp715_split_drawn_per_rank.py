@@ -77,9 +77,11 @@ def _divides(graph: CallGraph, call: Call) -> bool:
     """Whether a part of the data is cut out of what the global generator has put into another order."""
     if graph.cuts_of(call.id):
         return True
-    taken = [other for _, other in graph.taken_by(call.id) if other.does == "subset"]
+    taken = [other for _, other in graph.taken_by(call.id) if other.does in {"subset", "dataset"}]
     return any(
-        "[" in value.text and ":" in value.text for each in taken if (value := each.argument("indices", 1)) is not None
+        "[" in one.value.text and ":" in one.value.text and call.id in one.value.made
+        for each in taken
+        for one in each.arguments
     )
 
 

@@ -25,7 +25,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         programs = graph.programs(function)
         if not programs or graph.any_program(function, {"destroy_process_group", *DOES_THE_DEVICE}):
             continue
-        if not any(graph.modules[program.root].main for program in programs if program.root in graph.modules):
+        roots = {program.root for program in programs if program.root in graph.modules}
+        itself = function.place.function == "<module>" and function.id.partition("::")[0] in roots
+        if not itself and not any(graph.modules[root].main for root in roots):
             continue
         yield code_finding(
             RULE,

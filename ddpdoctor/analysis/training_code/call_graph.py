@@ -243,7 +243,7 @@ class CallGraph:
         if any(guard.by_rank for guard in function.guards):
             return False
         if function.entry:
-            return True
+            return True if not _is_cell(function) or _makes_the_job(function) else None
         callers = self.callers.get(function.id, [])
         answers = [self._under(call.guards, caller) for caller, call in callers]
         if True in answers:
@@ -507,6 +507,11 @@ def _makes_the_job(function: Function) -> bool:
         and not any(guard.by_rank or guard.form == "after" for guard in call.guards)
         for call in function.calls
     )
+
+
+def _is_cell(function: Function) -> bool:
+    """Whether it is the code of a notebook's cells, which one process runs: it starts the ranks."""
+    return function.place.function == "<module>" and function.place.file.partition(":")[0].endswith(".ipynb")
 
 
 def all_made(call: Call) -> AbstractSet[str]:
