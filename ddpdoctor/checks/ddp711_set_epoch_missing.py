@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
-from ddpdoctor.analysis.training_code.epochs import EpochLoop, epoch_loop, told_in_place_of, told_the_epoch
+from ddpdoctor.analysis.training_code.epochs import (
+    EpochLoop,
+    epoch_loop,
+    loaders_of,
+    told_in_place_of,
+    told_the_epoch,
+)
+from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -21,13 +28,8 @@ RULE = Rule(
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each sampler that is gone over in an epoch loop and never told the epoch."""
-    for function, sampler in graph.calls("sampler"):
-        if graph.any_program(function, DOES_THE_DATA - {"deepspeed"}) or not sampler.name.endswith(
-            "DistributedSampler"
-        ):
-            continue
-        shuffle = sampler.argument("shuffle", 3)
-        if shuffle is not None and shuffle.constant != "True":
+    for function, sampler in (*_of_torch(graph), *_of_the_program(graph)):
+        if graph.any_program(function, DOES_THE_DATA - {"deepspeed"}):
             continue
         loop = epoch_loop(graph, sampler)
         if loop is None or told_the_epoch(graph, function, sampler) is not None:
@@ -36,17 +38,46 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             continue
         name = next((origin.why[0].text.partition(" ")[0] for origin in loop.through.origins if origin.why), "sampler")
         here = _name_beside(loop)
+        drawn = _drawn_through(graph, sampler)
         yield code_finding(
             RULE,
             f"nothing calls set_epoch on this sampler: `{loop.epochs.head}` sees the same order in every epoch",
             sampler.place,
             loop.epochs.place,
             notes=[f"the loader with it is gone over in line {loop.batches.place.line}: `{loop.batches.head}`"],
-            remedy=f"call `{name}.sampler.set_epoch({loop.counter})` as the first line of `{loop.epochs.head}`",
-            fix=fix(Edit.FIRST_IN_LOOP, loop.epochs.place, new=f"{here}.sampler.set_epoch({loop.counter})")
+            remedy=f"call `{name}.{drawn}.set_epoch({loop.counter})` as the first line of `{loop.epochs.head}`",
+            fix=fix(Edit.FIRST_IN_LOOP, loop.epochs.place, new=f"{here}.{drawn}.set_epoch({loop.counter})")
             if here.isidentifier() and loop.counter.isidentifier()
             else None,
         )
+
+
+def _drawn_through(graph: CallGraph, sampler: Call) -> str:
+    """The attribute of its loader under which a sampler is held."""
+    given = [graph.made[each][1].argument("batch_sampler") for each in loaders_of(graph, sampler)]
+    itself = any(one is not None and sampler.id in one.made for one in given)
+    return "batch_sampler" if itself and sampler.does != "sampler" else "sampler"
+
+
+def _of_torch(graph: CallGraph) -> Iterator[tuple[Function, Call]]:
+    """The calls that make a DistributedSampler which shuffles."""
+    for function, sampler in graph.calls("sampler"):
+        shuffle = sampler.argument("shuffle", 3)
+        if sampler.name.endswith("DistributedSampler") and (shuffle is None or shuffle.constant == "True"):
+            yield function, sampler
+
+
+def _of_the_program(graph: CallGraph) -> Iterator[tuple[Function, Call]]:
+    """The calls that make a sampler of a class of the program, which has a set_epoch that nothing near calls."""
+    for function, made in graph.calls(""):
+        cls, _, method = made.target.rpartition(".")
+        maker = graph.functions.get(made.target) if method == "__init__" else None
+        if maker is None or not {f"{cls}.set_epoch", f"{cls}.__iter__"} <= graph.functions.keys():
+            continue
+        shuffle = made.argument("shuffle")
+        shuffles = shuffle is not None and shuffle.constant == "True"
+        if ("shuffle" not in maker.parameters or shuffles) and not graph.any_program(function, ("set_epoch",)):
+            yield function, made
 
 
 def _name_beside(loop: EpochLoop) -> str:
