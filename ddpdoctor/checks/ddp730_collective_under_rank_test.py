@@ -120,8 +120,12 @@ def _of_all(call: Call, guard: Guard, why: str) -> Finding:
     )
 
 
-def _gathers(graph: CallGraph, function: Function, call: Call) -> bool:
-    """Whether a call gathers the parts of a sharded model from all ranks."""
+def _gathers(graph: CallGraph, function: Function, call: Call, depth: int = 2) -> bool:
+    """Whether a call gathers the parts of a sharded model from all ranks, itself or in a function of the program."""
+    target = graph.functions.get(call.target) if depth else None
+    if target is not None and not target.guards:
+        inner = (each for each in target.calls if unconditional(each.guards, target))
+        return any(_gathers(graph, target, each, depth - 1) for each in inner)
     if call.does != "gather-state":
         return _is_fsdp_state(call)
     sharded = next(graph.calls_near(function, "wrap-fsdp"), None) is not None

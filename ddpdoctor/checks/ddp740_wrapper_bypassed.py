@@ -26,7 +26,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         loss = graph.loss_of(backward)
         if loss is None or not _steps(function):
             continue
-        forwards = graph.forwards(loss)
+        forwards = [one for one in graph.forwards(loss) if not graph.without_gradients(*one)]
         if not forwards or any(_wrapped(call) for _, call in forwards) or reduces_by_hand(graph, function, backward):
             continue
         yield from _by_wrapper(graph, function, backward, forwards)
@@ -38,7 +38,7 @@ def _by_wrapper(
     """One finding for each wrapper; of other functions' forwards only where the backward's own has none."""
     told: set[str] = set()
     for owner, forward in sorted(forwards, key=lambda one: one[0].id != function.id):
-        if graph.without_gradients(owner, forward) or (told and owner.id != function.id):
+        if told and owner.id != function.id:
             continue
         found = _bypassed(graph, owner, forward)
         if found is None or found[1].id in told:

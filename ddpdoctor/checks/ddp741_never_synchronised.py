@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
+from ddpdoctor.analysis.training_code.unfolded import MOST_STEPS, calls_in, unfolded
 from ddpdoctor.evidence.training_code import Call, Change, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -25,6 +26,9 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for function in graph.functions.values():
         if not any(call.does == "step" for call in function.calls):
             continue
+        if (found := _in_a_called_function(graph, function)) is not None:
+            yield found
+            continue
         forwards = [call for call in function.calls if _is_ddp_forward(call) and graph.trains(call)]
         if not forwards:
             continue
@@ -38,6 +42,29 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             yield _off_for_good(function, forwards[0], switch)
         elif not inside and backwards and all(_off(call) for call in backwards):
             yield _saves_nothing(backwards[0])
+
+
+def _in_a_called_function(graph: CallGraph, function: Function) -> Finding | None:
+    """The same where a function that is called makes the forwards: under no_sync, or with the synchronisation off."""
+    if any(_is_ddp_forward(call) for call in function.calls):
+        return None
+    steps = unfolded(graph, function)
+    forwards = [(step, call) for _, step, call in calls_in(steps) if _is_ddp_forward(call) and graph.trains(call)]
+    backwards = [(step, call) for _, step, call in calls_in(steps) if call.does == "backward"]
+    if not forwards or len(steps) == MOST_STEPS:
+        return None
+    if any(
+        reduces_by_hand(graph, step.owner, call) or (step.way and reduces_by_hand(graph, function, step.way[0]))
+        for step, call in backwards
+    ):
+        return None
+    around = [next((one for one in (*step.way, call) if _off(one)), None) for step, call in forwards]
+    if around[0] is not None and all(around):
+        return _never(function, around[0])
+    step, forward = forwards[0]
+    switch = _switched_off(graph, step.owner, forward)
+    before = switch is not None and switch.place.line < forward.place.line and switch.place.file == forward.place.file
+    return _off_for_good(function, forward, switch) if switch is not None and before else None
 
 
 def _switched_off(graph: CallGraph, function: Function, forward: Call) -> Change | None:

@@ -29,6 +29,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         yield from _after_wrapper(function)
         yield from _in_a_later_call(graph, function)
         yield from _after_optimizer(graph, function)
+        yield from _sharded_later(graph, function)
         yield from _through_wrapper(graph, function)
         yield from _frozen(graph, function)
 
@@ -135,6 +136,32 @@ def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
             change.place,
             before[-1].place,
             remedy=f"replace `{change.key}` before the optimizer is made {_made_at(before[-1], change)}",
+        )
+        return
+
+
+def _sharded_later(graph: CallGraph, function: Function) -> Iterator[Finding]:
+    """Models whose parameters FSDP replaces by their parts when the optimizer has been given the whole ones."""
+    optimizers = [call for call in function.calls if call.does == "optimizer"]
+    if not optimizers:
+        return
+    steps = unfolded(graph, function)
+    for at, step, wrap in calls_in(steps):
+        module = wrap.argument("module", 0) if wrap.does == "wrap-fsdp" else None
+        if module is None or wrap.argument("use_orig_params") is not None or step.guards or step.left:
+            continue
+        before = [one.item for one in steps[:at] if isinstance(one.item, Call) and one.item.does == "optimizer"]
+        after = any(call.does == "optimizer" for _, _, call in calls_in(steps[at:]))
+        given = before[-1].argument("params", 0) if before and not after else None
+        if given is None or not given.made & module.made:
+            continue
+        yield code_finding(
+            RULE,
+            f"{wrap.text} replaces the parameters by their parts after the optimizer was made "
+            f"({before[-1].place.file}:{before[-1].place.line}): the optimizer never updates the parts",
+            wrap.place,
+            before[-1].place,
+            remedy="shard the model first, then make the optimizer",
         )
         return
 
