@@ -69,14 +69,12 @@ def _of_torch(graph: CallGraph) -> Iterator[tuple[Function, Call]]:
 
 def _of_the_program(graph: CallGraph) -> Iterator[tuple[Function, Call]]:
     """The calls that make a sampler of a class of the program, which has a set_epoch that nothing near calls."""
-    for function, made in graph.calls(""):
-        cls, _, method = made.target.rpartition(".")
-        maker = graph.functions.get(made.target) if method == "__init__" else None
-        if maker is None or not {f"{cls}.set_epoch", f"{cls}.__iter__"} <= graph.functions.keys():
-            continue
+    for function, made in graph.calls("own-sampler"):
+        maker = graph.functions.get(made.target)
+        asks = maker is not None and "shuffle" in maker.parameters
         shuffle = made.argument("shuffle")
-        shuffles = shuffle is not None and shuffle.constant == "True"
-        if ("shuffle" not in maker.parameters or shuffles) and not graph.any_program(function, ("set_epoch",)):
+        shuffles = shuffle.constant == "True" if shuffle is not None else not asks
+        if shuffles and not graph.any_program(function, ("set_epoch",)):
             yield function, made
 
 

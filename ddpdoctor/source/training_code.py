@@ -241,6 +241,9 @@ def _words(source: Source) -> set[str]:
         for call in scope.calls:
             found.add(dotted(call.node.func).rpartition(".")[2] or getattr(call.node.func, "attr", ""))
             found.update(f"{keyword.arg}=" for keyword in call.node.keywords if keyword.arg)
+            match call.node:
+                case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(asked)), *_]):
+                    found.add(asked)
     found.update(word for word in ("exitcode", "sentinel") if word in source.text)
     return found - {""}
 
