@@ -118,14 +118,15 @@ def _handled(evidence: Evidence) -> Iterator[str]:
 
 
 def _without_lines(evidence: Evidence) -> Iterator[str]:
-    """Said of dumps in JSON, in which PyTorch writes no stacks."""
+    """Said of dumps without stacks: those in JSON, and those of jobs that switched stacks off."""
     records = evidence.per_rank(FlightRecord)
     stackless = [entry.rank for entry in records or () if len(entry.value) and not entry.value.frames]
     unseen = [rank for rank in stackless if rank not in {entry.rank for entry in evidence.per_rank(Stacks) or ()}]
     if unseen:
         yield (
             f"the dumps of {group_ranks(unseen)} contain no lines of code: PyTorch writes them into pickled dumps "
-            "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) but not into JSON; a case of `ddpdoctor watch --case` contains them"
+            "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) unless TORCH_INCLUDE_STACK_TRACE=0 is set, and never into JSON; a case of "
+            "`ddpdoctor watch --case` contains them"
         )
 
 

@@ -201,8 +201,9 @@ class _Graph:
     def _verdict(self) -> WaitForGraph:
         """The first that holds: a rank has stopped, or is idle, or what waits end in tells; else a rank is gone.
 
-        A dump may be missing because it was lost: what other dumps show decides before that. Of a rank that died, though, peers
-        may have completed a last collective that others have not. What a healthy job shows at any moment decides last.
+        A dump may be missing because it was lost: what other dumps show decides before that, and so do ranks that wait for each
+        other. Of a rank that died, though, peers may have completed a last collective that others have not. What a healthy job
+        shows at any moment decides last.
         """
         gone = {*self._timeline.ranks} - self._timeline.call_index.records.keys()
         found = stopped_ranks(self._timeline, self._outstanding, self._completed, self._stale, without_dump=gone)
@@ -217,6 +218,9 @@ class _Graph:
         if lasting:
             return self._judged(lasting)
         missing = self._missing()
+        crossed = [*self._without(gone)] if missing else []
+        if crossed:
+            return self._judged(crossed)
         if missing:
             return self._towards(Reason.MISSING, missing)
         if finals:
@@ -242,6 +246,20 @@ class _Graph:
         if oldest is operation:
             return True
         return rank in operation.waiting and in_one_batch(oldest, operation, rank)
+
+    def _without(self, gone: Collection[int]) -> Iterator[_Final]:
+        """The ranks that wait for each other, whatever those without a dump did.
+
+        Not where a send or receive lacks a partner: all other halves of its batch wait for each other then.
+        """
+        edges = {node: [other for other in waits if other not in gone] for node, waits in self._edges.items()}
+        for component in final_components(edges):
+            if sum(node >= 0 for node in component) > 1:
+                found = self._final_of(component)
+                if found is None or found.reason is not Reason.CYCLE or found.is_young:
+                    continue
+                if all(one.group is not None or not one.without_dump for one in found.operations):
+                    yield found
 
     def _missing(self) -> set[int]:
         """The ranks without a dump, where they are all that some operation still lacks, and a rank has long waited in it."""
