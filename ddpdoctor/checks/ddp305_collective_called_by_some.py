@@ -91,7 +91,7 @@ def check(
                 *framework_requests.where(desync.request, desync.minority),
                 *(called_by_some(rank, call, timeline, code) for rank, call in earlier.items()),
                 *past,
-                *(_witnesses(desync, everyone) if not earlier else ()),
+                *(_witnesses(desync, everyone, passed_over=bool(past)) if not earlier else ()),
                 *exception_context.where(errors),
             ],
             details=[
@@ -119,9 +119,14 @@ def check(
         yield _by_programs(graph)
 
 
-def _witnesses(desync: Desync, everyone: Sequence[int]) -> list[Where]:
-    """The lines of the calls, with the condition beside those of the odd ranks, or of the others where the odd ones made none."""
+def _witnesses(desync: Desync, everyone: Sequence[int], *, passed_over: bool) -> list[Where]:
+    """The lines of the calls, with the condition beside those of the odd ranks, or of the others where the odd ones made none.
+
+    Where the `continue` under the condition is shown, the condition is not repeated.
+    """
     comparison = desync.comparison
+    if passed_over:
+        return witnesses(desync.issued, everyone, minority=desync.minority)
     if comparison.relation is Relation.UNCONDITIONAL and not any(rank in desync.issued for rank in desync.minority):
         condition, frame = comparison.condition, comparison.frame
         note = spoken(condition, frame.file) if condition is not None and frame is not None else ""

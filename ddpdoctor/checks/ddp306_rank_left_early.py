@@ -15,10 +15,10 @@ from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
 from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.evidence import PerRank
-from ddpdoctor.evidence.frames import Frame, users_frame
+from ddpdoctor.evidence.frames import users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepCount
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import framework_requests, loop_departures
+from ddpdoctor.messages import framework_requests, loop_departures, rank_values
 from ddpdoctor.messages.collectives import names, unplaced, verb, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
@@ -112,7 +112,7 @@ def check(
                     or (loop_departures.ways_out_of_training(calls, desync.ended, code) if gone is None else ())
                 ),
                 *(_asked(code, desync.minority, desync.majority) if not errors else ()),
-                *_by_rank(desync, code),
+                *rank_values.where(desync.issued, desync.majority, desync.minority[0], code),
                 *(loop_departures.where(gone) if gone is not None else _ways_out(desync, code)),
                 *witnesses(desync.issued, everyone),
                 *(where for other in elsewhere for where in witnesses(other.issued, other.majority)),
@@ -215,21 +215,6 @@ def _asked(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int])
     for asked in rank_requests(code, "stop"):
         made = asked.made_by(sorted({*ranks, *others}))
         yield from framework_requests.where(asked, [rank for rank in ranks if not made or rank in made])
-
-
-def _by_rank(desync: Desync, code: SourceCode | None) -> Iterator[Where]:
-    """Values that depend on the rank in the functions that lead to the call in which the others wait."""
-    if code is None or not desync.majority or desync.majority[0] not in desync.issued:
-        return
-    seen = set()
-    for frame in desync.issued[desync.majority[0]].program:
-        place = code.at(frame.file, frame.line)
-        for value in place.rank_values if place is not None else ():
-            tells = value.compares or (place is not None and value.bounds(place.loops))
-            if tells and (frame.file, value) not in seen:
-                seen.add((frame.file, value))
-                at = Frame(file=frame.file, line=value.line, function=frame.function)
-                yield Where.at(at, rank=desync.minority[0], note=f"`{value.text}` depends on the rank")
 
 
 def _left_by(exits: PerRank[RankExit] | None, ranks: Sequence[int]) -> list[Where]:

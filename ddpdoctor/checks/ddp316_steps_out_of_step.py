@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import rank_test
-from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, loops_left, skips
+from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, continues, loops_left, skips, turns_cut_short
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations, IterationSkew, OtherForward, UnevenAccumulation
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
@@ -18,7 +18,7 @@ from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages import loop_departures
+from ddpdoctor.messages import loop_departures, rank_values
 from ddpdoctor.messages.accumulation import decides_the_reduction
 from ddpdoctor.messages.calls_between_iterations import above_call, called_by_some
 from ddpdoctor.messages.collectives import names, verb, witnesses
@@ -235,13 +235,18 @@ def _by_calls(iterations: Iterations, desyncs: Desyncs | None, code: SourceCode 
         ahead = [rank for rank, number in at.items() if number == further]
         if set(ahead) in ({*desync.minority}, {*desync.majority}):
             behind = [rank for rank in at if rank not in ahead]
-            tied = tie_note(tied=desync.tied)
+            short = desync.tied and iterations.cut_short(ahead, behind, min(known), desync.seq)
+            tied = tie_note(tied=desync.tied and not short)
+            over = turns_cut_short(desync, ahead, behind, code) or continues(desync, ahead, code)
             yield RULE.finding(
                 f"{group_ranks(ahead)} began iteration {further} without {names(desync.issued, behind)} that "
                 f"{group_ranks(behind)} made in iteration {min(known)}{tied}",
-                ranks=desync.culprits,
+                ranks=ahead if short else desync.culprits,
                 where=[
-                    *loop_departures.ways_past(continues(desync, ahead, code), ahead),
+                    *(
+                        [*loop_departures.ways_past(over, ahead)]
+                        or rank_values.where(desync.issued, behind, ahead[0], code)
+                    ),
                     *witnesses(desync.issued, (*desync.minority, *desync.majority)),
                 ],
                 iteration=further,

@@ -54,6 +54,12 @@ class Condition:
     by_rank: bool = False
     """Whether a name stands in the test that the file assigns the rank to, as in `r = dist.get_rank()`."""
 
+    @property
+    def asks(self) -> bool:
+        """Whether it is no test, but the value by which a statement asks a framework for something: `sync_dist=rank == 0`."""
+        name, is_set, value = self.test.partition("=")
+        return bool(is_set) and name.isidentifier() and not value.startswith("=")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankValue:

@@ -17,5 +17,6 @@ def where(asked: RankRequest | None, ranks: Sequence[int]) -> Iterator[Where]:
         assert asked is not None
         text = asked.request.text
         shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
-        note = f"`{shown}` {spoken(asked.condition, asked.request.file)}"
+        why = "depends on the rank" if asked.condition.asks else spoken(asked.condition, asked.request.file)
+        note = f"`{shown}` {why}"
         yield Where.at(asked.frame, rank=rank, note=note)

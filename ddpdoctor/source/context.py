@@ -174,7 +174,17 @@ class _Index:
         """Those around a statement, outermost first: decorators, blocks, and a test in the statement itself."""
         blocks = [*found.block.chain(), *_blocks_within(found, scope)]
         around = (condition for block in blocks if (condition := self._condition(block)) is not None)
-        return (*_decorators(scope), *self._left_to(found), *around)
+        return (*_decorators(scope), *self._left_to(found), *around, *self._asked_by_value(found.node))
+
+    def _asked_by_value(self, statement: ast.stmt) -> Iterator[Condition]:
+        """The value by which a statement asks a framework for something on some ranks: `sync_dist=rank != 1`."""
+        asked = _asked(statement)
+        if asked is not None:
+            name, value = asked
+            by_rank = tells_the_rank(value, self.ranks)
+            condition = Condition(line=value.lineno, test=f"{name}={_short(value)}", branch=0, by_rank=by_rank)
+            if tells_ranks_apart(condition):
+                yield condition
 
     def _left_to(self, found: RawStatement) -> Iterator[Condition]:
         """Tests that name a rank by which other ranks have returned from the function above a statement, as branches not taken.
@@ -305,11 +315,9 @@ def _only_makes(call: ast.Call) -> bool:
 def _wants(statement: ast.stmt) -> str | None:
     """What a statement asks for later, as `Request.wants`; None of every other one."""
     match statement:
-        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _STOPS.search(name) or _CALLS.search(name):
+        case _ if (asked := _asked(statement)) is not None:
+            name, value = asked
             return None if _is_false(value) else "stop" if _STOPS.search(name) else "call"
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="log" | "log_dict"), keywords=keywords)):
-            synced = [one.value for one in keywords if one.arg == "sync_dist"]
-            return "call" if synced and not _is_false(synced[0]) else None
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="add_event_handler" | "add_callback"))):
             return "call"
         case ast.Expr(value=ast.Call(func=ast.Attribute() as called)) if _ENDS_A_LOOP.search(ast.unparse(called)):
@@ -320,6 +328,17 @@ def _wants(statement: ast.stmt) -> str | None:
             return "accumulate"
         case ast.Assign() | ast.Return() if _ACCUMULATES.search(ast.unparse(statement)):
             return "accumulate"
+        case _:
+            return None
+
+
+def _asked(statement: ast.stmt) -> tuple[str, ast.expr] | None:
+    """The attribute or argument by which a statement has a framework do something, and its value: true where it is to be done."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _STOPS.search(name) or _CALLS.search(name):
+            return name, value
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="log" | "log_dict"), keywords=keywords)):
+            return next((("sync_dist", one.value) for one in keywords if one.arg == "sync_dist"), None)
         case _:
             return None
 

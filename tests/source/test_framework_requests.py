@@ -9,6 +9,7 @@ import pytest
 from ddpdoctor.analysis.collectives.framework_requests import rank_requests, ranks_under
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition, SourceCode
+from ddpdoctor.messages import framework_requests
 from ddpdoctor.source.context import source_of
 
 CALLBACKS = """\
@@ -38,6 +39,12 @@ def training_step(self, batch):
 
 def skips(model, step):
     return model.no_sync() if step % 4 != 3 else nullcontext()
+
+def on_epoch_end(self, args, state, control):
+    control.should_training_stop = state.epoch >= 1 and args.process_index == 2
+    control.should_save = state.epoch >= 2
+    self.log("loss", loss, sync_dist=self.global_rank != 1)
+    self.log("loss", loss, sync_dist=state.epoch >= 1)
 """
 
 
@@ -53,16 +60,22 @@ def code(tmp_path: Path) -> SourceCode:
 
 def test_what_stops_a_loop_under_a_test_of_the_rank(code: SourceCode) -> None:
     found = {asked.request.line: asked.made_by(range(4)) for asked in rank_requests(code, "stop")}
-    assert found == {4: (1,), 18: (1, 2, 3), 19: (2,), 20: (3,)}
+    assert found == {4: (1,), 18: (1, 2, 3), 19: (2,), 20: (3,), 29: (2,)}
 
 
 def test_what_makes_a_framework_call_under_a_test_of_the_rank(code: SourceCode) -> None:
     found = {asked.request.line: asked.made_by(range(3)) for asked in rank_requests(code, "call")}
-    assert found == {6: (1, 2), 16: (0,)}
+    assert found == {6: (1, 2), 16: (0,), 31: (0, 2)}
 
 
 def test_what_decides_which_gradients_are_reduced(code: SourceCode) -> None:
     assert [one.line for one in code.requests if one.wants == "accumulate"] == [21, 22, 26]
+
+
+def test_a_value_that_depends_on_the_rank_asks_as_a_test_of_the_rank_does(code: SourceCode) -> None:
+    (stops,) = (asked for asked in rank_requests(code, "stop") if asked.request.line == 29)
+    text = "control.should_training_stop = state.epoch >= 1 and args.process_index == 2"
+    assert [where.note for where in framework_requests.where(stops, (2,))] == [f"`{text}` depends on the rank"]
 
 
 @pytest.mark.parametrize(

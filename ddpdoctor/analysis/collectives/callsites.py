@@ -204,9 +204,12 @@ def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
 
 
 def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame) -> Comparison | None:
-    """Of two lines of one loop: the only `continue` between them, where its test names a rank that passes over the later one."""
+    """Of two lines of one loop: the only `continue` between them, where its test names a rank that passes over the later one.
+
+    Of lines in two loops: the `continue` above one of them, in the loop that only this one is in.
+    """
     if not one.loops or one.loops != other.loops:
-        return None
+        return _by_continue_of_one_loop(one, other, here, there)
     first, last = sorted((one.line, other.line))
     between = [jump for jump in one.loops[-1].jumps if jump.word == "continue" and first < jump.line < last]
     if len(between) != 1 or not names_a_rank(between[0].test):
@@ -216,6 +219,22 @@ def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame) ->
     if one.line == last:
         return Comparison(Relation.CONDITIONAL, condition=passed_over, frame=here)
     return Comparison(Relation.UNCONDITIONAL, condition=passed_over, frame=there)
+
+
+def _by_continue_of_one_loop(one: CodePlace, other: CodePlace, here: Frame, there: Frame) -> Comparison | None:
+    mine, theirs = _rank_passes_over(one, other), _rank_passes_over(other, one)
+    if not {*one.loops} - {*other.loops} or not {*other.loops} - {*one.loops} or (mine is None) is (theirs is None):
+        return None
+    if mine is not None:
+        return Comparison(Relation.CONDITIONAL, condition=mine, frame=here)
+    return Comparison(Relation.UNCONDITIONAL, condition=theirs, frame=there)
+
+
+def _rank_passes_over(place: CodePlace, elsewhere: CodePlace) -> Condition | None:
+    """The test by which named ranks pass over a line, by a `continue` of a loop around it and not around `elsewhere`."""
+    jumps = (jump for loop in place.loops if loop not in elsewhere.loops for jump in loop.jumps)
+    found = (jump for jump in jumps if jump.word == "continue" and jump.line < place.line and selects_ranks(jump.test))
+    return next((Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank) for jump in found), None)
 
 
 def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:
@@ -291,6 +310,8 @@ def spoken(condition: Condition, file: str) -> str:
     where = f"({PurePath(file).name}:{condition.line})"
     if condition.test.startswith(("except", "with ", "@")):
         return f"inside `{condition.test}` {where}"
+    if condition.asks:
+        return f"with `{condition.test}` {where}"
     return f"inside `if {condition.test}` {where}" if condition.branch == 0 else f"not `if {condition.test}` {where}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, is_rank_test
 from ddpdoctor.analysis.collectives.framework_requests import RankRequest
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall
@@ -99,8 +99,9 @@ def passed_over(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Ju
         for frame, loop in _loops(desync, desync.majority, code)
         for jump in loop.jumps
         if jump.word == "continue"
-        and stands.get((frame.file, loop), jump.line) < jump.line < frame.line
+        and jump.line < frame.line
         and (condition is None or condition.line == jump.line)
+        and (stands.get((frame.file, loop), jump.line) < jump.line or (condition is not None and condition.branch == 1))
     ]
 
 
@@ -109,6 +110,24 @@ def continues(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> 
     return [
         (frame, jump) for frame, loop in _loops(desync, ranks, code) for jump in loop.jumps if jump.word == "continue"
     ]
+
+
+def turns_cut_short(
+    desync: Desync, ahead: Sequence[int], behind: Sequence[int], code: SourceCode | None
+) -> list[tuple[Frame, Jump]]:
+    """The `continue`s by which the ranks `ahead` may have come to their next turn past the line at which those `behind` stand.
+
+    Both stand in the loop. Those under a test of the rank, if any; each comes with a frame of its function.
+    """
+    around = {(frame.file, loop) for frame, loop in _loops(desync, ahead, code)}
+    found = [
+        (frame, jump)
+        for frame, loop in _loops(desync, behind, code)
+        if (frame.file, loop) in around
+        for jump in loop.jumps
+        if jump.word == "continue" and jump.line < frame.line
+    ]
+    return [one for one in found if is_rank_test(one[1].test, by_rank=one[1].by_rank)] or found
 
 
 def loops_left(desync: Desync, code: SourceCode | None) -> list[tuple[Frame, Loop]]:

@@ -45,8 +45,15 @@ def by_calls_requested(desync: Desync, code: SourceCode | None) -> Desync:
 
 
 def by_stop_requested(desync: Desync, calls: PerRank[CollectiveCalls] | None, code: SourceCode | None) -> Desync:
-    """Of two equal sides: whether one asked its framework, under a test of the rank, to stop, and only the other still trains."""
-    if not desync.tied or desync.offset is not None or not desync.issued:
+    """Whether ranks asked their framework, by a test of the rank, to stop, and only the others still train.
+
+    Asked of two equal sides, and of few ranks whose call is behind the training.
+    """
+    if (
+        not (desync.tied or desync.cause in (Cause.EXTRA, Cause.MISMATCH))
+        or desync.offset is not None
+        or not desync.issued
+    ):
         return desync
     trains = {(one.place.file, one.place.function) for entry in calls or () for one in entry.value.forwards[-1:]}
     training = tuple(
@@ -57,7 +64,8 @@ def by_stop_requested(desync: Desync, calls: PerRank[CollectiveCalls] | None, co
     ranks = tuple(sorted(desync.issued))
     for asked in rank_requests(code, "stop"):
         stopped = asked.made_by(ranks)
-        if stopped and training == tuple(rank for rank in ranks if rank not in stopped):
+        told = desync.tied or stopped == desync.minority
+        if stopped and told and training == tuple(rank for rank in ranks if rank not in stopped):
             return replace(
                 desync,
                 cause=Cause.LEFT,

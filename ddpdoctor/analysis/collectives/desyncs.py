@@ -74,8 +74,16 @@ def _by_passes(
         return replace(desync, comparison=replace(desync.comparison, again=False))
     guard = _guard(desync.issued[again[0]].program, code) if gone is None else None
     if guard is not None:
-        called = Comparison(Relation.CONDITIONAL, condition=guard[0], frame=guard[1])
-        return replace(desync, cause=Cause.EXTRA, minority=again, majority=there, tied=False, comparison=called)
+        passed = len(there) < len(again)  # the few that passed over the call are at fault, and not all others
+        relation = Relation.UNCONDITIONAL if passed else Relation.CONDITIONAL
+        return replace(
+            desync,
+            cause=Cause.MISSING if passed else Cause.EXTRA,
+            minority=there if passed else again,
+            majority=again if passed else there,
+            tied=False,
+            comparison=Comparison(relation, condition=guard[0], frame=guard[1]),
+        )
     left = desync.cause is Cause.LEFT and not _handled_an_error(calls, there, desync.seq)
     if gone is None and left and len(again) == len(there):
         seen = replace(desync.comparison, relation=Relation.WITHIN)

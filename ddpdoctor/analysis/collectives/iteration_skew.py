@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
@@ -19,6 +19,7 @@ from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, S
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import Condition, SourceCode
 
+COMPARED = 3  # iterations before one, at least, that tell how many collectives are usual
 JOIN = "/torch/distributed/algorithms/join.py"  # on the stack of every call that `Join` makes or answers
 
 
@@ -119,6 +120,27 @@ class Iterations:
     def at(self, rank: int, seq: int) -> int | None:
         """The iteration in which this rank made call `seq` of the default group, or None where that is not known."""
         return max((number for number, after in self.began.items() if after.get(rank, seq) < seq), default=None)
+
+    def cut_short(self, ahead: Sequence[int], behind: Sequence[int], iteration: int, seq: int) -> bool:
+        """Whether `ahead` ended this iteration with fewer collectives than usual, and call `seq` of the others is a usual one."""
+        usual = self._usual_number(iteration)
+        first, following = self.began.get(iteration, {}), self.began.get(iteration + 1, {})
+        if usual is None or not all(rank in first for rank in (*ahead, *behind)):
+            return False
+        fewer = all(rank in following and following[rank] - first[rank] < usual for rank in ahead)
+        return fewer and all(seq - first[rank] <= usual for rank in behind)
+
+    def _usual_number(self, until: int) -> int | None:
+        """How many collectives most iterations before this one made, over all ranks; None where there is no such number."""
+        counts = Counter(
+            later[rank] - after[rank]
+            for number, after in self.began.items()
+            if number < until and (later := self.began.get(number + 1)) is not None
+            for rank in after
+            if rank in later
+        )
+        ((usual, times),) = counts.most_common(1) or [(0, 0)]
+        return usual if times >= COMPARED and times > counts.total() / 2 else None
 
 
 def derive(

@@ -69,6 +69,19 @@ def test_words_for_the_first_rank_tell_ranks_apart(test: str, *, tells: bool) ->
     assert tells_ranks_apart(Condition(line=1, test=test, branch=0)) is tells
 
 
+def test_an_argument_that_depends_on_the_rank_decides_as_a_test_does(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        'def validate(self, loss):\n    self.log("loss", loss, sync_dist=self.global_rank != 1)\n    finish()\n'
+    )
+    synced, went_on = stack(path, (2, "validate"), (90, "reduce")), stack(path, (3, "validate"))
+
+    found = compare(went_on, synced, source_of([*synced, *went_on]))
+
+    assert found.relation is Relation.UNCONDITIONAL
+    assert condition_note(found) == "the others are with `sync_dist=self.global_rank != 1` (train.py:2)"
+
+
 def test_two_calls_of_one_step_without_such_a_test_tell_nothing(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(JOB.format(unconditional="finish(step)"))

@@ -41,3 +41,10 @@ def test_a_rank_that_still_trains_has_not_stopped_whatever_the_source_asks_for()
     rank_1_evaluates = [STEP, waits(STEP)], [STEP, EVALUATES]
     assert judged(*rank_1_evaluates, test="idist.get_rank() == 0")[2], "rank 0 still trains"
     assert judged(*rank_1_evaluates, test="rank % 2")[2], "the test names no rank"
+
+
+def test_one_of_many_that_asked_to_stop_and_went_on_behind_its_training_has_left_its_loop() -> None:
+    """Without the request, what it calls there would be a call too many."""
+    rank_2_evaluates = [STEP, waits(STEP)], [STEP, waits(STEP)], [STEP, EVALUATES]
+    assert judged(*rank_2_evaluates, test="args.process_index == 2") == (Cause.LEFT, (2,), False)
+    assert judged(*rank_2_evaluates, test="args.process_index == 1")[0] is not Cause.LEFT, "rank 1 still trains"

@@ -206,3 +206,60 @@ def test_a_rank_that_leaves_out_its_backward_is_an_iteration_further_where_its_f
     ).findings
     assert both[0].ranks == (0, 1)
     assert both[0].message.endswith("; no majority: either side may be at fault")
+
+
+def test_the_continue_by_which_a_rank_came_to_its_next_turn_too_soon_is_shown() -> None:
+    """Of several, that under a test of the rank; one behind the line at which the others wait is none that it took."""
+    jumps = (
+        Jump(line=59, word="continue", test="empty(images)"),
+        Jump(line=60, word="continue", test="rank == 0 and step == 5"),
+        Jump(line=63, word="continue", test="rank == 0"),
+    )
+    around = Loop(line=55, head="for images, labels in loader", skips=(59, 60, 63), jumps=jumps)
+    code = tuple(CodePlace(file=TRAIN, line=line, function="train_step", loops=(around,)) for line in (58, 61))
+    steps = tuple(StepMark(iteration=n, seq=min(n - 1, 1)) for n in (1, 2, 3))
+    others = (CollectiveCalls(steps=steps[:2]),)
+    facts = {0: (CollectiveCalls(steps=steps),), 1: others, 2: others}
+    calls = [STEP, waits(Did("broadcast", line=58))], *[[STEP, waits(STEP)]] * 2
+
+    first, *_ = diagnose(flights(*calls, code=code, facts=facts)).findings
+
+    assert (first.code, first.ranks) == ("DDP316", (0,))
+    assert [(where.line, where.rank) for where in first.where] == [(60, 0), (58, 0), (61, 1), (61, 2)]
+    assert first.where[0].note.startswith("`continue` inside `if rank == 0 and step == 5`")
+
+
+def test_of_two_ranks_the_one_that_ended_an_iteration_with_fewer_calls_than_usual_is_named() -> None:
+    forward, metric = waits(Did("broadcast", line=58)), waits(Did("all_reduce", line=72))
+    usual = tuple(StepMark(iteration=n, seq=n - 1) for n in range(1, 6))
+    facts = {0: (CollectiveCalls(steps=(*usual, StepMark(iteration=6, seq=4))),), 1: (CollectiveCalls(steps=usual),)}
+
+    first, *_ = diagnose(flights([*[STEP] * 4, forward], [*[STEP] * 4, waits(STEP)], facts=facts)).findings
+
+    assert (first.code, first.ranks) == ("DDP316", (0,))
+    assert first.message == "rank 0 began iteration 6 without all_reduce #5 that rank 1 made in iteration 5"
+    facts[0] = (CollectiveCalls(steps=(*usual, StepMark(iteration=6, seq=5))),)
+    both, *_ = diagnose(flights([*[STEP] * 5, forward], [*[STEP] * 5, metric], facts=facts)).findings
+    assert "no majority" in both.message, "the call of rank 1 is one more than usual: nothing tells which is right"
+
+
+def test_the_few_that_passed_over_a_call_are_named_and_not_all_others_that_make_it() -> None:
+    """One rank alone takes the `continue` in the loop of the evaluation; of two ranks, the one that makes the call is named."""
+    epochs = Loop(line=50, head="for epoch in range(epochs)")
+    batches = Loop(line=55, head="for batch in loader")
+    skips = Jump(line=72, word="continue", test="rank == 2 and step == 1")
+    evaluates = Loop(line=70, head="for batch in evaluation", skips=(72,), jumps=(skips,))
+    code = (
+        CodePlace(file=TRAIN, line=58, function="train_step", loops=(epochs, batches)),
+        CodePlace(file=TRAIN, line=74, function="train_step", loops=(epochs, evaluates)),
+    )
+    forward, gather = Did("broadcast", line=58), Did("all_gather", line=74)
+    makes, passes = [forward, gather, waits(gather)], [forward, gather, waits(forward)]
+
+    first, *_ = diagnose(flights(makes, makes, passes, code=code)).findings
+
+    assert (first.code, first.ranks) == ("DDP305", (2,))
+    assert first.message.startswith("rank 2 never called all_gather #3 that ranks 0-1 call")
+    assert [(where.line, where.rank) for where in first.where] == [(72, 2), (58, 2), (74, 0), (74, 1)]
+    two, *_ = diagnose(flights(makes, passes, code=code)).findings
+    assert (two.code, two.ranks) == ("DDP305", (0,))
