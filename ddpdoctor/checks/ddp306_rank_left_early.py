@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.framework_requests import rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
+from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.crashes import exception_context
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failure, Failures, unique_ranks, who
@@ -58,6 +59,7 @@ def check(
     ended_peers: EndedPeers | None,
     iterations: Iterations | None,
     departures: LoopDepartures | None,
+    unreduced: UnreducedSteps | None = None,
 ) -> Iterator[Finding]:
     """The ranks that left, the call that each waits in or that it had ended, and the steps that each had made.
 
@@ -72,6 +74,8 @@ def check(
         return
     if desyncs is None and failures is None and stack_desync is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
+    if unreduced is not None and unreduced.ranks:
+        return  # it made all of its steps, without its peers: DDP316
     accumulates = iterations is not None and iterations.accumulation is not None
     mixed_up = failures is not None and any(one.secondary_error is SecondaryError.MISMATCHED for one in failures.all)
     at_the_end = departures.at_the_end if departures is not None else None

@@ -13,6 +13,7 @@ from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, L
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
+from ddpdoctor.analysis.collectives.unreduced_steps import UnreducedSteps
 from ddpdoctor.analysis.crashes.error_patterns import SecondaryError
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.evidence.frames import Frame
@@ -46,6 +47,10 @@ OF_AN_ACCUMULATION = (
     "accumulate over equally many batches on every rank: leave `no_sync` with the same forward everywhere, "
     "and with the last forward before each optimizer step"
 )
+OF_UNREDUCED_STEPS = (
+    "call the DDP model on every rank, not the module inside (`model.module`), and backward on a loss that is computed from its "
+    "output and not detached"
+)
 OF_A_FORWARD = (
     "call each model equally often and in the same order on every rank: all_reduce what decides whether a step is made"
 )
@@ -59,6 +64,7 @@ def check(
     code: SourceCode | None,
     departures: LoopDepartures | None,
     stack_desync: StackDesync | None,
+    unreduced: UnreducedSteps | None = None,
 ) -> Iterator[Finding]:
     """The first iteration that did not begin after the same number of collectives on every rank.
 
@@ -70,6 +76,9 @@ def check(
     """
     if stack_desync is not None and stack_desync.passed_over:
         yield _by_stacks(stack_desync)
+    if unreduced is not None and unreduced.ranks:
+        yield _by_steps(unreduced)
+        return
     if iterations is None:
         if stack_desync is None:
             raise SkipCheck(NO_ITERATIONS)
@@ -101,6 +110,33 @@ def check(
             yield _by_turns(iterations.passed_over, left, code)
     else:
         yield from _by_calls(iterations, desyncs, code)
+
+
+def _by_steps(unreduced: UnreducedSteps) -> Finding:
+    """Ranks that trained without their peers, and ended."""
+    ranks, waiting, made = unreduced.ranks, unreduced.waiting, unreduced.steps
+    others = [*waiting]
+    steps, theirs = max(made[rank] for rank in ranks), max(made[rank] for rank in waiting)
+    without = [rank for rank in ranks if rank not in unreduced.places]
+    another = (
+        f"{group_ranks(without)} called no forward of a DDP model: {verb(without, 'it', 'they')} trained another one, such as "
+        "the module inside (`model.module`)"
+    )
+    return RULE.finding(
+        f"{group_ranks(ranks)} made {steps} optimizer steps and ended, {steps - theirs} of them without a reduction of "
+        f"gradients; {group_ranks(others)} {verb(others, 'waits', 'wait')} in {names(waiting, others)} after {theirs}",
+        ranks=ranks,
+        where=[
+            *(
+                Where.at(place, rank=rank, note="the last forward of the DDP model; the backward reduced no gradients")
+                for rank, place in sorted(unreduced.places.items())
+            ),
+            *witnesses(waiting, others),
+        ],
+        details=[another] if without else [],
+        remedy=OF_UNREDUCED_STEPS,
+        steps={str(rank): made[rank] for rank in sorted(made)},
+    )
 
 
 def _by_stacks(found: StackDesync) -> Finding:

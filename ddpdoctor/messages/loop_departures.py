@@ -98,7 +98,7 @@ def ways_out(
 
 
 def ways_past(over: Iterable[tuple[Frame, Jump]], ranks: Sequence[int]) -> Iterator[Where]:
-    """The `continue`s by which these ranks may have passed over the rest of a turn; not those whose test names another rank."""
+    """The statements by which these ranks may have passed over the rest of a turn; not those whose test names another rank."""
     for frame, jump in [*over][:MOST_JUMPS]:
         test = Condition(line=jump.line, test=jump.test, branch=0, by_rank=jump.by_rank)
         under = ranks_under(test, ranks) if selects_ranks(jump.test) else ranks

@@ -115,7 +115,7 @@ def continues(desync: Desync, ranks: Sequence[int], code: SourceCode | None) -> 
 def turns_cut_short(
     desync: Desync, ahead: Sequence[int], behind: Sequence[int], code: SourceCode | None
 ) -> list[tuple[Frame, Jump]]:
-    """The `continue`s by which the ranks `ahead` may have come to their next turn past the line at which those `behind` stand.
+    """The statements by which the ranks `ahead` may have passed over the line at which those `behind` stand, to a later turn.
 
     Both stand in the loop. Those under a test of the rank, if any; each comes with a frame of its function.
     """
@@ -125,7 +125,7 @@ def turns_cut_short(
         for frame, loop in _loops(desync, behind, code)
         if (frame.file, loop) in around
         for jump in loop.jumps
-        if jump.word == "continue" and jump.line < frame.line
+        if jump.word in ("break", "continue") and jump.line < frame.line
     ]
     return [one for one in found if is_rank_test(one[1].test, by_rank=one[1].by_rank)] or found
 

@@ -55,17 +55,12 @@ def by_stop_requested(desync: Desync, calls: PerRank[CollectiveCalls] | None, co
         or not desync.issued
     ):
         return desync
-    trains = {(one.place.file, one.place.function) for entry in calls or () for one in entry.value.forwards[-1:]}
-    training = tuple(
-        rank
-        for rank, issued in sorted(desync.issued.items())
-        if any((frame.file, frame.function) in trains for frame in issued.program)
-    )
     ranks = tuple(sorted(desync.issued))
     for asked in rank_requests(code, "stop"):
         stopped = asked.made_by(ranks)
+        training = tuple(rank for rank in ranks if rank not in stopped)
         told = desync.tied or stopped == desync.minority
-        if stopped and told and training == tuple(rank for rank in ranks if rank not in stopped):
+        if stopped and told and _only_these_train(training, desync, calls):
             return replace(
                 desync,
                 cause=Cause.LEFT,
@@ -76,3 +71,19 @@ def by_stop_requested(desync: Desync, calls: PerRank[CollectiveCalls] | None, co
                 request=asked,
             )
     return desync
+
+
+def _only_these_train(training: tuple[int, ...], desync: Desync, calls: PerRank[CollectiveCalls] | None) -> bool:
+    """Whether these ranks, and no others, are in a function that calls forwards, of the user's or of a framework."""
+    trains = {
+        (frame.file, frame.function)
+        for entry in calls or ()
+        for forward in entry.value.forwards[-1:]
+        for frame in (forward.place, *forward.stack)
+    }
+    within = {
+        rank: trains & {(frame.file, frame.function) for frame in issued.program}
+        for rank, issued in desync.issued.items()
+    }
+    left = {function for rank, functions in within.items() if rank not in training for function in functions}
+    return bool(training) and all(within[rank] - left for rank in training)
