@@ -14,7 +14,8 @@ RULE = Rule(
     summary="replicas no longer hold the same weights",
     severity=Severity.FAIL,
     shown_by="`ddpdoctor verify-sync` finds equal weights at first and different ones later",
-    remedy="run `ddpdoctor verify-sync --nproc N --every 1 SCRIPT`: it names the step and the cause",
+    remedy="run `ddpdoctor verify-sync --nproc N --every 1 --replay SCRIPT`: it names the step and the line "
+    "that writes, or makes the step again",
     about_step=True,
 )
 

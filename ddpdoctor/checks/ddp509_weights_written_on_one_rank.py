@@ -1,4 +1,4 @@
-"""Weights that code wrote on some ranks only, between two steps: a reload, an average of weights, a clamp."""
+"""Weights that code wrote on some ranks only, outside the optimizer: a reload, an average of weights, a clamp."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ RULE = Rule(
     writer=Writer.ANY_TIME,
 )
 
+BETWEEN_STEPS = "before", "outside the optimizer"
 NOTES = {
     WrittenAt.THE_WRITE: "writes the weights",
     WrittenAt.A_LOAD: "loads weights",
     WrittenAt.THE_NEXT_FORWARD: "the first forward after the write",
+    WrittenAt.THE_STEP: "the optimizer step after the write",
 }
 
 
@@ -31,9 +33,8 @@ def check(divergences: Divergences) -> Iterator[Finding]:
     """The first step before which weights changed on some ranks."""
     for found in divergences.of(WeightsWritten):
         written = some_of(found.tensors, found.total, "parameters")
-        message = (
-            f"before step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {written} "
-            "outside the optimizer"
-        )
+        at, place = ("in", "between the forward and the optimizer step") if found.after_forward else BETWEEN_STEPS
+        message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {written} {place}"
         cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
+        cause = WrittenAt.THE_STEP.value if found.after_forward else cause
         yield finding(RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown])

@@ -88,6 +88,11 @@ class Integrity:
     """The exclusive or of all 64-bit words of each parameter before the first forward, by name; empty where it is not known."""
     after: Mapping[str, int] = field(default_factory=dict)
     """The same after the step."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The fingerprints of the weights right before the step, by name; empty where no operation has written them since the
+    forward, and where they were not looked at."""
+    given_parities: Mapping[str, int] = field(default_factory=dict)
+    """The exclusive or of all 64-bit words of each of these."""
     buffers_before: Mapping[str, int] = field(default_factory=dict)
     """The same of buffers that wrappers leave to the ranks, before the first forward; known of those that nothing wrote."""
 
@@ -216,7 +221,7 @@ class StepSeen:
     """What tells an error of the hardware from one of the code; None where no model is wrapped."""
     writes: Mapping[str, tuple[Frame, ...]] = field(default_factory=dict)
     """The user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in
-    a replay only."""
+    a replay. Those of weights are sought at a few steps of any run; `given weights` are those between backward and step."""
 
     @property
     def key(self) -> tuple[int, int, int]:

@@ -362,6 +362,8 @@ def _with_integrity(
             before=_parities(names, record.before),
             after=_parities(names, record.after),
             buffers_before=_parities([*step.buffers], record.buffers),
+            given=dict(zip(names, _fingerprints(record.given), strict=False)),
+            given_parities=_parities(names, record.given_parities),
         ),
     )
 

@@ -70,6 +70,7 @@ EXACT = [
     ("DDP509", 3, [0], 3, ("--culprit", "0")),
     ("DDP509", 2, [1], 3, ("--how", "element")),
     ("DDP509", 2, [0], 3, ("--how", "load", "--culprit", "0")),
+    ("DDP509", 2, [0], 3, ("--how", "backward", "--culprit", "0")),
     ("DDP510", 4, [1], 3, ()),
     ("DDP510", 2, [0], 3, ("--how", "scaler", "--culprit", "0")),
     ("DDP511", 2, [0, 1], 0, ()),
@@ -111,6 +112,7 @@ def test_a_fault_is_named_with_its_ranks_and_step(
         ("DDP506", ("--every", "1")),
         ("DDP507", ("--every", "1")),
         ("DDP509", ("--every", "4", "--how", "element")),
+        ("DDP509", ("--every", "1", "--how", "data")),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )

@@ -64,7 +64,8 @@ class CloseUpWatch:
     def after_backward(self) -> None:
         """`loss.backward()` has returned: watch what is made of the gradients."""
         if self.is_asked_for():
-            self._writes.watch({"gradients": self._gradients, **self._settings_and_state()})
+            watched = {"gradients": self._gradients, "given weights": self._weights}
+            self._writes.watch({**watched, **self._settings_and_state()})
 
     def after_step(self) -> None:
         """An optimizer has stepped: watch the weights until the next forward."""

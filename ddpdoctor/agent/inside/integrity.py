@@ -38,12 +38,13 @@ class IntegrityLog:
 
     def model_wrapped(self) -> None:
         """A model was wrapped, and its weights were written down."""
-        self._wrapped, self._last = _versions([*self._models.parameters().values()]), None
+        self._wrapped, self._last = versions([*self._models.parameters().values()]), None
 
     def begin(self, weights: str, steps: int) -> None:
         """A window begins after `steps` steps with the weights of the table `weights`."""
         own = [*self._models.parameters().values()]
-        self._begin, self._state, self._reduced = _versions(own), 0, ""
+        self._begin, self._state, self._reduced = versions(own), 0, ""
+        self._given = self._given_parities = ""
         self._buffer_writes: list[int] = []
         self._buffers = ""
         moved = self._last is not None and self._last[0] == steps and self._last[1] != weights
@@ -67,13 +68,17 @@ class IntegrityLog:
         there = iter(_cut(self._digests.joined([one for one in gradients if one is not None], "gradients")))
         self._reduced = "".join(NOTHING if gradient is None else next(there) for gradient in gradients)
 
-    def before_step(self, optimizer: Optimizer) -> None:
-        """The optimizer is about to step."""
+    def before_step(self, optimizer: Optimizer, *, look: bool = False) -> None:
+        """The optimizer is about to step: with `look`, and where operations have written weights, these are looked at."""
+        own = [*self._models.parameters().values()]
+        if own and (look or versions(own) != self._begin):
+            self._given = self._digests.joined(own, "weights")
+            self._given_parities = self._digests.parities(own)
         state = [*chain.from_iterable(of_one.values() for of_one in optimizer.state.values())]
         try:
             self._state = sum(map(_VERSION, state))
         except (AttributeError, RuntimeError, TypeError):  # one is no tensor, or of inference mode
-            self._state = _versions([value for value in state if isinstance(value, Tensor)])
+            self._state = versions([value for value in state if isinstance(value, Tensor)])
 
     def write(self, counts: StepCounts, beside: int, after: str, *, left_out: bool = False) -> None:
         """The optimizer has stepped, or its step was left out, which leaves the weights of the table `after`."""
@@ -84,12 +89,14 @@ class IntegrityLog:
                 forwards=counts.forwards,
                 since=counts.since,
                 beside=beside,
-                versions=StepVersions(self._begin, self._state, _versions(own), self._wrapped),
+                versions=StepVersions(self._begin, self._state, versions(own), self._wrapped),
                 reduced=verbatim(self._reduced),
                 before=verbatim(self._before),
                 after=verbatim(self._digests.parities(own)),
                 buffer_writes=self._buffer_writes,
                 buffers=verbatim(self._buffers),
+                given=verbatim(self._given),
+                given_parities=verbatim(self._given_parities),
             )
         )
         self._wrapped = None
@@ -124,7 +131,7 @@ class BufferWrites:
         return [self._known[name][2] for name in names]
 
 
-def _versions(tensors: Sequence[Tensor]) -> int:
+def versions(tensors: Sequence[Tensor]) -> int:
     """How often operations have written the tensors, all together; those of inference mode are not counted."""
     try:
         return sum(map(_VERSION, tensors))

@@ -25,7 +25,7 @@ from .dtensor import is_meshed
 from .evaluation import EvaluationLog
 from .forward_hook import ForwardHook
 from .gradients import GradientHooks
-from .integrity import IntegrityLog
+from .integrity import IntegrityLog, versions
 from .last_weights import LastWeightsLog
 from .named_tensors import inventory
 from .optimizer_settings import Settings
@@ -58,6 +58,8 @@ from .trace_writer import TraceWriter, user_line
 from .unwrapped_models import UnwrappedLog
 from .weight_averaging import WeightAveraging
 from .write_watch import WriteWatch
+
+MOST_READ_BYTES = 1 << 24  # of weights, after each line of the user's where writes are looked for: some milliseconds
 
 
 class StepTracker:
@@ -93,13 +95,12 @@ class StepTracker:
         self._is_replay = bool(close_up.steps)
         self._integrity = IntegrityLog(trace, self._digests, self._models)
         self._probe = ProbeLog(trace, self._digests, probe_every)
-        self._recomputation = Recomputation(
-            trace, self._digests, self._models, lambda: recompute or self._close_up.is_asked_for(), collectives
-        )
+        self._looks_closest: Callable[[], bool] = lambda: recompute or self._close_up.is_asked_for()
+        self._recomputation = Recomputation(trace, self._digests, self._models, self._looks_closest, collectives)
         self._unwrapped = UnwrappedLog(
             trace, self._digests, self._models, self._counts, lambda: self.settings.optimizers
         )
-        self._write_watch = WriteWatch(trace, self.settings, self._unwrapped)
+        self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights_now)
         self._window = StepWindow()
         self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
         self._wrapped_forwards = 0  # in this window
@@ -300,7 +301,7 @@ class StepTracker:
             state=self._state.record(optimizer),
             parts=self._parts.of(optimizer),
         )
-        self._integrity.before_step(optimizer)
+        self._integrity.before_step(optimizer, look=self._write_watch.is_due or self._looks_closest())
         if not window.closure:
             window.gradients = self._gradients.read(optimizer, self.origins)
 
@@ -385,6 +386,14 @@ class StepTracker:
             return iter(self._models.parameters().values())
         return (parameter for one in self.settings.optimizers for parameter in _parameters_of(one))
 
+    def _weights_now(self) -> object:
+        """What changes with each write of the weights; those of large models are only counted, not read."""
+        own = [*self._models.parameters().values()]
+        if sum(p.nbytes for p in own) > MOST_READ_BYTES:
+            return versions(own)
+        with self._budget:
+            return self._digests.of(own, "watched")
+
     def close(self) -> None:
         """The process is about to end."""
         self._close_up.settle()
@@ -454,7 +463,7 @@ class StepTracker:
                 bypassed={model.prefix: model.bypassed for model in self._models if model.bypassed is not None},
                 comm_hook=self.origins.comm_hook,
                 averaging=window.averaging,
-                writes=self._close_up.take(),
+                writes={**self._write_watch.take(), **self._close_up.take()},
                 left_out=left_out,
                 closure=window.closure,
                 hook_of_torch=self.origins.hook_of_torch,

@@ -1,4 +1,4 @@
-"""Finds the lines that write optimizer settings and models beside the wrapped ones, at a few audited steps of a job.
+"""Finds the lines that write weights, optimizer settings and models beside the wrapped ones, at a few audited steps of a job.
 
 These are the first audited step, the second, the fourth, and so on, between the backward and the step, and between the step and
 the next forward. Not on Python 3.10, where a trace function may lose what threads write to variables that they share.
@@ -7,21 +7,28 @@ the next forward. Not on Python 3.10, where a trace function may lose what threa
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from .optimizer_settings import Options, Settings
+from .schema.source_line import SourceLine
 from .trace_writer import TraceWriter
 from .unwrapped_models import UnwrappedLog
 from .write_tracer import Writes
 
 MOST_SECONDS = 0.1  # that lines are looked at in one gap
 SETTINGS = "the settings of optimizers"
+WEIGHTS = "weights"  # between the step and the next forward
+GIVEN_WEIGHTS = "given weights"  # between the backward and the step
 
 
 class WriteWatch:
     """Looks on while `is_on`; whoever begins a forward or a step calls `settle` first."""
 
-    def __init__(self, trace: TraceWriter, settings: Settings, unwrapped: UnwrappedLog) -> None:
-        self._settings, self._unwrapped = settings, unwrapped
+    def __init__(
+        self, trace: TraceWriter, settings: Settings, unwrapped: UnwrappedLog, weights: Callable[[], object]
+    ) -> None:
+        self._settings, self._unwrapped, self._weights = settings, unwrapped, weights
+        self._wrote: dict[str, list[SourceLine]] = {}
         self._writes = Writes(trace.observing, most_seconds=MOST_SECONDS)
         self._before: Options = {}  # when the watch began
         self._audits = 0
@@ -40,14 +47,20 @@ class WriteWatch:
         if self.is_due and not self.is_on:
             self.is_on = True
             self._before = self._settings.options()
-            self._writes.watch({SETTINGS: self._settings.options})
+            self._writes.watch({SETTINGS: self._settings.options, GIVEN_WEIGHTS: self._weights})
 
     def after_step(self) -> None:
         """The optimizer has stepped."""
         if self.is_due and not self.is_on:
             self.is_on = True
             self._before = self._settings.options()
-            self._writes.watch({SETTINGS: self._settings.options, **self._unwrapped.watched()})
+            own = {SETTINGS: self._settings.options, WEIGHTS: self._weights}
+            self._writes.watch({**own, **self._unwrapped.watched()})
+
+    def take(self) -> dict[str, list[SourceLine]]:
+        """The lines that wrote weights since this was asked last: before the forward, and before the step."""
+        wrote, self._wrote = self._wrote, {}
+        return wrote
 
     def settle(self) -> None:
         """Look for the last time, and note what was found."""
@@ -57,5 +70,7 @@ class WriteWatch:
         for name, lines in self._writes.take().items():
             if name == SETTINGS:
                 self._settings.written(lines[-1], before)
+            elif name in {WEIGHTS, GIVEN_WEIGHTS}:
+                self._wrote[name] = lines
             else:
                 self._unwrapped.written(name, lines[-1])

@@ -63,6 +63,8 @@ class WrittenAt(Enum):
     """Lines that loaded a state dict."""
     THE_NEXT_FORWARD = "next forward"
     """The first forward after the write: the write itself was not seen."""
+    THE_STEP = "between forward and step"
+    """The optimizer step after the write, which came after the forward: the write itself was not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,8 @@ class WeightsWritten(Diverged):
     """The number of parameters."""
     shown: WrittenAt = WrittenAt.THE_NEXT_FORWARD
     """What `lines` are."""
+    after_forward: bool = False
+    """Whether they wrote them between the forward and the optimizer step, and not before the forward."""
 
 
 class NonFiniteCause(Enum):

@@ -40,6 +40,33 @@ def changed_by_itself(seen: ByRank, before: ByRank | None, tracks: Mapping[int, 
     return _in_step(seen, before, tracks)
 
 
+def weights_given(seen: ByRank, tracks: Mapping[int, Track]) -> dict[int, Mapping[str, str]]:
+    """The fingerprints of the weights that the optimizer gets, by name: those at the forward where nobody looked again."""
+    return {
+        rank: one.integrity.given if one.integrity and one.integrity.given else tracks[rank].tables[one.weights].digests
+        for rank, one in seen.items()
+    }
+
+
+def _given_is_known(seen: ByRank) -> bool:
+    """Whether all ranks have looked at the weights right before the step."""
+    return all(one.integrity is not None and one.integrity.given for one in seen.values())
+
+
+def given_by_itself(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[str]) -> bool:
+    """Whether the weights `names`, which differ when the optimizer gets them, may differ by a fault of the hardware.
+
+    That is one element of one parameter, where all ranks have looked at it.
+    """
+    parities = {rank: one.integrity.given_parities.get(names[0]) for rank, one in seen.items() if one.integrity}
+    known = [one for one in parities.values() if one is not None]
+    if len(names) > 1 or len(known) < len(seen):
+        return False
+    width = BITS.get(_dtype(tracks, names[0]), WORD_BITS)
+    shape = _shape(seen, tracks, names[0])
+    return all(_by_hardware(one ^ known[0], width, shape) for one in known if one != known[0])
+
+
 def different_forwards(tracks: Mapping[int, Track]) -> Iterator[LossComputedDifferently]:
     """The first probe in which ranks with the same weights, buffers and batch computed different outputs."""
     probes = {rank: {one.forwards: one for one in track.probes} for rank, track in tracks.items()}
@@ -219,6 +246,8 @@ def _in_step(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepN
     if not bits and any(one.closure for one in seen.values()):
         return None  # a search along a line follows losses, which are each rank's own
     everywhere = len(decided.sides) == len(seen) > 2
+    if not bits and not everywhere and not _given_is_known(seen):
+        return None  # code may have written weights through `.data` since the forward
     found = StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=names,
         at=Corrupted.NONDETERMINISTIC if everywhere else Corrupted.STEP, bits=bits, lines=lines_at(seen),

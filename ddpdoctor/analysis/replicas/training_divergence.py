@@ -40,7 +40,12 @@ from ddpdoctor.analysis.replicas.divergence import (
     WrittenAt,
 )
 from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, reduction_differs
-from ddpdoctor.analysis.replicas.hardware_errors import changed_by_itself, different_forwards
+from ddpdoctor.analysis.replicas.hardware_errors import (
+    changed_by_itself,
+    different_forwards,
+    given_by_itself,
+    weights_given,
+)
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
@@ -166,8 +171,9 @@ def _at_step(
     if any(one.left_out for one in seen.values()):
         yield from _at_left_out(seen, before, tracks, step)
         return
-    by_itself = changed_by_itself(seen, before, tracks) if gradients else None
-    written = by_itself or _written(seen, before, tracks)
+    given = _given_written(seen, tracks) if gradients else None
+    by_itself = changed_by_itself(seen, before, tracks) if gradients and given is None else None
+    written = given or by_itself or _written(seen, before, tracks)
     if written is not None:
         yield written
     non_finite = _non_finite(seen, tracks)
@@ -304,6 +310,26 @@ def _written(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track]) -
         step=max(one.step for one in seen.values()), ranks=culprits, tensors=names, total=total,
         lines=wrote or known or lines_at(seen, "forward"),
         shown=WrittenAt.THE_WRITE if wrote else WrittenAt.A_LOAD if known else WrittenAt.THE_NEXT_FORWARD,
+    )  # fmt: skip
+
+
+def _given_written(seen: ByRank, tracks: Mapping[int, Track]) -> WeightsWritten | None:
+    """Weights that were equal at the forward and are not when the optimizer gets them: somebody wrote them in between."""
+    if len({one.weights for one in seen.values()}) > 1:
+        return None
+    tables = weights_given(seen, tracks)
+    first = next(iter(tables.values()))
+    names = tuple(name for name in first if len({table.get(name) for table in tables.values()}) > 1)
+    if not names or given_by_itself(seen, tracks, names):
+        return None
+    at_forward = {rank: tracks[rank].tables[one.weights].digests for rank, one in seen.items()}
+    writers = tuple(sorted(rank for rank in seen if any(tables[rank].get(n) != at_forward[rank].get(n) for n in names)))
+    decided = vote({rank: tuple(map(table.get, names)) for rank, table in tables.items()})
+    culprits = writers if len(writers) < len(seen) else decided.minority
+    wrote = lines_that_wrote(seen, "given weights", culprits)
+    return WeightsWritten(
+        step=max(one.step for one in seen.values()), ranks=culprits, tensors=names, total=len(first),
+        lines=wrote or lines_at(seen), shown=WrittenAt.THE_WRITE if wrote else WrittenAt.THE_STEP, after_forward=True,
     )  # fmt: skip
 
 

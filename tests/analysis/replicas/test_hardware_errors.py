@@ -275,7 +275,9 @@ def test_an_initialisation_from_the_data_of_each_rank_is_code() -> None:
 
 
 def test_a_bit_that_flips_in_the_first_step() -> None:
-    assert headline(all_with(first_step("start", "bad"), first_step("start", "a0"))) == ("DDP525", (1,), "step")
+    flipped = {"after": {"w": 7 ^ 1 << 20, "v": 1}}
+    sick = first_step("start", "bad", integrity=flipped)
+    assert headline(all_with(sick, first_step("start", "a0"))) == ("DDP525", (1,), "step")
 
 
 def test_weights_that_one_rank_read_otherwise_from_a_checkpoint() -> None:

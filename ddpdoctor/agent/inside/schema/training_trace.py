@@ -268,7 +268,8 @@ class Step(NamedTuple):
     comm_hook: SourceLine | None
     """Where a communication hook was registered."""
     writes: dict[str, list[SourceLine]]
-    """By what they changed (weights, gradients, settings, state), lines outside forward, backward and step; in a replay only."""
+    """By what they changed (weights, gradients, settings, state), lines outside forward, backward and step; in a replay, and at
+    a few steps (weights; `given weights` between the backward and the step)."""
     averaging: Averaging | None = None
     """The averagings of the weights before the first forward; None where there was none."""
     left_out: bool = False
@@ -318,6 +319,11 @@ class Integrity(NamedTuple):
     """How often each of the step's buffers was written since it was seen first; one that was replaced counts as written."""
     buffers: str
     """The parities of these buffers; `-` for those that nobody may need."""
+    given: str = ""
+    """The fingerprints of the weights right before the step; empty where they were not looked at: no operation has written
+    them since the forward."""
+    given_parities: str = ""
+    """The parities of these weights."""
 
 
 class Recomputed(NamedTuple):

@@ -1,0 +1,72 @@
+"""Weights that were equal at the forward, and differ when the optimizer gets them: what is code, and what may be the hardware."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import StepSeen
+from tests.analysis.replicas.test_hardware_errors import all_with, headline, healthy, step
+
+SAME = {"w": "a0", "v": "same"}
+WORDS = {"w": 7, "v": 1}
+MANY = 0x123456789ABC
+"""What several elements that differ make of a parity."""
+
+
+def second_step(after: str, parity: int = 7, **integrity: Any) -> list[StepSeen]:
+    """Two steps, of which the second ends with the weights `after`, whose parity is `parity`."""
+    return [*healthy()[:1], step(1, "a0", after, integrity={"after": {"w": parity, "v": 1}, **integrity})]
+
+
+@pytest.mark.parametrize("others", [{}, {"given": SAME, "given_parities": WORDS}], ids=["not looked at", "looked at"])
+@pytest.mark.parametrize("nproc", [2, 3])
+def test_a_rank_that_writes_weights_between_forward_and_step_is_named(others: dict[str, Any], nproc: int) -> None:
+    wrote = second_step("bad", MANY, end=1, given={"w": "other", "v": "same"}, given_parities={"w": MANY, "v": 1})
+    found = headline(all_with(wrote, second_step("a1", **others), nproc=nproc))
+    assert found == ("DDP509", (1,), "between forward and step")
+
+
+def test_the_line_that_wrote_them_is_shown() -> None:
+    first, second = second_step("bad", MANY, end=1, given={"w": "other", "v": "same"})
+    line = Frame(file="train.py", line=7, function="main")
+    sick = [first, replace(second, writes={"given weights": (line,)})]
+    (place,) = diagnose(all_with(sick, second_step("a1"))).findings[0].where
+    assert (place.rank, place.file, place.line, place.note) == (1, "train.py", 7, "writes the weights")
+
+
+def test_weights_that_every_rank_wrote_in_another_way_are_code() -> None:
+    """PyTorch counts as many writes on all of them."""
+    sick = second_step("bad", MANY, end=1, given={"w": "other", "v": "same"}, given_parities={"w": MANY, "v": 1})
+    others = second_step("a1", end=1, given={"w": "third", "v": "same"}, given_parities=WORDS)
+    assert headline(all_with(sick, others))[:2] == ("DDP509", (1,))
+    assert headline(all_with(sick, others, nproc=2))[:2] == ("DDP509", (0, 1))
+
+
+def test_a_bit_that_flips_in_a_step_whose_weights_all_ranks_wrote_alike() -> None:
+    alike = {"end": 1, "given": SAME, "given_parities": WORDS}
+    sick = second_step("bad", 7 ^ 1 << 20, **alike)
+    assert headline(all_with(sick, second_step("a1", **alike))) == ("DDP525", (1,), "step")
+
+
+def test_one_element_that_differs_before_the_step_may_be_the_hardware() -> None:
+    flipped = {"given": {"w": "other", "v": "same"}, "given_parities": {"w": 7 ^ 1 << 20, "v": 1}}
+    sick = second_step("bad", 7 ^ 1 << 20, **flipped)
+    others = second_step("a1", given=SAME, given_parities=WORDS)
+    assert headline(all_with(sick, others)) == ("DDP525", (1,), "step")
+
+
+def test_several_elements_are_put_down_to_the_step_only_where_its_weights_were_looked_at() -> None:
+    looked = {"given": SAME, "given_parities": WORDS}
+    assert headline(all_with(second_step("bad", MANY), second_step("a1")))[:2] == ("DDP503", (1,))
+    sick, others = second_step("bad", MANY, **looked), second_step("a1", **looked)
+    assert headline(all_with(sick, others)) == ("DDP525", (1,), "step")
+
+
+def test_equal_writes_that_give_equal_weights_are_healthy() -> None:
+    wrote = second_step("a1", end=1, given={"w": "other", "v": "same"}, given_parities={"w": MANY, "v": 1})
+    assert not diagnose(all_with(wrote, wrote)).findings
