@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.evidence.replicas import Replicas
 from ddpdoctor.messages.replicas import differing, value_finding
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Writer
 
 RULE = Rule(
     code="DDP503",
@@ -17,6 +17,7 @@ RULE = Rule(
     remedy="run `ddpdoctor verify-sync --nproc N --every 1 --replay SCRIPT`: it names the step and the line "
     "that writes, or makes the step again",
     about_step=True,
+    writer=Writer.ANY_TIME,
 )
 
 

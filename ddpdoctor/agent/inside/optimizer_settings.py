@@ -14,6 +14,7 @@ from .schema.source_line import SourceLine
 from .trace_writer import TraceWriter, user_line
 
 SCHEDULED = "lr"
+COUNT = "number of parameters"  # of a group
 SCHEDULES = tuple(
     kind
     for kind in vars(lr_scheduler).values()
@@ -24,7 +25,10 @@ Options = dict[tuple[int, int, str], str]  # by the identity of the optimizer, t
 
 
 class Settings:
-    """Every option of every parameter group; `lines` and `loaded` tell where the present ones come from."""
+    """Every option of every parameter group, and how many parameters it has.
+
+    `lines` and `loaded` tell where the present ones come from.
+    """
 
     def __init__(self) -> None:
         self._given: WeakKeyDictionary[Optimizer, dict[tuple[int, str], tuple[str, SourceLine]]] = WeakKeyDictionary()
@@ -121,8 +125,7 @@ def _after(owner: Any, name: str, observer: Any) -> None:  # noqa: ANN401
 def _options(optimizer: Optimizer) -> Iterable[tuple[tuple[int, str], str]]:
     for place, group in enumerate(optimizer.param_groups):
         for name, value in group.items():
-            if name != "params":
-                yield (place, name), _text(value)
+            yield ((place, COUNT), str(len(value))) if name == "params" else ((place, name), _text(value))
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - a number, a flag, a tuple, a tensor or an array of one element

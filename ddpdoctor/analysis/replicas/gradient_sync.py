@@ -22,6 +22,7 @@ from ddpdoctor.evidence.training_trace import Gradient, StepSeen, model_prefix
 
 ALIKE = 0.999  # cosine of projections: exact reductions give 1 - 1e-11, unrelated gradients of ten tensors almost never this
 STRAIGHT = 1 - 1e-8  # the same where nothing but a scale may have been changed
+STEPPED = "number of parameters"  # with it begins the name of the setting that counts those of an optimizer's group
 EXACT = 1e-4  # relative: rounding of a float32 projection is about 1e-6
 
 # the call to blame, where the parameter itself has no origin that is
@@ -45,7 +46,7 @@ def gradient_divergences(
 ) -> Iterator[GradientsNotReduced | ParameterOutside | GradientsChanged | CollectiveDiffers]:
     """The gradients that differ between ranks when the optimizer gets them, by what happened to them."""
     names = [name for one in seen.values() for name in one.gradients]
-    differing = [name for name in dict.fromkeys(names) if _differs(name, seen)]
+    differing = [name for name in dict.fromkeys(names) if _differs(name, seen) and not _is_stepped_by_some(name, seen)]
     groups: dict[_Happened | NotReducedCause, list[str]] = {}
     for name in differing:
         groups.setdefault(_what_happened(name, differing, seen), []).append(name)
@@ -124,6 +125,8 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
         if standing in standings:
             return _OF_STANDING[standing]
     present = [g for g in gradients.values() if g is not None]
+    if _is_dropped(name, seen):
+        return _Happened.CHANGED
     if all(g.local is None for g in present):
         return NotReducedCause.NO_MODEL if standings == {"no model"} else NotReducedCause.AUTOGRAD_GRAD
     if len(present) == len(seen) and not _is_local(differing, seen) and _some_are_reduced(differing, seen):
@@ -135,6 +138,23 @@ def _what_happened(name: str, differing: Sequence[str], seen: Mapping[int, StepS
     if unfinished and len(present) == len(seen) and _are_no_ones_own(differing, seen):
         return _Happened.CHANGED
     return cause
+
+
+def _is_stepped_by_some(name: str, seen: Mapping[int, StepSeen]) -> bool:
+    """Whether the gradient is missing on ranks whose optimizer steps other parameters than the rest."""
+    steps = {
+        rank: sorted(item for item in one.settings.items() if item[0].startswith(STEPPED)) for rank, one in seen.items()
+    }
+    return any(name not in one.gradients for one in seen.values()) and len({*map(tuple, steps.values())}) > 1
+
+
+def _is_dropped(name: str, seen: Mapping[int, StepSeen]) -> bool:
+    """Whether DDP has reduced the gradient, and some ranks no longer have it."""
+    present = [one.gradients[name] for one in seen.values() if name in one.gradients]
+    equal = len({g.digest for g in present}) == 1 and all(
+        g.standing == "reduced" and g.local is not None for g in present
+    )
+    return len(present) < len(seen) and equal and not _is_local([name], seen)
 
 
 def _cause(name: str, gradients: Sequence[Gradient], seen: Mapping[int, StepSeen]) -> NotReducedCause:
