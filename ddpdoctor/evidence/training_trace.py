@@ -213,6 +213,8 @@ class StepSeen:
     """Like `parts`, before the step."""
     parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """For each parameter on a device mesh, the lowest rank that holds the same part, and the part's fingerprint."""
+    state_parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """Like `parts`, of the optimizer's state before the step."""
     averaging: Averaged | None = None
     """The averagings of the weights before this step; None where there was none."""
     recomputed: Recomputed | None = None

@@ -325,6 +325,7 @@ def _step(step: trace.Step) -> StepSeen:
         state=_named(stepping.state.names, stepping.state.digests) if stepping.state is not None else None,
         parts_before=_parts(stepping.parts),
         parts=_parts(step.parts),
+        state_parts=_parts(stepping.state_parts or {}),
         gradients=_gradients(step.gradients) if step.gradients is not None else {},
         origins=_frames(step.gradients.origins) if step.gradients is not None else {},
         not_finite=tuple(step.gradients.not_finite) if step.gradients is not None and not step.closure else (),

@@ -1,4 +1,4 @@
-"""The parts of sharded and replicated tensors (FSDP2, HSDP, tensor parallel) that an optimizer steps on this rank, by name."""
+"""The parts of sharded and replicated tensors (FSDP2, HSDP, tensor parallel) that an optimizer steps and keeps on this rank."""
 
 from __future__ import annotations
 
@@ -38,6 +38,20 @@ class Parts:
         digests = self._digests.by_name({self._names[id(p)]: local_part(p) for p in meshed}, "parts")
         first = {self._names[id(p)]: min(holders(p), default=-1) for p in meshed}
         return {name: Part(first[name], digest) for name, digest in digests.items()}
+
+    def of_state(self, optimizer: Optimizer) -> dict[str, Part] | None:
+        """The same of what the optimizer keeps on a device mesh, by names like `weight.exp_avg`; None where that is nothing."""
+        held = {
+            f"{self._names[id(parameter)]}.{key}": value
+            for parameter, state in optimizer.state.items()
+            if id(parameter) in self._names
+            for key, value in state.items()
+            if is_meshed(value)
+        }
+        if not held:
+            return None
+        digests = self._digests.by_name({name: local_part(value) for name, value in held.items()}, "state parts")
+        return {name: Part(min(holders(held[name]), default=-1), digest) for name, digest in digests.items()}
 
 
 def _names(parameters: list[Tensor]) -> dict[int, str]:

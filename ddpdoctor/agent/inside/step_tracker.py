@@ -300,6 +300,7 @@ class StepTracker:
             loaded=self.settings.loaded(optimizer),
             state=self._state.record(optimizer),
             parts=self._parts.of(optimizer),
+            state_parts=self._parts.of_state(optimizer),
         )
         self._integrity.before_step(optimizer, look=self._write_watch.is_due or self._looks_closest())
         if not window.closure:
@@ -388,10 +389,10 @@ class StepTracker:
 
     def _weights_now(self) -> object:
         """What changes with each write of the weights; those of large models are only counted, not read."""
-        own = [*self._models.parameters().values()]
-        if sum(p.nbytes for p in own) > MOST_READ_BYTES:
+        own = [p for p in self._models.parameters().values() if not is_meshed(p)]
+        if not own or sum(p.nbytes for p in own) > MOST_READ_BYTES:
             return versions(own)
-        with self._budget:
+        with torch.no_grad():  # a budget is not entered twice, and this may be called from anywhere
             return self._digests.of(own, "watched")
 
     def close(self) -> None:

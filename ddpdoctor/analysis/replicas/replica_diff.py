@@ -67,7 +67,10 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         if before and not any(one.step for one in seen.values()):
             return _replicas(by_rank, starts, values=before, stepped=False)
         after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
-        states = _states(seen)
+        states = (
+            *_states(seen),
+            *_compare_parts({rank: one.state_parts for rank, one in seen.items()}, "optimizer state"),
+        )
         absent = _absent_states(seen)
         found = (
             *compare_tables(after),
@@ -183,8 +186,10 @@ def _compare(
     return tuple(found)
 
 
-def _compare_parts(parts: Mapping[int, Mapping[str, tuple[int, str]]]) -> tuple[ValueDifference, ...]:
-    """The parameters on a mesh of which two ranks hold the same part with other bytes."""
+def _compare_parts(
+    parts: Mapping[int, Mapping[str, tuple[int, str]]], role: Role = "parameter"
+) -> tuple[ValueDifference, ...]:
+    """The tensors on a mesh of which two ranks hold the same part with other bytes."""
     found = []
     for name in next(iter(parts.values()), {}):
         held: dict[int, dict[int, str]] = {}
@@ -194,7 +199,7 @@ def _compare_parts(parts: Mapping[int, Mapping[str, tuple[int, str]]]) -> tuple[
                 held.setdefault(first, {})[rank] = digest
         sides = next((sides for digests in held.values() if len(sides := vote(digests).sides) > 1), None)
         if sides is not None:
-            found.append(ValueDifference(role="parameter", name=name, sides=tuple(Side(ranks=side) for side in sides)))
+            found.append(ValueDifference(role=role, name=name, sides=tuple(Side(ranks=side) for side in sides)))
     return tuple(found)
 
 

@@ -212,6 +212,8 @@ class Stepping(NamedTuple):
     """Its state; None where each rank holds another part of it."""
     parts: dict[str, Part]
     """By name, its parameters on a device mesh."""
+    state_parts: dict[str, Part] | None = None
+    """What it keeps on a device mesh, by names like `weight.exp_avg`; None where that is nothing."""
 
 
 class Averaging(NamedTuple):
