@@ -62,3 +62,21 @@ def test_ranks_that_hold_other_parts_are_not_compared() -> None:
     assert said("a", "b", "a", "b", parts=True) == []
     (found,) = said("a", "b", "a", "c", parts=True)
     assert found.startswith("DDP503 at step 0 of 1: w differs between rank 1 and rank 3")
+
+
+def test_the_state_of_one_part_is_compared_between_the_ranks_that_hold_it() -> None:
+    """HSDP of two shards and two replicas; ranks 0 and 2 hold the first part."""
+
+    def found(*values: str) -> list[tuple[str, tuple[int, ...]]]:
+        table = Table(digests={"w": "same"})
+        ranks = []
+        for rank, value in enumerate(values):
+            held = {"w.exp_avg": (rank % 2, value)}
+            step = StepSeen(step=0, forwards=1, since=0, weights="start", after="start", state_parts=held)
+            track = Track(method="linear", every=1, start="start", tables={"start": table}, steps=(step,))
+            ranks.append(RankFacts(rank=rank, host="host-a", facts=(track,)))
+        report = diagnose(Evidence(ranks=tuple(ranks), about_job=True))
+        return [(one.code, one.ranks) for one in report.findings]
+
+    assert found("a", "b", "a", "b") == []
+    assert found("a", "b", "a", "c") == [("DDP507", (1, 3))]
