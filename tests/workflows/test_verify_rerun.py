@@ -82,4 +82,4 @@ def test_the_line_that_wrote_is_sought_by_a_replay_where_one_can_be_made() -> No
 
 def test_the_element_of_a_tensor_that_is_only_known_to_differ_is_sought() -> None:
     (note,) = exact(EXACT, "ddpdoctor verify-sync --nproc 3 --every 1 --replay train.py", None).notes
-    assert note.endswith("finds the element in which w differs")
+    assert note.endswith("finds the line that did it and the element in which w differs")
