@@ -1,4 +1,4 @@
-"""A collective that some ranks call and the others never do: under `if rank == 0`, in one loop turn too many."""
+"""A collective that some ranks call and the others never do, as under `if rank == 0`."""
 
 from __future__ import annotations
 

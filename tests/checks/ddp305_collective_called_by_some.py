@@ -1,4 +1,4 @@
-"""A call under `if rank == 0`, one turn too many, a call that slipped in and was paired wrongly; a healthy pair of branches."""
+"""A call under `if rank == 0`, a call that slipped in and was paired wrongly; a healthy pair of branches."""
 
 from dataclasses import replace
 
@@ -171,18 +171,6 @@ SICK = (
             "rank 1 /home/me/job/train.py:88 train_step",
         ),
         measured={"seq": 2, "group": "default", "calls": {"2": 2, "0": 2, "1": 2}},
-    ),
-    Sick(
-        evidence=flights([STEP, END], [STEP, END], [STEP, LAST], [STEP, END], code=CODE),
-        says="rank 2 called all_reduce #2 that ranks 0-1,3 never call",
-        ranks=(2,),
-        where=(
-            "rank 2 /home/me/job/train.py:61 train_step",
-            "rank 0 /home/me/job/train.py:95 train_step",
-            "rank 1 /home/me/job/train.py:95 train_step",
-            "rank 3 /home/me/job/train.py:95 train_step",
-        ),
-        measured={"seq": 2, "group": "default", "calls": {"2": 2, "0": 2, "1": 2, "3": 2}},
     ),
     Sick(
         evidence=flights([STEP, SLIPPED, STEP, LAST], [STEP, STEP, STEP, END], [STEP, STEP, STEP, END], backend="gloo"),

@@ -58,6 +58,19 @@ def mixed_up(first: CollectiveCalls, *others: CollectiveCalls, code: SourceCode 
 
 IN_INIT = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "setup"))
 SICK = (
+    Sick(  # one rank makes a turn more than all others
+        evidence=flights([STEP, END], [STEP, END], [STEP, NEXT], [STEP, END], code=CODE),
+        says="rank 2 makes one more turn of the loop than its peers: ranks 0-1,3 left their loop and wait in barrier #2 while "
+        "rank 2 waits in all_reduce #2",
+        ranks=(2,),
+        where=(
+            "rank 2 /home/me/job/train.py:61 train_step",
+            "rank 0 /home/me/job/train.py:95 train_step",
+            "rank 1 /home/me/job/train.py:95 train_step",
+            "rank 3 /home/me/job/train.py:95 train_step",
+        ),
+        measured={"seq": 2, "group": "default", "calls": {"0": 2, "1": 2, "3": 2, "2": 2}, "steps": {}},
+    ),
     Sick(  # a loss is summed behind the epoch: gloo ends the job, and no recorder is left
         evidence=mixed_up(sums_behind(SHORTER, 4), LONGER, LONGER),
         says="a pass over the data has 2 batches on rank 0 and 3 on ranks 1-2",
