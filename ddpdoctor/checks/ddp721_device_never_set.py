@@ -22,13 +22,15 @@ _CHOOSES = {"set_device", "set_device_index", "device_id=", "device_ids=", "CUDA
 
 _MAY_COME_LATE = {"set_device", "device_ids="}
 
+_MOVES = ("cuda", "to", "device")
+"""The purposes of calls that say where a tensor or a model is."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each program in which every device is plain `cuda`, or in which one is before the device is set."""
     seen: set[str] = set()
     for program in graph.distinct_programs:
-        calls = [call for _, call in graph.calls_in(program)]
-        inits = [call for call in calls if call.does == "init"]
+        inits = [call for _, call in graph.calls_in(program, "init")]
         if not inits or not all(_is_nccl(call) for call in inits):
             continue
         if (late := _set_late(graph, program)) is not None and late[1].id not in seen:
@@ -43,7 +45,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             )
         if _chooses(graph, program):
             continue
-        used = [(call, device) for call in calls if (device := _device(call)) is not None]
+        moves = graph.calls_in(program, *_MOVES)
+        used = [(call, device) for _, call in moves if (device := _device(call)) is not None]
         if not used or any(device not in {"cuda", "cpu", "plain"} for _, device in used):
             continue
         first = next((call for call, device in used if device in {"cuda", "plain"}), None)
@@ -69,12 +72,11 @@ def _set_late(graph: CallGraph, program: Program) -> tuple[Call, Call] | None:
     """
     if _words(graph, program) & _CHOOSES - _MAY_COME_LATE:
         return None
-    calls = list(graph.calls_in(program))
-    chosen = {call.id: (function, call) for function, call in calls if call.does == "set-device"}
+    chosen = {call.id: (function, call) for function, call in graph.calls_in(program, "set-device")}
     if len(chosen) != 1:
         return None
     ((owner, chooses),) = chosen.values()
-    for function, call in calls:
+    for function, call in graph.calls_in(program, *_MOVES):
         way = _way_from(graph, owner, function, call)
         if way is None or call.guards or _device(call) not in {"cuda", "plain"}:
             continue
@@ -116,7 +118,7 @@ def _device(call: Call) -> str | None:
         return (
             "plain" if not call.arguments or (call.argument("0") is None and call.argument("device") is None) else "?"
         )
-    if call.does not in {"to", "device"}:
+    if call.does not in _MOVES:
         return None
     given = call.argument("device", 0) or call.argument("type")
     if given is None:

@@ -27,9 +27,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each program with one backend and devices of the other kind only."""
     seen: set[str] = set()
     for program in graph.distinct_programs:
-        calls = [call for _, call in graph.calls_in(program)]
-        inits = [call for call in calls if call.does == "init"]
-        wraps = [call for call in calls if call.does == "wrap-ddp"]
+        inits = [call for _, call in graph.calls_in(program, "init")]
+        wraps = [call for _, call in graph.calls_in(program, "wrap-ddp")]
         backends = {_backend(call) for call in inits}
         if len(inits) != 1 or not wraps or inits[0].id in seen or _framework(graph, program) or inits[0].guards:
             continue
@@ -44,7 +43,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                 inits[0].place,
                 on_gpu[0].place,
             )
-        elif backends == {"nccl"} and _cpu_only(graph, program, calls):
+        elif backends == {"nccl"} and _cpu_only(graph, program, wraps):
             yield code_finding(
                 RULE,
                 "the backend is nccl, and the model stays on the CPU: nccl takes CUDA tensors only",
@@ -62,13 +61,13 @@ def _framework(graph: CallGraph, program: Program) -> bool:
     return any(set(graph.modules[file].frameworks) & DOES_THE_DEVICE for file in program.files if file in graph.modules)
 
 
-def _cpu_only(graph: CallGraph, program: Program, calls: list[Call]) -> bool:
+def _cpu_only(graph: CallGraph, program: Program, wraps: list[Call]) -> bool:
     """Whether nothing in a program names a device but the CPU, and something does."""
     words = {word for file in program.files if file in graph.modules for word in graph.modules[file].words}
     if words & _OTHER_DEVICES:
         return False
-    devices = [call for call in calls if call.does in {"to", "device"}]
-    if not devices and all(_stays(graph, call) for call in calls if call.does == "wrap-ddp"):
+    devices = [call for _, call in graph.calls_in(program, "to", "device")]
+    if not devices and all(_stays(graph, call) for call in wraps):
         return True
     return bool(devices) and all(
         (given := call.argument("device", 0)) is not None and given.constant == "'cpu'" for call in devices

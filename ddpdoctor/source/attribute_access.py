@@ -115,7 +115,10 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
 def _from_origin(values: Values, origin: Origin, name: str) -> Origins:
     if origin.kind in {Kind.INSTANCE, Kind.MODEL, Kind.DATASET, Kind.LOADER} and "::" in origin.note:
         cls = class_named(values, origin.note)
-        return attribute_of(values, cls, name) if cls is not None else ()
+        if cls is None:
+            return ()
+        single = values.objects.find(cls, origin.made) if origin.kind is Kind.INSTANCE else None
+        return values.of_object(single, lambda: attribute_of(values, cls, name))
     if origin.kind is Kind.WRAPPED and name == "module":
         return (replace(origin, kind=Kind.BARE),)
     if (

@@ -39,7 +39,7 @@ class Meaning:
 
 def meaning(values: Values, node: ast.Call, at: At) -> Meaning:
     """What a call is for."""
-    key = (id(node), id(values.context_in(at.scope)))
+    key = (id(node), id(values.context_in(at.scope)), id(values.single_in(at.scope)))
     known = values.meanings.get(key)
     if known is not None:
         assert isinstance(known, Meaning)

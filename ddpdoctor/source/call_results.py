@@ -14,7 +14,9 @@ from ddpdoctor.source.decided_branches import alive
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import TAINTS, At, Origins, environment, joined, note_of
+from ddpdoctor.source.passed_through import given_back
 from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.single_objects import SingleObject
 from ddpdoctor.source.walk import dotted
 from ddpdoctor.source.washing import makes_collective
 from ddpdoctor.source.written_calls import called, of_lambda, with_literals
@@ -106,8 +108,8 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
         elif "__iter__" in target.functions and cuts_by_rank(values, target):
             kind = Kind.LOADER
         return (Origin(kind=kind, text=target.name, made=values_made, note=name),)
-    context = values.entered_by(target, node, at)
-    if context is not None and (by_context := values.returned(target, context)):
+    context, single = values.entered_by(target, node, at), _object_of(values, node, target, at)
+    if context is not None and (by_context := values.returned(target, context, single)):
         return by_context
     if by_call := joined(origin for found in with_literals(values, node, target) for origin in found):
         return by_call
@@ -116,7 +118,7 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
         target
     ):  # with one process it gives back what it got: that is shared, too
         return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
-    found = values.returned(target)
+    found = values.returned(target, None, single)
     if found:
         return found
     if target.generator:
@@ -124,8 +126,18 @@ def _from_program(values: Values, node: ast.Call, what: Meaning, at: At) -> Iter
     if names.washes(last) or makes_collective(target):
         return (Origin(kind=Kind.SHARED, text=f"{last}()"),)
     if target.returns:
-        return _tainted(values, node, at, keep=frozenset({Kind.LOCAL}))
+        return _tainted(values, node, at, keep=frozenset({Kind.LOCAL}), only=given_back(values, node, target))
     return ()
+
+
+def _object_of(values: Values, node: ast.Call, target: Scope, at: At) -> SingleObject | None:
+    """The object whose method is called; None of other functions, and where it may be one of several."""
+    if target.of_class is None:
+        return None
+    owner = node.func.value if isinstance(node.func, ast.Attribute) and target.name != "__call__" else node.func
+    if dotted(owner) in {"self", "cls"}:
+        return values.single_in(at.scope)
+    return values.objects.called(values.of(owner, at), target)
 
 
 def cuts_by_rank(values: Values, cls: Scope) -> bool:
@@ -337,10 +349,12 @@ def _through(values: Values, node: ast.Call, at: At) -> list[Origin]:
     return [origin for argument in node.args for origin in values.of(argument, at)]
 
 
-def _tainted(values: Values, node: ast.Call, at: At, *, keep: frozenset[Kind]) -> Origins:
-    """What an unknown function gives: it may carry on what its arguments depend on."""
+def _tainted(
+    values: Values, node: ast.Call, at: At, *, keep: frozenset[Kind], only: Iterable[ast.expr] | None = None
+) -> Origins:
+    """What an unknown function gives: it may carry on what its arguments, or `only` some of these, depend on."""
     found: list[Origin] = []
-    for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+    for argument in (*node.args, *(keyword.value for keyword in node.keywords)) if only is None else only:
         for origin in values.of(argument, at):
             if origin.kind in keep:
                 unsure = origin.kind in RANK_KINDS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Origin
 from ddpdoctor.source.chosen_values import by_comparison, chosen_by, label, truth
-from ddpdoctor.source.origins import FLIPPED, TAINTS, At, Origins
+from ddpdoctor.source.origins import FLIPPED, TAINTS, At, Origins, or_unknown
 from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
@@ -154,8 +154,10 @@ def chosen(values: Values, test: ast.expr, body: ast.expr, orelse: ast.expr, at:
     if inside and _unwrapped(body, orelse):
         yield from inside
         return
-    yield from values.of(body, at)
-    yield from values.of(orelse, at)
+    branches = [(part, values.of(part, at)) for part in (body, orelse)]
+    known = [origin for _, found in branches for origin in found]
+    yield from known
+    yield from or_unknown(known, [part for part, found in branches if not found])
     if (is_none(body) or is_none(orelse)) and not (isinstance(body, ast.Constant) and isinstance(orelse, ast.Constant)):
         yield from held_by(values.of(test, at), inverted=is_none(body))
     if (isinstance(body, ast.Constant) or isinstance(orelse, ast.Constant)) and not (is_none(body) or is_none(orelse)):

@@ -18,7 +18,6 @@ from ddpdoctor.evidence.training_code import (
     Guard,
     Kind,
     Loop,
-    Origin,
     Place,
     Value,
 )
@@ -28,7 +27,7 @@ from ddpdoctor.source.decided_branches import has_left, is_dead
 from ddpdoctor.source.expressions import leaves_no_remainder
 from ddpdoctor.source.guards import Guards, line_of, value_of
 from ddpdoctor.source.iteration import loader_in
-from ddpdoctor.source.object_attributes import attribute_of
+from ddpdoctor.source.object_attributes import named_object
 from ddpdoctor.source.origins import At
 from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Block, RawCall, RawExit, RawLoop, Scope
@@ -376,17 +375,9 @@ class FunctionFacts:
                         key=key,
                         value=value,
                         order=definition.order,
-                        owner=Value(text=owner, origins=self._owner(owner, at)),
+                        owner=Value(text=owner, origins=named_object(self.values, owner, at)),
                         guards=self.guards.around(definition.block, definition.order, scope),
                     )
-
-    def _owner(self, owner: str, at: At) -> tuple[Origin, ...]:
-        """What the object of a change is: a name, or an attribute of the class around."""
-        first, _, rest = owner.partition(".")
-        cls = at.scope.of_class
-        if first == "self" and rest and "." not in rest and cls is not None and owner not in at.scope.definitions:
-            return attribute_of(self.values, cls, rest)
-        return self.values.name(owner, at) if not rest or owner in at.scope.definitions else ()
 
     def _exit(self, raw: RawExit, scope: Scope, known: dict[int, int]) -> Exit:
         return Exit(

@@ -46,7 +46,7 @@ class Index:
     named: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
     """The calls of what is no function of the program, by the last part of the name: they may call an object."""
     constructions: dict[int, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
-    """By class with annotated fields, the calls that make its objects."""
+    """By class, the calls that make its objects."""
     below: dict[int, list[Scope]] = field(default_factory=dict)
     """By class, the classes of the program that have it as a base."""
     asking: list[tuple[Scope, RawCall, LookUp]] = field(default_factory=list)
@@ -185,7 +185,7 @@ class Index:
             self._started(scope, call, last)
         target = self.target(scope, name) if name else None
         made = self._made_by(scope, name)
-        if made is not None and made.fields:
+        if made is not None:
             self.constructions.setdefault(id(made), []).append((scope, call))
         if target is not None:
             first = 1 if target.parent is not None and target.parent.is_class and not _is_static(target) else 0

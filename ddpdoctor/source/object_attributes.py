@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.origins import At, Origins, joined, note_of, with_link
+from ddpdoctor.source.origins import At, Origins, note_of, or_unknown, with_link, without_context
 from ddpdoctor.source.parameters import MOST_SITES
-from ddpdoctor.source.scopes import Scope
+from ddpdoctor.source.reaching import END, reaching
+from ddpdoctor.source.scopes import Definition, Scope
 from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
     from ddpdoctor.source.values import Values
 
 
+MOST_BASES = 4  # classes above one whose attributes count
 _NO_RANK_YET = frozenset({"-1", "0", "None"})
 _HELD = frozenset({Kind.MODEL, Kind.WRAPPED, Kind.LOADER, Kind.SAMPLER, Kind.DATASET})
 ARGUMENT_OBJECTS = frozenset(
@@ -39,25 +41,61 @@ ARGUMENT_OBJECTS = frozenset(
 )
 
 
-def attribute_of(values: Values, cls: Scope, name: str, hops: int = 4) -> Origins:
+def attribute_of(values: Values, cls: Scope, name: str, hops: int = MOST_BASES) -> Origins:
     """What an attribute of a class's objects can hold: all that is assigned to it, or the property of that name."""
+    key = (id(cls), f"{hops}.{name}")
+    return values.once(key, lambda: _attribute(values, cls, name, hops), values.context, values.single)
+
+
+def _attribute(values: Values, cls: Scope, name: str, hops: int) -> Iterable[Origin]:
     method = values.project.method(cls, name)
     if method is not None:
         is_property = any(dotted(decorator).endswith("property") for decorator in method.decorators)
-        return values.returned(method) if is_property else (values.uncalled(method, name),)
+        return values.returned(method, None, values.single) if is_property else (values.uncalled(method, name),)
     found: list[Origin] = [*_constructed(values, cls, name)]
     given = values.index.attributes.get((id(cls), name), ())
+    unknown: list[ast.expr | None] = []
     for scope, definition, key in given:
-        found += values.defined(key, definition, scope)
+        held = values.defined(key, definition, scope)
+        if not held and definition.form == "assign" and not definition.index and _stays(scope, key, definition):
+            unknown.append(definition.value)
+        found += held
+    found += or_unknown(found, unknown)
     if any(definition.form == "sorted" for _, definition, _ in given):
         found = [one for one in found if one.kind is not Kind.UNORDERED]
     found += values.chosen([(scope, definition) for scope, definition, _ in given])
+    found += _given_outside(values, cls, name)
     for base in values.project.bases(cls) if hops else ():
         if isinstance(base, Scope) and base is not cls:
             found += attribute_of(values, base, name, hops - 1)
     if all(origin.kind is Kind.CONSTANT for origin in found) and _is_filled_in(cls, name, found):
         found.append(Origin(kind=names.RANK_NAMES[name], text=name, note=note_of(name)))
-    return joined(found)
+    return found
+
+
+def _stays(scope: Scope, key: str, definition: Definition) -> bool:
+    """Whether an assignment still counts where its function has ended."""
+    possible, _ = reaching(scope.definitions[key], END, scope.root)
+    return any(one is definition for one in possible)
+
+
+def _given_outside(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
+    """What is assigned to an attribute of a known object: `state.best = loss`."""
+    wanted = f"{cls.file}::{cls.name}"
+    for scope, definition, key in values.assigned_outside(cls, name):
+        owner = named_object(values, key.rpartition(".")[0], At(scope, definition.order, definition.block))
+        objects = [one for one in owner if one.kind is Kind.INSTANCE and one.note == wanted]
+        if objects and (values.single is None or values.single.made in {without_context(one.made) for one in objects}):
+            yield from values.defined(key, definition, scope)
+
+
+def named_object(values: Values, name: str, at: At) -> Origins:
+    """What a name holds at a place, also an attribute of the class around; nothing of other dotted names."""
+    first, _, rest = name.partition(".")
+    cls = at.scope.of_class
+    if first == "self" and rest and "." not in rest and cls is not None and name not in at.scope.definitions:
+        return attribute_of(values, cls, rest)
+    return values.name(name, at) if not rest or name in at.scope.definitions else ()
 
 
 def attribute_of_self(values: Values, cls: Scope, name: str) -> Origins:
@@ -79,6 +117,8 @@ def _constructed(values: Values, cls: Scope, name: str) -> Iterable[Origin]:
     position = cls.fields.index(name)
     for caller, call in values.index.constructions.get(id(cls), ())[:MOST_SITES]:
         node = call.node
+        if values.single is not None and without_context(values.where(node, caller)) != values.single.made:
+            continue
         given = next((one.value for one in node.keywords if one.arg == name), None)
         if given is None and position < len(node.args) and not any(isinstance(a, ast.Starred) for a in node.args):
             given = node.args[position]

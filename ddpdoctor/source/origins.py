@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.scopes import Block, Scope
+from ddpdoctor.source.walk import dotted
+from ddpdoctor.whole_numbers import whole_number
 
 Origins = tuple[Origin, ...]
 MOST_ORIGINS = 12
@@ -29,6 +32,7 @@ class At:
 
 FLIPPED = {"first": "others", "others": "first"}
 """Which ranks a test does not pass, by those that it does."""
+_OBJECTS = frozenset({Kind.OBJECT, Kind.SAMPLER, Kind.LOADER, Kind.DATASET})
 _LEAST_TELLING = frozenset({"item", "draw"})
 """Notes of what an unknown loop gives and of draws, of which a program's options can hold any number."""
 
@@ -55,11 +59,25 @@ def joined(origins: Iterable[Origin]) -> Origins:
     return tuple(origin for key, origin in found.items() if key in kept)
 
 
+def or_unknown(found: Iterable[Origin], given: Iterable[ast.expr | None]) -> Iterator[Origin]:
+    """That a sampler, loader or data set may be another object: one of its assignments, `given`, is known to hold nothing."""
+    if any(one.kind in _OBJECTS for one in found):
+        for node in given:
+            if isinstance(node, ast.Call | ast.Name | ast.Attribute | ast.Subscript):
+                yield Origin(kind=Kind.UNKNOWN, text=dotted(node) or dotted(getattr(node, "func", node)))
+
+
 def with_link(origins: Iterable[Origin], link: Link) -> Iterator[Origin]:
     """The alternatives with one more step in their chains."""
     for origin in origins:
         quiet = origin.kind in QUIET or len(origin.why) > MOST_STEPS
         yield origin if quiet else replace(origin, why=(link, *origin.why))
+
+
+def without_context(made: str) -> str:
+    """`file:line:column` of what a call made, whichever call its function is looked at by."""
+    place, _, number = made.rpartition("@")
+    return made if whole_number(number) is None else place  # else the sign is a part of the path
 
 
 def note_of(name: str) -> str:

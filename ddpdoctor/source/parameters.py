@@ -14,6 +14,7 @@ from ddpdoctor.source.index import Site
 from ddpdoctor.source.origins import At, Origins, note_of, with_link
 from ddpdoctor.source.reaching import END
 from ddpdoctor.source.scopes import RawCall, Scope
+from ddpdoctor.source.single_objects import may_be_of
 from ddpdoctor.source.walk import dotted
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ MOST_SITES = 12
 
 def parameter_of(values: Values, scope: Scope, name: str) -> Origins:
     """What the callers of a function give for a parameter; the default where none is known."""
-    context = values.context_in(scope)
-    return values.once((id(scope), name), lambda: _parameter(values, scope, name), context)
+    context, single = values.context_in(scope), values.single_in(scope)
+    return values.once((id(scope), name), lambda: _parameter(values, scope, name), context, single)
 
 
 def _parameter(values: Values, scope: Scope, name: str) -> Origins:
@@ -107,7 +108,9 @@ def rest_of(values: Values, scope: Scope, name: str) -> Origins | None:
     """What the callers give for `*name`, the parameter that takes all other positions; None of any other name."""
     if name != rest_name(scope):
         return None
-    return values.once((id(scope), f"*{name}"), lambda: _rest(values, scope), values.context_in(scope))
+    return values.once(
+        (id(scope), f"*{name}"), lambda: _rest(values, scope), values.context_in(scope), values.single_in(scope)
+    )
 
 
 def rest_name(scope: Scope) -> str:
@@ -165,8 +168,11 @@ def _counted(node: ast.expr, at: At) -> bool:
 
 def ways_into(values: Values, scope: Scope) -> tuple[list[Site], CallingContext | None]:
     """The calls of a function, and the context around: the call by which it is looked at now, else all of them."""
-    context = values.context_in(scope)
-    return ([context.site], context.parent) if context is not None else (sites_of(values, scope), None)
+    context, single = values.context_in(scope), values.single_in(scope)
+    if context is not None:
+        return [context.site], context.parent
+    sites = sites_of(values, scope)
+    return [one for one in sites if single is None or may_be_of(values, single, scope, one)], None
 
 
 def sites_of(values: Values, scope: Scope) -> list[Site]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import TypeVar
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
@@ -22,14 +23,24 @@ from ddpdoctor.source.expressions import evaluate
 from ddpdoctor.source.index import Index, Site
 from ddpdoctor.source.iteration import item_of
 from ddpdoctor.source.literals import bindings
-from ddpdoctor.source.origins import MOST_STEPS, QUIET, At, Origins, joined, note_of, with_link
+from ddpdoctor.source.origins import (
+    MOST_STEPS,
+    QUIET,
+    At,
+    Origins,
+    joined,
+    note_of,
+    or_unknown,
+    with_link,
+    without_context,
+)
 from ddpdoctor.source.parameters import MOST_SITES, parameter_of, rest_of
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
+from ddpdoctor.source.single_objects import SingleObject, SingleObjects
 from ddpdoctor.source.substitution import Substitutions
 from ddpdoctor.source.unpacking import part_of
-from ddpdoctor.whole_numbers import whole_number
 
 DEEPEST = 60
 T = TypeVar("T")
@@ -48,8 +59,8 @@ class Values:
     """The files of each program."""
     answers: Answers[Origins] = field(default_factory=Answers)
     """What expressions, parameters, attributes and functions can be."""
-    meanings: dict[tuple[int, int], object] = field(default_factory=dict)
-    """What calls are for, once that is known: by the call and the context."""
+    meanings: dict[tuple[int, int, int], object] = field(default_factory=dict)
+    """What calls are for, once that is known: by the call, the context and the object."""
     wrapped: frozenset[int] = frozenset()
     """The calls of unknown functions and classes that make the models which DDP wraps, by the identity of their nodes."""
     drawn_from: frozenset[int] = frozenset()
@@ -58,11 +69,16 @@ class Values:
     """Expressions with literals, or elements of a list, in place of names."""
     methods: dict[tuple[int, str], tuple[bool, list[tuple[Scope, RawCall]]]] = field(default_factory=dict)
     """By the files of some programs and a name: whether one class there has this method, and the first calls of it."""
+    passing: dict[int, frozenset[str]] = field(default_factory=dict)
+    """By function, the names in it that its results can depend on."""
     context: CallingContext | None = None
     """The call by which the function is looked at that is evaluated now; None where all of its callers count."""
+    single: SingleObject | None = None
+    """The object whose attributes and methods are evaluated now; None where all objects of the class count."""
     _bound: dict[int, Counter[str]] = field(default_factory=dict)
     _functions: dict[str, dict[str, Scope]] = field(default_factory=dict)
     _having: dict[str, dict[int, Scope]] = field(default_factory=dict)
+    _outside: dict[tuple[int, str], list[tuple[Scope, Definition, str]]] = field(default_factory=dict)
     _lines: dict[str, list[str]] = field(default_factory=dict)
     """The lines of each file of which an expression was shown."""
     _depth: int = 0
@@ -72,25 +88,36 @@ class Values:
         """The functions that are looked at call by call."""
         return Contexts(self.calls_of)
 
+    @cached_property
+    def objects(self) -> SingleObjects:
+        """The objects of the program's classes that are looked at one by one."""
+        return SingleObjects(self)
+
     def of(self, node: ast.expr | None, at: At) -> Origins:
         """Every alternative of an expression at a place."""
         if node is None or self._depth > DEEPEST:
             return ()
         outer, inner = self.context, self.context_in(at.scope)
-        key = (id(node), id(at.scope) if at.order == END else at.order, id(inner))
+        around, single = self.single, self.single_in(at.scope)
+        key = (id(node), id(at.scope) if at.order == END else at.order, id(inner), id(single))
         if (found := self.answers.known(key)) is not None:
             return found
         self._depth += 1
-        self.context = inner
+        self.context, self.single = inner, single
         try:
             return self.answers.ask(key, lambda: joined(evaluate(self, node, at))) or ()
         finally:
             self._depth -= 1
-            self.context = outer
+            self.context, self.single = outer, around
 
     def context_in(self, scope: Scope) -> CallingContext | None:
         """The context that counts in a function; None in all but that which is looked at now."""
         return self.context if self.context is not None and self.context.function is scope else None
+
+    def single_in(self, scope: Scope) -> SingleObject | None:
+        """The object that counts in a function; None in all but the methods of its class."""
+        cls = scope.of_class if self.single is not None else None
+        return self.single if self.single is not None and id(cls) in self.single.classes else None
 
     def bound_in(self, function: Scope) -> Counter[str]:
         """How often a function binds each name, other than as a parameter."""
@@ -106,19 +133,32 @@ class Values:
         finally:
             self.context = outer
 
+    def of_object(self, single: SingleObject | None, find: Callable[[], T]) -> T:
+        """What `find` gives of one object; of all objects of its class where there is none."""
+        outer, self.single = self.single, single
+        try:
+            return find()
+        finally:
+            self.single = outer
+
     def meaning(self, node: ast.Call, at: At) -> Meaning:
         """What a call is for."""
         return meaning(self, node, at)
 
     def once(
-        self, key: tuple[int, str], find: Callable[[], Iterable[Origin]], context: CallingContext | None = None
+        self,
+        key: tuple[int, str],
+        find: Callable[[], Iterable[Origin]],
+        context: CallingContext | None = None,
+        single: SingleObject | None = None,
     ) -> Origins:
-        """What `find` gives in a context, sought once; nothing where it is asked for while it is sought."""
-        outer, self.context = self.context, context
+        """What `find` gives in a context and of an object, sought once; nothing where it is asked for while it is sought."""
+        outer, around = self.context, self.single
+        self.context, self.single = context, single
         try:
-            return self.answers.ask((*key, id(context)), lambda: joined(find())) or ()
+            return self.answers.ask((*key, id(context), id(single)), lambda: joined(find())) or ()
         finally:
-            self.context = outer
+            self.context, self.single = outer, around
 
     # names
 
@@ -131,11 +171,15 @@ class Values:
             definitions = scope.definitions.get(key)
             if definitions and (scope is at.scope or not scope.is_class):
                 possible, always = reaching(reached(self, definitions, scope), order, block)
+                unknown: list[ast.expr | None] = []
                 for definition in possible:
                     given = self.defined(key, definition, scope)
+                    if not given and definition.form == "assign" and not definition.index:
+                        unknown.append(definition.value)
                     if any(later.form == "sorted" and later.order > definition.order for later in possible):
                         given = tuple(one for one in given if one.kind is not Kind.UNORDERED)
                     found += given
+                found += or_unknown(found, unknown)
                 found += self.chosen([(scope, definition) for definition in possible])
                 if always:
                     return joined(found)
@@ -276,20 +320,20 @@ class Values:
 
     # functions
 
-    def returned(self, function: Scope, context: CallingContext | None = None) -> Origins:
-        """What a function of the program gives back, by one call of it where `context` is given."""
-        return self.once((id(function), "return"), lambda: self._returned(function), context)
+    def returned(
+        self, function: Scope, context: CallingContext | None = None, single: SingleObject | None = None
+    ) -> Origins:
+        """What a function of the program gives back, by one call of it or of one object where these are given."""
+        return self.once((id(function), "return"), lambda: self._returned(function), context, single)
 
     def maker(self, made: str) -> tuple[RawCall, Scope, CallingContext | None] | None:
         """The call that made a loader or a sampler, its function, and the call by which that is looked at."""
-        place, _, number = made.rpartition("@")
-        if whole_number(number) is None:  # it has no context: the sign is a part of the path
-            place = made
+        place = without_context(made)
         call, scope = self.made.get(place, (None, None))
         if call is None or scope is None:
             return None
         contexts = self.contexts.of(scope)
-        return call, scope, next((one for one in contexts if one.suffix == f"@{number}"), None)
+        return call, scope, next((one for one in contexts if f"{place}{one.suffix}" == made), None)
 
     def entered_by(self, function: Scope, call: ast.Call, at: At) -> CallingContext | None:
         """The context of a call of a function; None where all calls of it are taken together."""
@@ -318,6 +362,22 @@ class Values:
                 yield from with_link([origin], link)
             else:
                 yield origin
+
+    def assigned_outside(self, cls: Scope, name: str) -> list[tuple[Scope, Definition, str]]:
+        """The first assignments to an attribute of this name of something else than `self`, in the programs of a class."""
+        near = self.files_near(cls.file)
+        if (id(near), name) not in self._outside:
+            given = (each for each in self._given_from_outside.get(name, ()) if each[0].file in near)
+            self._outside[id(near), name] = list(islice(given, MOST_SITES))
+        return self._outside[id(near), name]
+
+    @cached_property
+    def _given_from_outside(self) -> dict[str, list[tuple[Scope, Definition, str]]]:
+        """By name of an attribute, the assignments to it of something else than `self`."""
+        found: dict[str, list[tuple[Scope, Definition, str]]] = {}
+        for (_, attribute), given in self.index.fields.items():
+            found.setdefault(attribute, []).extend(given)
+        return found
 
     def with_attribute(self, name: str) -> Iterable[Scope]:
         """One scope of each class whose objects have an attribute of this name."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 
 from ddpdoctor.evidence.training_code import (
     Call,
@@ -126,6 +127,16 @@ class CallGraph:
         return found
 
     @cached_property
+    def _by_file(self) -> dict[str, dict[str, list[tuple[int, Function, Call]]]]:
+        """By purpose and file, the calls, with their number among all calls."""
+        found: dict[str, dict[str, list[tuple[int, Function, Call]]]] = {}
+        calls = ((function, call) for function in self.functions.values() for call in function.calls)
+        for number, (function, call) in enumerate(calls):
+            table = found.setdefault(call.does, {})
+            table.setdefault(function.id.partition("::")[0], []).append((number, function, call))
+        return found
+
+    @cached_property
     def _loops_over(self) -> dict[str, list[tuple[Function, Loop]]]:
         found: dict[str, list[tuple[Function, Loop]]] = {}
         for function in self.functions.values():
@@ -189,13 +200,12 @@ class CallGraph:
                 self._near[key] = [pair for pair in self.calls(purpose) if pair[0].id.partition("::")[0] in files]
             yield from self._near[key]
 
-    def calls_in(self, program: Program) -> Iterator[tuple[Function, Call]]:
-        """Every call of a program."""
-        for file in program.files:
-            module = self.modules.get(file)
-            for function in module.functions if module is not None else ():
-                for call in function.calls:
-                    yield function, call
+    def calls_in(self, program: Program, *does: str) -> Iterator[tuple[Function, Call]]:
+        """The calls for these purposes in a program, file by file, as they are written."""
+        tables = [table for purpose in does if (table := self._by_file.get(purpose))]
+        for file in program.files if tables else ():
+            found = [each for table in tables for each in table.get(file, ())]
+            yield from ((function, call) for _, function, call in sorted(found, key=itemgetter(0)))
 
     def calls(self, *does: str) -> Iterator[tuple[Function, Call]]:
         """Every call for one of these purposes."""

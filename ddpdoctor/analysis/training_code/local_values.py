@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
-from ddpdoctor.analysis.training_code.seeds import drawn_apart
-from ddpdoctor.evidence.training_code import Call, Function, Kind, Origin, Value
+from ddpdoctor.analysis.training_code.seeds import drawn_apart, seeded_by_rank
+from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Origin, Value
 
 _OWN = frozenset({"clock", "queue"})
 
@@ -38,7 +38,7 @@ def _generator(origin: Origin) -> str:
 def _of_this_rank(graph: CallGraph, origin: Origin) -> bool:
     """Whether an object is a loss of the wrapper, or a batch that the wrapper is trained with."""
     _, call = graph.made.get(origin.made, (None, None))
-    if call is not None and call.does == "loader" and graph.is_sharded(call):
+    if call is not None and call.does == "loader" and (graph.is_sharded(call) or _has_own_data(graph, call)):
         return True
     if call is not None and _trains_the_wrapper(graph, call):
         return True
@@ -49,6 +49,22 @@ def _of_this_rank(graph: CallGraph, origin: Origin) -> bool:
         )
     takers = graph.taken_by(origin.made) if origin.note != "batch" else ()
     return any(_trains_the_wrapper(graph, taker) for _, taker in takers)
+
+
+def _has_own_data(graph: CallGraph, loader: Call) -> bool:
+    """Whether the tensors that a loader's data set consists of are computed from the rank, or drawn after its seed."""
+    dataset = loader.argument("dataset", 0)
+    for made in dataset.made if dataset is not None else ():
+        function, call = graph.made.get(made, (None, None))
+        if function is None or call is None or not call.name.endswith("TensorDataset"):
+            continue
+        for origin in (one for argument in call.arguments for one in argument.value.origins):
+            if origin.kind in RANK_KINDS and origin.note != "uncertain":
+                return True
+            drawn = origin.kind is Kind.CPU_TENSOR and origin.text.startswith("torch.rand")
+            if drawn and seeded_by_rank(function, origin.made):
+                return True
+    return False
 
 
 def _is_its_batch(function: Function, forward: Call, item: Origin) -> bool:

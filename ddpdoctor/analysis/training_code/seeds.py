@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.evidence.training_code import RANK_KINDS, Function
+from ddpdoctor.whole_numbers import whole_number
 
 _HIDDEN_SEEDS = ("default_rng", "RandomState", "Generator")
 _SEEDS = ("seed", "determinis", "reproduc", "setstate", "set_rng_state", "randomness", "default_rng", "randomstate")
@@ -29,3 +30,17 @@ def drawn_apart(graph: CallGraph, function: Function, seeded_by: str) -> str:
     if seeds and len(of_rank) == len(seeds) and not graph.any_program(function, _HIDDEN_SEEDS):
         return f"the seed in line {of_rank[0].place.line} holds the rank"
     return ""
+
+
+def seeded_by_rank(function: Function, draw: str) -> bool:
+    """Whether the last seed before a draw (`file:line:column`) in its function is torch's, and holds the rank for certain."""
+    file, number, _ = draw.rsplit(":", 2)
+    line = whole_number(number)
+    if line is None or file != function.place.file:
+        return False
+    seeds = [one for one in function.calls if one.place.line < line and "seed" in one.name.lower()]
+    last = seeds[-1] if seeds else None
+    if last is None or last.name != "torch.manual_seed" or last.guards or last.loops:
+        return False
+    given = last.argument("seed", 0)
+    return given is not None and given.only(*RANK_KINDS) is not None
