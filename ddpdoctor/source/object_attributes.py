@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
-from ddpdoctor.source.origins import At, Origins, note_of, or_unknown, with_link, without_context
+from ddpdoctor.source.origins import At, Origins, joined, note_of, or_unknown, with_link, without_context
 from ddpdoctor.source.parameters import MOST_SITES
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Definition, Scope
@@ -103,7 +103,8 @@ def attribute_of_self(values: Values, cls: Scope, name: str) -> Origins:
 
     A base class reads so what the classes below it set up, and a mixin what the classes beside it do.
     """
-    if found := attribute_of(values, cls, name):
+    found, whole = values.answers.watch(lambda: attribute_of(values, cls, name))
+    if found or not whole:  # what the class gives is still being asked for
         return found
     near = values.files_near(cls.file)
     heirs = [one for one in values.index.below.get(id(cls), ()) if one.file in near][:MOST_SITES]
