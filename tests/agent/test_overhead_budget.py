@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from ddpdoctor.agent.inside import overhead_budget
 from ddpdoctor.agent.inside.overhead_budget import FIRST_SECONDS, Budget
@@ -95,3 +96,18 @@ def test_no_garbage_is_collected_during_an_audit(monkeypatch: pytest.MonkeyPatch
         gc.enable()
 
     assert (inside, after, kept) == (False, True, False)
+
+
+def test_blocks_may_be_nested_and_give_back_what_was_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook of the job may run inside a block; autograd that stayed off would end the job."""
+    budget = _Run(monkeypatch).budget
+
+    with torch.autocast("cpu"):
+        with budget:
+            with budget:
+                inner = (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), gc.isenabled())
+            between = (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), gc.isenabled())
+        after = (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), gc.isenabled())
+
+    assert inner == between == (False, False, False)
+    assert after == (True, True, True)

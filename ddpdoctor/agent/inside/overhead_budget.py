@@ -18,7 +18,7 @@ class Budget:
 
     What is spent in the other steps counts, too. Where steps are so short that nothing would be left, audits get half.
     Inside `with budget:` autograd and autocast do not touch what is computed, and no garbage is collected: an audit makes many
-    objects and hardly any garbage, and a full collection looks through all objects of the job. Blocks are not nested.
+    objects and hardly any garbage, and a full collection looks through all objects of the job. Blocks may be nested.
     """
 
     def __init__(self, trace: TraceWriter, every: int, share: float) -> None:
@@ -32,7 +32,7 @@ class Budget:
         self._audits = 0.0  # seconds
         self._seen = 0.0  # of the seconds spent
         self._follows_audit = False
-        self._paused_collector = False
+        self._entered: list[tuple[torch.no_grad, torch.autocast | None, bool]] = []
 
     @property
     def seconds(self) -> float:
@@ -69,18 +69,20 @@ class Budget:
             self.interval //= 2
 
     def __enter__(self) -> None:
-        if gc.isenabled():
-            self._paused_collector = True
+        collects = gc.isenabled()
+        if collects:
             gc.disable()
-        self._guard.__enter__()
-        self._cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
-        if self._cast is not None:
-            self._cast.__enter__()
+        guard = torch.no_grad() if self._entered else self._guard  # a guard keeps one earlier mode
+        guard.__enter__()
+        cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
+        if cast is not None:
+            cast.__enter__()
+        self._entered.append((guard, cast, collects))
 
     def __exit__(self, *error: object) -> None:
-        if self._cast is not None:
-            self._cast.__exit__(*error)
-        self._guard.__exit__(*error)
-        if self._paused_collector:
-            self._paused_collector = False
+        guard, cast, collects = self._entered.pop()
+        if cast is not None:
+            cast.__exit__(*error)
+        guard.__exit__(*error)
+        if collects:
             gc.enable()
