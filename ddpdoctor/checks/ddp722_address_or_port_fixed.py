@@ -28,7 +28,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     for module in graph.modules.values():
         by_function: dict[str, Setting] = {}
         for setting in sorted(module.settings, key=lambda each: each.name, reverse=True):  # the port first
-            if setting.always and _fixed(graph, module, setting):
+            if setting.always and _fixed(graph, module, setting) and not _of_one_process(graph, setting):
                 by_function.setdefault(setting.place.function, setting)
         for setting in by_function.values():
             yield _of_setting(setting)
@@ -55,6 +55,16 @@ def _fixed(graph: CallGraph, module: Module, setting: Setting) -> bool:
     if setting.name != "MASTER_ADDR":
         return False
     return graph.any_program(module.functions[0], _LAUNCHED) and not graph.any_program(module.functions[0], _SPAWNS)
+
+
+def _of_one_process(graph: CallGraph, setting: Setting) -> bool:
+    """Whether the function that sets it makes a process group of one rank: no launcher has given anything."""
+    sizes = [
+        call.argument("world_size", 2)
+        for function, call in graph.calls("init")
+        if function.place.file == setting.place.file and call.place.function == setting.place.function
+    ]
+    return any(size is not None and size.constant == "1" for size in sizes)
 
 
 def _severity(place: Place) -> Severity:

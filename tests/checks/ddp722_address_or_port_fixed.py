@@ -44,6 +44,11 @@ SICK = (
     ),
 )
 HEALTHY = (
+    source(  # a program that converts checkpoints, in one process
+        train="import os\nimport torch.distributed as dist\n\n\ndef convert(path):\n"
+        '    os.environ["MASTER_ADDR"] = "localhost"\n    os.environ["MASTER_PORT"] = "12355"\n'
+        '    world_size = 1\n    dist.init_process_group("gloo", rank=0, world_size=world_size)\n'
+    ),
     source(train=RPC.replace('os.environ["MASTER_PORT"] = "29500"', 'os.environ.setdefault("MASTER_PORT", "29500")')),
     training(("    rank = int", ('    os.environ.setdefault("MASTER_PORT", "29500")\n    rank = int'))),
     training(
