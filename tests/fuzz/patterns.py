@@ -26,6 +26,7 @@ PROGRAMS = {"ddpdoctor.agent.on_path.sitecustomize", "ddpdoctor.__main__"}
 CHARACTERS = "a0 .:-_/[(,=\"'\\A#e\t"
 MANY = 16  # repetitions beyond which a repeat counts as without end
 SIZES = (300, 1200, 4800)
+AGAIN = 5  # measurements of what looks slow: another program may have held the processor
 SLOW_SECONDS = 0.004  # what a linear pattern needs for thousands of characters: a hundredth of it
 GROWTH = 9.0  # for four times the size: 4 where linear, 16 where quadratic
 
@@ -88,8 +89,9 @@ def slow_on(pattern: re.Pattern[str]) -> tuple[str, list[float]] | None:
             text = prefix + pump * (size // len(pump)) + suffix
             seconds.append(min(_seconds(pattern, text) for _ in range(2)))
             if len(seconds) > 1 and seconds[-1] > SLOW_SECONDS and seconds[-1] > GROWTH * seconds[-2]:
-                again = [_seconds(pattern, prefix + pump * (each // len(pump)) + suffix) for each in (size // 4, size)]
-                if again[1] > GROWTH * again[0]:
+                texts = [prefix + pump * (each // len(pump)) + suffix for each in (size // 4, size)]
+                small, large = (min(_seconds(pattern, text) for _ in range(AGAIN)) for text in texts)
+                if large > GROWTH * small:
                     return f"{prefix!r} + {pump!r} * n + {suffix!r}", seconds
     return None
 
