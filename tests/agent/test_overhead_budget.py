@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -111,3 +112,25 @@ def test_blocks_may_be_nested_and_give_back_what_was_on(monkeypatch: pytest.Monk
 
     assert inner == between == (False, False, False)
     assert after == (True, True, True)
+
+
+def test_threads_that_are_in_blocks_at_once_keep_their_own_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon thread evaluates the model under `no_grad` while the main thread trains."""
+    budget = _Run(monkeypatch).budget
+    entered, leaves = threading.Event(), threading.Event()
+
+    def evaluates() -> None:
+        with torch.no_grad(), budget:
+            entered.set()
+            leaves.wait(10)
+
+    thread = threading.Thread(target=evaluates)
+    with budget:
+        thread.start()
+        assert entered.wait(10)
+    between = (torch.is_grad_enabled(), gc.isenabled())
+    leaves.set()
+    thread.join(10)
+
+    assert between == (True, False)
+    assert (torch.is_grad_enabled(), gc.isenabled()) == (True, True)

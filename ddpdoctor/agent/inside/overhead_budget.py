@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 
 import torch
@@ -18,21 +19,24 @@ class Budget:
 
     What is spent in the other steps counts, too. Where steps are so short that nothing would be left, audits get half.
     Inside `with budget:` autograd and autocast do not touch what is computed, and no garbage is collected: an audit makes many
-    objects and hardly any garbage, and a full collection looks through all objects of the job. Blocks may be nested.
+    objects and hardly any garbage, and a full collection looks through all objects of the job. Blocks may be nested, and several
+    threads may be in one.
     """
 
     def __init__(self, trace: TraceWriter, every: int, share: float) -> None:
         self.every = every
         self._trace = trace
         self._share = share
-        self._guard = torch.no_grad()
         self._start = time.perf_counter()
         self._last: dict[str, int] = {}
         self.interval = every or 1
         self._audits = 0.0  # seconds
         self._seen = 0.0  # of the seconds spent
         self._follows_audit = False
-        self._entered: list[tuple[torch.no_grad, torch.autocast | None, bool]] = []
+        self._of_thread = _Entered()
+        self._lock = threading.Lock()
+        self._inside = 0  # blocks of all threads
+        self._collects = False  # whether the first of these found the collector at work
 
     @property
     def seconds(self) -> float:
@@ -69,20 +73,32 @@ class Budget:
             self.interval //= 2
 
     def __enter__(self) -> None:
-        collects = gc.isenabled()
-        if collects:
-            gc.disable()
-        guard = torch.no_grad() if self._entered else self._guard  # a guard keeps one earlier mode
+        with self._lock:
+            if not self._inside and gc.isenabled():
+                self._collects = True
+                gc.disable()
+            self._inside += 1
+        guard = torch.no_grad()
         guard.__enter__()
         cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
         if cast is not None:
             cast.__enter__()
-        self._entered.append((guard, cast, collects))
+        self._of_thread.blocks.append((guard, cast))
 
     def __exit__(self, *error: object) -> None:
-        guard, cast, collects = self._entered.pop()
+        guard, cast = self._of_thread.blocks.pop()
         if cast is not None:
             cast.__exit__(*error)
         guard.__exit__(*error)
-        if collects:
-            gc.enable()
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._collects:
+                self._collects = False
+                gc.enable()
+
+
+class _Entered(threading.local):
+    """The blocks that this thread is in: the modes of autograd and autocast are those of a thread."""
+
+    def __init__(self) -> None:
+        self.blocks: list[tuple[torch.no_grad, torch.autocast | None]] = []
