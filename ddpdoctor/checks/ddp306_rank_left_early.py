@@ -100,11 +100,11 @@ def check(
         )
         everyone = (*desync.minority, *desync.majority)
         errors = exception_context.errors_of(calls, desync)
-        longer = gone.longer if gone is not None else desync.more_turns
+        longer = _longer(desync, gone)
         as_many = _as_many(desync, made_steps) and not longer
         skipped = (
             ()
-            if errors or gone is not None
+            if errors or (gone is not None and gone.how is not How.ENDED)
             else _or_skipped(desync.minority, () if desync.ended and not longer else skips(desync, code))
         )
         yield RULE.finding(
@@ -155,6 +155,13 @@ def check(
             yield from _by_stacks(ended_peers)
 
 
+def _longer(desync: Desync, gone: LoopDeparture | None) -> tuple[int, ...]:
+    """The few ranks that make more turns than their peers; nobody where these left the loop before its end."""
+    if gone is not None and gone.how is How.LEFT:
+        return ()
+    return (gone.longer if gone is not None else ()) or desync.more_turns
+
+
 def _by_end(desyncs: Sequence[Desync]) -> Iterator[list[Desync]]:
     """The desyncs of several groups that are the end of the same ranks together, all others alone."""
     together: dict[tuple[int, ...], list[Desync]] = {}
@@ -188,7 +195,12 @@ def _by_departure(
             *loop_departures.where(departure),
             *lost,
         ],
-        remedy=OF_A_JUMP if departure.how is How.LEFT else loop_departures.LENGTHS,
+        details=[*_or_skipped(departure.ranks, loop_departures.skips(departure))],
+        remedy=OF_A_JUMP
+        if departure.how is How.LEFT
+        else OF_A_DECISION
+        if departure.how is How.ENDED and departure.jumps
+        else loop_departures.LENGTHS,
         batch=departure.batches,
         lengths={str(rank): length for rank, length in sorted(departure.lengths.items())},
     )

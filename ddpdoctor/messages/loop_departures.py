@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 
 from ddpdoctor.analysis.collectives.callsites import is_rank_test, ranks_under, selects_ranks
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
@@ -57,6 +58,16 @@ def _lengths(departure: LoopDeparture) -> str:
     return " and ".join(
         [f"{first} batches on {group_ranks(ranks)}", *(f"{length} on {group_ranks(others)}" for length, others in rest)]
     )
+
+
+def skips(departure: LoopDeparture) -> list[str]:
+    """The `continue`s, as `train.py:58`, by which a rank that came to the end of its loop early may have passed over a turn.
+
+    None where batches were counted: these tell how many each rank drew.
+    """
+    if departure.how is not How.ENDED or departure.frame is None or departure.loop is None:
+        return []
+    return [f"{PurePath(departure.frame.file).name}:{line}" for line in departure.loop.skips]
 
 
 def where(departure: LoopDeparture) -> list[Where]:

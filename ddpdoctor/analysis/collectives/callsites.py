@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import PurePath
 
 from ddpdoctor.evidence.frames import Frame, is_users, only_users
-from ddpdoctor.evidence.source import CodePlace, Condition, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
 from ddpdoctor.whole_numbers import whole_number
 
 
@@ -298,6 +298,14 @@ def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
 def selects_ranks(test: str) -> bool:
     """Whether a test compares the rank with a number or asks for the first rank, perhaps among others: see `ranks_under`."""
     return bool(_ONE_RANK.search(test) or _THE_FIRST.search(test))
+
+
+def lets_pass_only(jump: Jump, ranks: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether the test of this statement is one of the rank that all of `ranks` pass, and none of the others."""
+    if not selects_ranks(jump.test):
+        return False
+    test = Condition(line=jump.line, test=jump.test, branch=0, by_rank=jump.by_rank)
+    return {*ranks_under(test, sorted({*ranks, *others}))} == {*ranks}
 
 
 def names_a_rank(test: str) -> bool:

@@ -37,7 +37,7 @@ class Desync:
     is what they ended in. `ended` are the ranks that exited with code 0. `counts` is how many collectives each rank had
     called when all had ended so, where these differ and nothing else is known. `request` is the statement by which the
     odd ranks alone had a framework make the call. `more_turns` are the few ranks that make a call of every turn of their loop
-    once more, when the others have ended.
+    once more, when the others are past the loop or have ended.
     """
 
     cause: Cause

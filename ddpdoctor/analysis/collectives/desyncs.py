@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always, made_by_all_before
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, condition_over, is_rank_test
+from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, condition_over, is_rank_test, lets_pass_only
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left
 from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
 from ddpdoctor.analysis.collectives.group_desync import desyncs_of
@@ -111,7 +111,7 @@ def _by_passes(
 def _by_turns(desync: Desync, timeline: Timeline, code: SourceCode | None) -> Desync:
     """Of a few ranks in a loop that most are past: a call that all made in the turns before is no call too many.
 
-    Those past the loop have left it, if a statement of it leads out. If none does, the few make more turns of it.
+    The few make more turns of the loop, unless a test of the rank lets those past it out of it, and nobody else.
     """
     comparison = desync.comparison
     within = desync.cause is Cause.EXTRA and comparison.relation is Relation.WITHIN and comparison.loop is not None
@@ -128,8 +128,9 @@ def _by_turns(desync: Desync, timeline: Timeline, code: SourceCode | None) -> De
         tied=False,
         comparison=replace(comparison, relation=Relation.PAST),
     )
-    ways_out = any(jump.word in ("break", "return") for _, loop in loops_left(left, code) for jump in loop.jumps)
-    return left if ways_out else replace(left, more_turns=desync.minority)
+    jumps = [jump for _, loop in loops_left(left, code) for jump in loop.jumps if jump.word != "continue"]
+    by_rank = any(lets_pass_only(jump, left.minority, left.majority) for jump in jumps)
+    return left if by_rank else replace(left, more_turns=desync.minority)
 
 
 def _by_batches(desync: Desync, last: LoopDeparture, code: SourceCode | None) -> Desync:

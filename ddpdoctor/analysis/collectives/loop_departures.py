@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
-from ddpdoctor.analysis.collectives.callsites import is_rank_test
+from ddpdoctor.analysis.collectives.callsites import is_rank_test, lets_pass_only
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
@@ -72,9 +72,10 @@ class LoopDeparture:
 
     @property
     def longer(self) -> tuple[int, ...]:
-        """The ranks that have more batches than the majority, which ran out of them; nobody where the few have fewer."""
+        """The few ranks that have more batches, or make more turns, than the majority; nobody where the few have fewer."""
         if self.how is How.ENDED:
-            return self.others if len(self.others) < len(self.ranks) and not self.jumps else ()
+            by_rank = any(lets_pass_only(jump, self.ranks, self.others) for jump in self.jumps)
+            return self.others if len(self.others) < len(self.ranks) and not by_rank else ()
         if self.how is not How.SHORT or {*self.lengths} != {*self.ranks, *self.others}:
             return ()
         sides = vote(self.lengths)

@@ -7,8 +7,9 @@ import pytest
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepMark
-from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
+from tests.rank_ends import LOST_PEER, WRONG_SIZE, ended
 
 END = waits(Did("barrier", line=95))
 AFTER = CodePlace(file=TRAIN, line=95, function="train_step")
@@ -263,3 +264,28 @@ def test_the_few_that_passed_over_a_call_are_named_and_not_all_others_that_make_
     assert [(where.line, where.rank) for where in first.where] == [(72, 2), (58, 2), (74, 0), (74, 1)]
     two, *_ = diagnose(flights(makes, passes, code=code)).findings
     assert (two.code, two.ranks) == ("DDP305", (0,))
+
+
+def test_a_continue_is_the_other_possibility_too_where_gloo_left_no_recorder() -> None:
+    """The call behind the loop tells that the rank has ended it, and not whether it passed over a turn."""
+    around = Loop(line=55, head="for x in inputs", skips=(58,), jumps=(Jump(line=58, word="continue", test="bad(x)"),))
+    code = SourceCode(places=(CodePlace(file=TRAIN, line=61, function="train_step", loops=(around,)), AFTER))
+    place = Frame(file=TRAIN, line=95, function="train_step")
+    stack = (Frame(file=TRAIN, line=61, function="train_step"),)
+
+    def made(count: int, *calls: CollectiveCall) -> CollectiveCalls:
+        return CollectiveCalls(
+            steps=tuple(StepMark(iteration=number, seq=number) for number in range(1, count + 1)),
+            forwards=tuple(Forward(number=number, place=stack[0], stack=stack) for number in range(1, count + 1)),
+            calls=calls,
+        )
+
+    behind = CollectiveCall(op="all_reduce", group="0", seq=4, place=place, returned=False)
+    aborted = RankExit(exit_code=-6, tail=(WRONG_SIZE,))
+    job = ended((made(3), LOST_PEER), (made(2, behind), aborted), (made(3), LOST_PEER), job=(code,))
+
+    found, *_ = diagnose(job).findings
+
+    assert (found.code, found.ranks) == ("DDP306", (1,))
+    assert found.message == "rank 1 ended its loop after forward 2, and ranks 0,2 made a further one"
+    assert found.details[0].startswith("rank 1 ran out of batches, or skipped one at `continue` (train.py:58)")

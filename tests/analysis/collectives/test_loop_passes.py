@@ -154,29 +154,37 @@ STOPS = Jump(line=70, word="break", test="stopper.should_stop(loss)")
 BARRIER = waits(Did("barrier", line=99))
 
 
+IN, OUT = [STEP] * 4 + [waits(STEP)], [STEP] * 4 + [BARRIER]
+ALL_BUT_ONE = Jump(line=71, word="break", test="rank != 1", by_rank=True)
+ONE_WHEN_DONE = Jump(line=71, word="break", test="rank == 1 and done", by_rank=True)
+
+
 @pytest.mark.parametrize(
-    ("programs", "left"),
+    ("programs", "jumps", "named"),
     [
-        ([[STEP] * 4 + [BARRIER], [STEP] * 4 + [waits(STEP)], [STEP] * 4 + [BARRIER]], (0, 2)),
-        ([[STEP] * 4 + [waits(STEP)], [STEP] * 4 + [BARRIER], [STEP] * 4 + [waits(STEP)]], (1,)),
-        ([[STEP] * 4 + [BARRIER], [STEP] * 4 + [waits(STEP)]], (0,)),
+        ((OUT, IN, OUT), (STOPS,), (1,)),  # a way out is no proof that most ranks took it by mistake
+        ((OUT, IN, OUT), (), (1,)),
+        ((OUT, IN, OUT), (ONE_WHEN_DONE,), (1,)),
+        ((OUT, IN, OUT), (STOPS, ALL_BUT_ONE), (0, 2)),
+        ((IN, OUT, IN), (STOPS,), (1,)),
+        ((OUT, IN), (STOPS,), (0,)),
     ],
-    ids=["most", "one", "one of two"],
 )
-def test_ranks_that_break_out_of_the_epochs_left_early_however_many_they_are(
-    programs: list[list[Did]], left: tuple[int, ...]
+def test_of_ranks_past_the_epochs_and_ranks_in_them_the_few_are_named_unless_a_test_of_the_rank_tells(
+    programs: tuple[list[Did], ...], jumps: tuple[Jump, ...], named: tuple[int, ...]
 ) -> None:
-    epochs = Loop(line=50, head="for epoch in range(60)", jumps=(STOPS,))
+    epochs = Loop(line=50, head="for epoch in range(60)", jumps=jumps)
     code = (
         CodePlace(file=TRAIN, line=61, function="train_step", loops=(epochs, BATCHES)),
         CodePlace(file=TRAIN, line=99, function="train_step"),
     )
-    facts = {rank: drew(1, 2, 1, 2, *([] if rank in left else [1])) for rank in range(len(programs))}
+    facts = {rank: drew(1, 2, 1, 2, *([] if made is OUT else [1])) for rank, made in enumerate(programs)}
 
     finding = diagnose(flights(*programs, code=code, facts=facts)).findings[0]
 
-    assert (finding.code, finding.ranks) == ("DDP306", left)
-    assert (finding.where[0].line, finding.where[0].note) == (70, "`break` inside `if stopper.should_stop(loss)`")
+    assert (finding.code, finding.ranks) == ("DDP306", named)
+    shown = {where.line for where in finding.where}
+    assert shown >= ({71} if ALL_BUT_ONE in jumps else {jump.line for jump in jumps})
 
 
 def test_a_rank_that_makes_a_call_in_a_loop_for_the_first_time_makes_one_too_many() -> None:
