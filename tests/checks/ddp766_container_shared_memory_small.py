@@ -28,6 +28,21 @@ COMPOSE = """services:
 
 SICK = (
     Sick(
+        evidence=script(
+            "docker run -itd --privileged --name deepspeed -w /opt/python -v $PWD:/w image bash -c "
+            "'torchrun --nproc-per-node 2 train.py --ipc host'\n"
+        ),
+        says="docker run gives the container the default, 64 MiB of /dev/shm",
+        where=("job.sh:1",),
+        measured={"size_bytes": 64 << 20},
+    ),
+    Sick(
+        evidence=script("docker run --rm --shm-size 512m $IMAGE torchrun --nproc-per-node 2 train.py\n"),
+        says="docker run gives the container 512 MiB of /dev/shm",
+        where=("job.sh:1",),
+        measured={"size_bytes": 512 << 20},
+    ),
+    Sick(
         evidence=script("docker run --rm --gpus all -v $PWD:/w $IMAGE torchrun --nproc-per-node 2 train.py\n"),
         says="docker run gives the container the default, 64 MiB of /dev/shm",
         where=("job.sh:1",),
@@ -60,6 +75,26 @@ SICK = (
     ),
 )
 HEALTHY = (
+    *(
+        script(f"docker run {options} torchrun --nproc-per-node 2 train.py\n")
+        for options in (
+            "--rm $DOCKER_OPTS my/image",
+            "-it ${EXTRA} --name job image",
+            '--privileged "$@" image',
+            '--gpus all "$@"',
+            "--rm --init $(cat docker.options) image",
+            '--rm "${OPTS[@]}" image',
+            "-d $ARGS",
+            "--name deepspeed -w /opt/python --shm-size=16g image",
+            "-itw /opt/bash --shm-size 16g image bash -c",
+            "-it -v $VOLUMES image",
+            "-v /dev/shm:/dev/shm image",
+            "--shm-size $SIZE image",
+        )
+    ),
+    script("docker run --entrypoint torchrun --shm-size=16g image --nproc-per-node=8 train.py\n"),
+    script("podman run --shm-size=0 image torchrun --nproc-per-node 2 train.py\n"),
+    script("podman run --pod trainers image torchrun --nproc-per-node 2 train.py\n"),
     script("docker run --gpus all --shm-size 16G image torchrun --nproc-per-node 2 train.py\n"),
     script("docker run --gpus all --ipc=host image torchrun --nproc-per-node 2 train.py\n"),
     script("docker run $OPTIONS image torchrun --nproc-per-node 2 train.py\n"),
