@@ -25,6 +25,9 @@ _MAY_COME_LATE = {"set_device", "device_ids="}
 _MOVES = ("cuda", "to", "device")
 """The purposes of calls that say where a tensor or a model is."""
 
+_USES = ("cuda", "to")
+"""Those that use a GPU at once: an object of `torch.device` only names one."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each program in which every device is plain `cuda`, or in which one is before the device is set."""
@@ -76,9 +79,11 @@ def _set_late(graph: CallGraph, program: Program) -> tuple[Call, Call] | None:
     if len(chosen) != 1:
         return None
     ((owner, chooses),) = chosen.values()
-    for function, call in graph.calls_in(program, *_MOVES):
+    for function, call in graph.calls_in(program, *_USES):
         way = _way_from(graph, owner, function, call)
         if way is None or call.guards or _device(call) not in {"cuda", "plain"}:
+            continue
+        if any(one.under("torch.cuda.device", "torch.cuda.device_of") for one in (call, way)):
             continue
         if (
             way.order < chooses.order

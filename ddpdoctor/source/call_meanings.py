@@ -11,6 +11,7 @@ from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.attribute_access import class_meant, class_named
 from ddpdoctor.source.literals import known_literal
 from ddpdoctor.source.origins import At
+from ddpdoctor.source.own_samplers import needs_the_epoch
 from ddpdoctor.source.registries import look_up
 from ddpdoctor.source.scopes import Scope
 from ddpdoctor.source.walk import dotted
@@ -205,19 +206,9 @@ def _of_class(values: Values, found: Scope) -> str:
             return "wrap-ddp"
         if values.project.is_a(found, "DataLoader"):
             return "loader"
-        if _needs_the_epoch(found):
+        if needs_the_epoch(values, found):
             return "own-sampler"
     return ""
-
-
-def _needs_the_epoch(cls: Scope) -> bool:
-    """Whether a class is iterated in an order that only its `set_epoch` changes: no other method counts the epochs."""
-    told = cls.functions.get("set_epoch")
-    if told is None or "__iter__" not in cls.functions:
-        return False
-    kept = {key for key in told.definitions if key.startswith("self.")}
-    others = (method for name, method in cls.functions.items() if name not in {"__init__", "set_epoch"})
-    return bool(kept) and all(kept.isdisjoint(method.definitions) for method in others)
 
 
 def _is_imported(scope: Scope, name: str) -> bool:

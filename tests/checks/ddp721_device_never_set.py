@@ -21,6 +21,28 @@ if __name__ == "__main__":
     dist.destroy_process_group()
 """
 
+NAMED_EARLY = """import os
+import torch
+import torch.distributed as dist
+
+
+class Trainer:
+    def __init__(self):
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        dist.init_process_group("nccl")
+        local_rank = int(os.environ["LOCAL_RANK"])
+        with torch.cuda.device(local_rank):
+            torch.zeros(1).cuda()
+        torch.cuda.set_device(local_rank)
+        model = torch.nn.Linear(3, 3).to(self.device)
+        self.model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])
+
+
+if __name__ == "__main__":
+    Trainer()
+    dist.destroy_process_group()
+"""
+
 SICK = (
     Sick(
         evidence=source(train=EARLY),
@@ -40,6 +62,7 @@ SICK = (
     ),
 )
 HEALTHY = (
+    source(train=NAMED_EARLY),
     source(train=EARLY.replace("model = make()\n", "").replace("DataParallel(model)", "DataParallel(make())")),
     source(train=EARLY.replace("model = make()", "if os.environ.get('ALONE'):\n    model = make()")),
     training(
