@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops, is_collective
-from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
+from ddpdoctor.analysis.training_code.later_calls import backward_in, leads_to_backward, reduces_gradients
 from ddpdoctor.evidence.training_code import Call, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -27,9 +27,11 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each such call beside a backward of the wrapped model."""
     for function in graph.functions.values():
         steps = [call for call in function.calls if leads_to_backward(graph, call) is not None]
+        passes = {target for target in {call.target for call in steps} if _is_a_pass(graph, target)}
+        single = [call for call in steps if call.target not in passes or reduces_gradients(graph, call)]
         for call in function.calls:
             waits = call.does == "synchronize" or (is_collective(call) and short(call) == "barrier")
-            if (waits or _of_shown_loss(function, call, steps)) and _every_step(graph, function, call, steps):
+            if (waits or _of_shown_loss(function, call, steps)) and _every_step(graph, function, call, single):
                 yield code_finding(
                     RULE,
                     f"{short(call)} in every training step: each rank waits there for nothing that the step needs",
@@ -58,7 +60,6 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
     loop = next(inner_loops(function, call.order), None)
     if call.guards != tuple(guard for guard in call.guards if guard.state):
         return False
-    steps = [step for step in steps if not _is_a_pass(graph, step)]
     if loop is None:  # a function that makes one step, and that a loop calls
         return any(not step.loops for step in steps) and any(way.loops for _, way in graph.callers.get(function.id, ()))
     if any(step.loops[-1:] == (loop.order,) for step in steps):
@@ -73,12 +74,11 @@ def _every_step(graph: CallGraph, function: Function, call: Call, steps: list[Ca
     return optimizer and any(loop.order in step.loops for step in steps)  # a loop over micro-batches stands in the step
 
 
-def _is_a_pass(graph: CallGraph, call: Call) -> bool:
-    """Whether this call makes many steps: the backward that it leads to stands in a loop with the step of an optimizer."""
-    backward = leads_to_backward(graph, call)
-    if backward is None or backward is call or not backward.loops:
-        return False
-    holder = next((function for function in graph.functions.values() if backward in function.calls), None)
-    return holder is not None and any(
-        each.does == "step" and each.loops[-1:] == backward.loops[-1:] for each in holder.calls
+def _is_a_pass(graph: CallGraph, function_id: str) -> bool:
+    """Whether a function makes many steps: the backward that it leads to stands in a loop with the step of an optimizer."""
+    held = backward_in(graph, function_id)
+    return (
+        held is not None
+        and bool(held.call.loops)
+        and any(each.does == "step" and each.loops[-1:] == held.call.loops[-1:] for each in held.function.calls)
     )

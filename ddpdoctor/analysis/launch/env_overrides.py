@@ -24,10 +24,15 @@ class Overwritten:
 def overwritten(text: str, *, conditional: bool = False) -> tuple[Overwritten, ...]:
     """Every `os.environ["NAME"] = ...` that always happens; none for `setdefault`, nor under a condition or a handler.
 
-    With `conditional`, also those under an `if`, marked so. A program that does not parse overwrites nothing that we know of.
+    With `conditional`, also those under an `if`, marked so. A program that does not parse, or nests too deep,
+    overwrites nothing that we know of.
     """
     tree = _parsed(text)
-    return tuple(one for one in _in(tree.body) if conditional or not one.conditional) if tree is not None else ()
+    try:
+        found = tuple(_in(tree.body)) if tree is not None else ()
+    except RecursionError:  # expressions and branches nested as no person writes them
+        return ()
+    return tuple(one for one in found if conditional or not one.conditional)
 
 
 def sets_unnamed(text: str) -> tuple[int, ...]:
@@ -81,7 +86,12 @@ def _in(body: list[ast.stmt]) -> Iterator[Overwritten]:
 
 def _loads_a_file(node: ast.AST) -> TypeGuard[ast.expr]:
     """Whether this is the call `load_dotenv()` of the package of that name."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == LOADS_A_FILE
+    if not isinstance(node, ast.Call):
+        return False
+    function = node.func
+    return (isinstance(function, ast.Name) and function.id == LOADS_A_FILE) or (
+        isinstance(function, ast.Attribute) and function.attr == LOADS_A_FILE
+    )
 
 
 def _variable(target: ast.expr) -> str | None:
@@ -111,7 +121,9 @@ def _update(call: ast.Call) -> Iterator[Overwritten]:
 
 
 def _is_environ(node: ast.expr) -> bool:
-    return ast.unparse(node) in {"os.environ", "environ"}
+    if isinstance(node, ast.Attribute):
+        return node.attr == "environ" and isinstance(node.value, ast.Name) and node.value.id == "os"
+    return isinstance(node, ast.Name) and node.id == "environ"
 
 
 def _is_main(test: ast.expr) -> bool:

@@ -56,11 +56,21 @@ class Reached:
     through: tuple[Call, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A call, and the function that it stands in."""
+
+    function: Function
+    call: Call
+
+
 @dataclass(eq=False)
 class CallGraph:
     """The facts, and the questions that rules ask about them."""
 
     code: TrainingCode
+    backwards: dict[tuple[str, int], Held | None] = field(default_factory=dict)
+    """By function and depth of the search, the backward that it makes for certain, where `backward_in` was asked."""
     _always: dict[str, bool | None] = field(default_factory=dict)
     _reached: dict[str, Reached | None] = field(default_factory=dict)
     _near: dict[tuple[int, str], list[tuple[Function, Call]]] = field(default_factory=dict)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, inner_loops, unconditional
+from collections.abc import Iterator
+
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached, inner_loops, unconditional
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Kind, Loop
 
 _REDUCE = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
@@ -72,17 +74,33 @@ def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> boo
     return False
 
 
-def leads_to_backward(graph: CallGraph, call: Call, depth: int = 3) -> Call | None:
+def leads_to_backward(graph: CallGraph, call: Call) -> Call | None:
     """The backward through the wrapper that a call is, or makes for certain; None where there is none."""
     if reduces_gradients(graph, call):
         return call
-    function = graph.functions.get(call.target) if depth else None
-    for inner in function.calls if function is not None and not function.guards else ():
-        if function is not None and unconditional(inner.guards, function):
-            found = leads_to_backward(graph, inner, depth - 1)
-            if found is not None:
-                return found
-    return None
+    held = backward_in(graph, call.target)
+    return held.call if held is not None else None
+
+
+def backward_in(graph: CallGraph, function_id: str, depth: int = 3) -> Held | None:
+    """The backward through the wrapper that a function, or one that it calls, makes for certain; None where there is none."""
+    function = graph.functions.get(function_id) if depth else None
+    if function is None or function.guards:
+        return None
+    key = function_id, depth
+    if key not in graph.backwards:
+        graph.backwards[key] = next(_backwards(graph, function, depth), None)
+    return graph.backwards[key]
+
+
+def _backwards(graph: CallGraph, function: Function, depth: int) -> Iterator[Held]:
+    for call in function.calls:
+        if not unconditional(call.guards, function):
+            continue
+        if reduces_gradients(graph, call):
+            yield Held(function, call)
+        elif (held := backward_in(graph, call.target, depth - 1)) is not None:
+            yield held
 
 
 def _comes(call: Call, leave: Exit, loop: Loop | None) -> bool:

@@ -57,3 +57,14 @@ def test_what_stands_under_a_test_is_told_apart() -> None:
 )
 def test_lines_that_set_what_the_source_does_not_name(text: str, lines: tuple[int, ...]) -> None:
     assert sets_unnamed(text) == lines
+
+
+def test_expressions_and_branches_nested_deep_do_not_stop_the_reading() -> None:
+    """A chain of calls and an `elif` behind hundreds of others parse, and are deeper than Python's limit of frames."""
+    chain = "x" + ".b()" * 170
+    branches = "if a:\n    pass\n" + "elif a:\n    pass\n" * 400
+    loads = f"{chain}\n{chain}.update(A='1')\nload_dotenv()\ndotenv.load_dotenv()\n"
+
+    assert sets_unnamed(loads) == (3, 4)
+    assert overwritten(f"{chain}.update(A='1')\nos.environ['B'] = '2'\n") == (Overwritten("B", "2", 2),)
+    assert overwritten(f"os.environ['B'] = {chain}\n{branches}") == ()
