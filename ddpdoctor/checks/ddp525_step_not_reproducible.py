@@ -55,7 +55,7 @@ def check(divergences: Divergences, tracks: PerRank[Track] | None) -> Iterator[F
             note="loads them"
             if found.loaded
             else "the first forward after it"
-            if found.at in {Corrupted.MEMORY, Corrupted.BUFFER, Corrupted.UNSEEN}
+            if found.at in {Corrupted.MEMORY, Corrupted.BUFFER, Corrupted.UNSEEN} and not found.after_forward
             else "the optimizer step",
             remedy=_remedy(found),
             numbers={"bits": list(found.bits), **_repetition(found)},
@@ -98,6 +98,10 @@ def _message(found: StepNotReproducible, divergences: Divergences, tracks: PerRa
                 return f"{at}, the optimizer state {what} is not what the other ranks loaded on {who}"
             return f"{at}, the optimizer state {what} differs on {who} since step {found.equal_at}, and {uncounted}"
         case Corrupted.MEMORY:
+            if found.after_forward:
+                return (
+                    f"{at}, {what} changed on {who}{bits} between the forward and the optimizer step, and {uncounted}"
+                )
             before = f"before step {found.step} of {divergences.steps}"
             if found.loaded:
                 return f"{before}, {what} on {who} is not what the other ranks loaded{bits}"

@@ -309,7 +309,7 @@ class Corrupted(Enum):
     STATE = "state"
     """In the optimizer's state, in a step or after it."""
     MEMORY = "memory"
-    """In the weights, after a step and before the next forward."""
+    """In the weights, between a step and the next forward, or between a forward and its step."""
     BUFFER = "buffer"
     """In a buffer, between two forwards."""
     UNSEEN = "unseen"
@@ -353,6 +353,8 @@ class StepNotReproducible(Diverged):
     """The devices of the ranks at fault, where they are no CPUs."""
     loaded: bool = False
     """Whether all ranks had just loaded the weights or the state; `lines` are then where."""
+    after_forward: bool = False
+    """With `MEMORY`, whether it happened between a forward and the optimizer step, and not before the forward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

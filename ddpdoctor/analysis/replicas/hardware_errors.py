@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ddpdoctor.analysis.majority import vote
+from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.analysis.replicas.buffer_changes import writes_since, written_on_some_ranks
 from ddpdoctor.analysis.replicas.divergence import Corrupted, LossComputedDifferently, Repeated, StepNotReproducible
-from ddpdoctor.analysis.replicas.step_callsites import lines_at
+from ddpdoctor.analysis.replicas.step_callsites import lines_at, own_lines
 from ddpdoctor.evidence.training_trace import Integrity, Recomputed, StepSeen, TensorKind, Track
 
 BITS = {"float64": 64, "float32": 32, "bfloat16": 16, "float16": 16}
@@ -32,6 +32,9 @@ def changed_by_itself(seen: ByRank, before: ByRank | None, tracks: Mapping[int, 
         return None
     if len({one.weights for one in seen.values()}) > 1:
         return _in_memory(seen, before, tracks)
+    names = given_differently(seen, tracks)
+    if names:
+        return _in_given(seen, before, tracks, names) if given_by_itself(seen, tracks, names) else None
     in_buffer = _in_buffer(seen, before, tracks)
     if in_buffer is not None or any(one.left_out for one in seen.values()):
         return in_buffer
@@ -53,11 +56,30 @@ def _given_is_known(seen: ByRank) -> bool:
     return all(one.integrity is not None and one.integrity.given for one in seen.values())
 
 
+def given_differently(seen: ByRank, tracks: Mapping[int, Track]) -> tuple[str, ...]:
+    """The parameters that differ when the optimizer gets them."""
+    tables = weights_given(seen, tracks)
+    first = next(iter(tables.values()))
+    return tuple(name for name in first if len({table.get(name) for table in tables.values()}) > 1)
+
+
+def who_wrote_given(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[str]) -> tuple[tuple[int, ...], Vote]:
+    """The ranks whose weights `names` are no longer those of their forward, and the vote about what the optimizer gets."""
+    tables = weights_given(seen, tracks)
+    at_forward = {rank: tracks[rank].tables[one.weights].digests for rank, one in seen.items()}
+    writers = tuple(sorted(rank for rank in seen if any(tables[rank].get(n) != at_forward[rank].get(n) for n in names)))
+    return writers, vote({rank: tuple(map(table.get, names)) for rank, table in tables.items()})
+
+
 def given_by_itself(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[str]) -> bool:
     """Whether the weights `names`, which differ when the optimizer gets them, may differ by a fault of the hardware.
 
-    That is one element of one parameter, where all ranks have looked at it.
+    That is one element of one parameter that not all ranks have changed, where all have looked at it, no line is known that wrote
+    it, and PyTorch counts as many writes on all ranks.
     """
+    found = _integrity(seen)
+    if found is None or _is_code(seen, found, who_wrote_given(seen, tracks, names)[0]):
+        return False
     parities = {rank: one.integrity.given_parities.get(names[0]) for rank, one in seen.items() if one.integrity}
     known = [one for one in parities.values() if one is not None]
     if len(names) > 1 or len(known) < len(seen):
@@ -65,6 +87,12 @@ def given_by_itself(seen: ByRank, tracks: Mapping[int, Track], names: Sequence[s
     width = BITS.get(_dtype(tracks, names[0]), WORD_BITS)
     shape = _shape(seen, tracks, names[0])
     return all(_by_hardware(one ^ known[0], width, shape) for one in known if one != known[0])
+
+
+def _is_code(seen: ByRank, found: Mapping[int, Integrity], writers: Sequence[int]) -> bool:
+    """Whether code is known that changed weights of these ranks between the forward and the step."""
+    writes = {one.end - one.begin for one in found.values()}
+    return len(writes) > 1 or len(writers) == len(seen) or bool(own_lines(seen, "given weights", writers))
 
 
 def different_forwards(tracks: Mapping[int, Track]) -> Iterator[LossComputedDifferently]:
@@ -170,11 +198,27 @@ def _in_memory(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> Ste
     bits = BITS.get(_dtype(tracks, name), WORD_BITS)
     if not masks or not all(_by_hardware(mask, bits, _shape(seen, tracks, name)) for mask in masks.values()):
         return None
+    if own_lines(seen, "weights", culprits) or (not own and all(one.writes.get("weights") for one in seen.values())):
+        return None
     return StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=culprits, tied=tied, tensors=(name,),
         at=Corrupted.MEMORY if follows else Corrupted.UNSEEN, bits=_bits(next(iter(masks.values())), bits),
         equal_at=max(one.step for one in before.values()), devices=_devices(tracks, culprits),
         lines=lines_at(seen, "load" if loaded else "forward"), loaded=loaded,
+    )  # fmt: skip
+
+
+def _in_given(seen: ByRank, before: ByRank, tracks: Mapping[int, Track], names: Sequence[str]) -> StepNotReproducible:
+    """One element of one parameter was equal at the forward, and differs when the optimizer gets it."""
+    (name,) = names
+    writers, decided = who_wrote_given(seen, tracks, names)
+    parities = {rank: one.integrity.given_parities.get(name, 0) for rank, one in seen.items() if one.integrity}
+    width = BITS.get(_dtype(tracks, name), WORD_BITS)
+    mask = next(parities[side[0]] ^ parities[decided.sides[0][0]] for side in decided.sides[1:])
+    return StepNotReproducible(
+        step=max(one.step for one in seen.values()), ranks=writers, tensors=(name,), at=Corrupted.MEMORY, after_forward=True,
+        bits=_bits(mask, width), equal_at=max(one.step for one in before.values()), devices=_devices(tracks, writers),
+        lines=lines_at(seen),
     )  # fmt: skip
 
 
@@ -246,7 +290,7 @@ def _in_step(seen: ByRank, before: ByRank, tracks: Mapping[int, Track]) -> StepN
     if not bits and any(one.closure for one in seen.values()):
         return None  # a search along a line follows losses, which are each rank's own
     everywhere = len(decided.sides) == len(seen) > 2
-    if not bits and not everywhere and not _given_is_known(seen):
+    if not bits and not _given_is_known(seen):
         return None  # code may have written weights through `.data` since the forward
     found = StepNotReproducible(
         step=max(one.step for one in seen.values()), ranks=decided.minority, tied=decided.tied, tensors=names,

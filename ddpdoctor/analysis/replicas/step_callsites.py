@@ -16,8 +16,13 @@ def lines_at(seen: Mapping[int, StepSeen], call: str = "step") -> dict[int, Fram
 
 def lines_that_wrote(seen: Mapping[int, StepSeen], what: str, culprits: Sequence[int]) -> dict[int, Frame]:
     """The line at which each culprit last changed `what` and not all ranks did; else the last that all of them did."""
+    own = own_lines(seen, what, culprits)
+    return own or {rank: lines[-1] for rank in culprits if (lines := seen[rank].writes.get(what))}
+
+
+def own_lines(seen: Mapping[int, StepSeen], what: str, culprits: Sequence[int]) -> dict[int, Frame]:
+    """The line at which each culprit last changed `what`, of those at which not all ranks did."""
     by_rank = {rank: one.writes.get(what, ()) for rank, one in seen.items()}
     on_all = set.intersection(*(set(lines) for lines in by_rank.values()))
     own = {rank: [line for line in by_rank[rank] if line not in on_all] for rank in culprits}
-    chosen = own if any(own.values()) else {rank: by_rank[rank] for rank in culprits}
-    return {rank: lines[-1] for rank, lines in chosen.items() if lines}
+    return {rank: lines[-1] for rank, lines in own.items() if lines}

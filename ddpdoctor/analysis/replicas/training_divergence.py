@@ -44,7 +44,8 @@ from ddpdoctor.analysis.replicas.hardware_errors import (
     changed_by_itself,
     different_forwards,
     given_by_itself,
-    weights_given,
+    given_differently,
+    who_wrote_given,
 )
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
@@ -317,18 +318,15 @@ def _given_written(seen: ByRank, tracks: Mapping[int, Track]) -> WeightsWritten 
     """Weights that were equal at the forward and are not when the optimizer gets them: somebody wrote them in between."""
     if len({one.weights for one in seen.values()}) > 1:
         return None
-    tables = weights_given(seen, tracks)
-    first = next(iter(tables.values()))
-    names = tuple(name for name in first if len({table.get(name) for table in tables.values()}) > 1)
+    names = given_differently(seen, tracks)
     if not names or given_by_itself(seen, tracks, names):
         return None
-    at_forward = {rank: tracks[rank].tables[one.weights].digests for rank, one in seen.items()}
-    writers = tuple(sorted(rank for rank in seen if any(tables[rank].get(n) != at_forward[rank].get(n) for n in names)))
-    decided = vote({rank: tuple(map(table.get, names)) for rank, table in tables.items()})
+    writers, decided = who_wrote_given(seen, tracks, names)
     culprits = writers if len(writers) < len(seen) else decided.minority
     wrote = lines_that_wrote(seen, "given weights", culprits)
     return WeightsWritten(
-        step=max(one.step for one in seen.values()), ranks=culprits, tensors=names, total=len(first),
+        step=max(one.step for one in seen.values()), ranks=culprits, tensors=names,
+        total=max(len(tracks[rank].tables[one.weights].digests) for rank, one in seen.items()),
         lines=wrote or lines_at(seen), shown=WrittenAt.THE_WRITE if wrote else WrittenAt.THE_STEP, after_forward=True,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.training_trace import StepSeen
 from tests.analysis.replicas.test_hardware_errors import all_with, headline, healthy, step
@@ -57,7 +58,58 @@ def test_one_element_that_differs_before_the_step_may_be_the_hardware() -> None:
     flipped = {"given": {"w": "other", "v": "same"}, "given_parities": {"w": 7 ^ 1 << 20, "v": 1}}
     sick = second_step("bad", 7 ^ 1 << 20, **flipped)
     others = second_step("a1", given=SAME, given_parities=WORDS)
-    assert headline(all_with(sick, others)) == ("DDP525", (1,), "step")
+    for nproc in (2, 3):
+        found = diagnose(all_with(sick, others, nproc=nproc)).findings[0]
+        assert (found.code, found.ranks, found.measured["cause"]) == ("DDP525", (1,), "memory")
+        assert "w changed on rank 1 (bit 20 of one element) between the forward and the optimizer step" in found.message
+
+
+LINE = Frame(file="train.py", line=7, function="main")
+ONE_ELEMENT = {"given": {"w": "other", "v": "same"}, "given_parities": {"w": 7 ^ 1 << 20, "v": 1}}
+
+
+@pytest.mark.parametrize("nproc", [2, 3])
+def test_one_element_that_a_line_is_known_to_have_written_is_code(nproc: int) -> None:
+    """`weight.data[3, 5] += 0.5` on rank 1, in a step in which lines are looked for."""
+    first, second = second_step("bad", 7 ^ 1 << 20, **ONE_ELEMENT)
+    sick = [first, replace(second, writes={"given weights": (LINE,)})]
+    finding = diagnose(all_with(sick, second_step("a1", given=SAME, given_parities=WORDS), nproc=nproc)).findings[0]
+    assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP509", (1,), 7)
+
+
+def test_one_element_that_pytorch_counted_on_one_rank_only_is_code() -> None:
+    """`with torch.no_grad(): weight[3, 5] += 0.5`, in a step in which all ranks look at the weights."""
+    sick = second_step("bad", 7 ^ 1 << 20, end=1, **ONE_ELEMENT)
+    others = second_step("a1", given=SAME, given_parities=WORDS)
+    assert headline(all_with(sick, others)) == ("DDP509", (1,), "between forward and step")
+
+
+def test_one_element_that_every_rank_writes_from_its_own_data_is_code() -> None:
+    sick = second_step("bad", 7 ^ 1 << 20, **ONE_ELEMENT)
+    others = second_step("a1", given={"w": "third", "v": "same"}, given_parities=WORDS)
+    assert headline(all_with(sick, others)) == ("DDP509", (1,), "between forward and step")
+
+
+def test_one_element_that_a_line_wrote_before_the_forward_is_code() -> None:
+    moved = {"before": {"w": 7 ^ 1 << 35, "v": 1}, "after": {"w": 7 ^ 1 << 35, "v": 1}}
+    sick = [*healthy()[:1], step(1, "bad", "bad", integrity=moved, writes={"weights": (LINE,)})]
+    finding = diagnose(all_with(sick, healthy()[:2])).findings[0]
+    assert (finding.code, finding.ranks, finding.where[0].line) == ("DDP509", (1,), 7)
+
+
+def test_weights_that_differ_on_every_rank_are_no_fault_of_a_step_whose_weights_nobody_looked_at() -> None:
+    """`weight.data.add_(noise)` with a seed of each rank, between the backward and the step."""
+
+    def evidence(**looked: Any) -> Evidence:
+        ranks = []
+        for facts, after in zip(all_with(second_step("a1"), second_step("a1")).ranks, ("a1", "a2", "bad"), strict=True):
+            (track,) = facts.facts
+            steps = tuple(second_step(after, MANY, **looked))
+            ranks.append(replace(facts, facts=(replace(track, steps=steps),)))
+        return Evidence(ranks=tuple(ranks), about_job=True)
+
+    assert headline(evidence())[0] == "DDP503"
+    assert headline(evidence(given=SAME, given_parities=WORDS))[::2] == ("DDP525", "nondeterministic")
 
 
 def test_several_elements_are_put_down_to_the_step_only_where_its_weights_were_looked_at() -> None:
