@@ -224,6 +224,8 @@ class StepSeen:
     writes: Mapping[str, tuple[Frame, ...]] = field(default_factory=dict)
     """The user's lines that changed weights, gradients, settings or state outside forward, backward and step; sought in
     a replay. Those of weights are sought at a few steps of any run; `given weights` are those between backward and step."""
+    partly_watched: bool = False
+    """Whether `writes` may lack lines that wrote weights."""
 
     @property
     def key(self) -> tuple[int, int, int]:

@@ -340,6 +340,7 @@ def _step(step: trace.Step) -> StepSeen:
         closure=step.closure,
         averaging=_averaged(step.averaging) if step.averaging is not None else None,
         writes={what: frames_of(written) for what, written in step.writes.items()},
+        partly_watched=step.partly_watched,
     )
 
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from ddpdoctor.agent.inside import write_tracer
+from ddpdoctor.agent.inside.optimizer_settings import Settings
 from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 from ddpdoctor.agent.inside.write_tracer import Writes
+from ddpdoctor.agent.inside.write_watch import WriteWatch
 
 
 def writing(folder: Path) -> tuple[Writes, TraceWriter]:
@@ -88,3 +94,66 @@ def test_an_error_while_looking_is_ours_alone(tmp_path: Path) -> None:
     assert after >= 1
     assert not trace.alive
     assert list(tmp_path.glob("*.gave-up"))
+
+
+def nothing() -> None:
+    """Called, and no more."""
+
+
+def test_a_watch_that_ends_early_says_so_and_blames_no_later_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_tracer, "MOST_CALLS", 3)
+    rank = Rank(str(tmp_path))
+    rank.place((), {})
+    values = [0]
+    writes = Writes(TraceWriter(rank).observing, most_seconds=60.0)
+    writes.watch({"values": lambda: list(values)})
+    nothing()
+    assert not writes.ended_early
+    nothing()
+    nothing()
+    nothing()
+    assert writes.ended_early
+    values[0] = 1
+    writes.settle()
+    assert writes.take() == {}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="lines are not looked for")
+def test_lines_of_an_earlier_backward_of_the_window_are_kept(tmp_path: Path) -> None:
+    """Gradients are accumulated: two forwards and backwards, one step."""
+    rank = Rank(str(tmp_path))
+    rank.place((), {})
+    unwrapped: Any = None
+    weights = [0]
+    watch = WriteWatch(TraceWriter(rank), Settings(), unwrapped, lambda: list(weights))
+    watch.audit()
+    expected = []
+    for value in (1, 2):
+        watch.after_backward()
+        if value == 1:
+            expected.append(here() + 1)
+            weights[0] = value
+        else:
+            expected.append(here() + 1)
+            weights[0] = value
+        watch.settle()
+    assert not watch.is_partial
+    assert [line for _, line, _ in watch.take()["given weights"]] == expected
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="lines are not looked for")
+def test_a_write_between_forward_and_backward_leaves_the_watch_partial(tmp_path: Path) -> None:
+    rank = Rank(str(tmp_path))
+    rank.place((), {})
+    unwrapped: Any = None
+    weights = [0]
+    watch = WriteWatch(TraceWriter(rank), Settings(), unwrapped, lambda: list(weights))
+    watch.audit()
+    weights[0] = 1
+    watch.after_backward()
+    watch.settle()
+    assert watch.is_partial
+    watch.take()
+    assert not watch.is_partial

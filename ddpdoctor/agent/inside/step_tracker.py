@@ -390,10 +390,15 @@ class StepTracker:
     def _weights_now(self) -> object:
         """What changes with each write of the weights; those of large models are only counted, not read."""
         own = [p for p in self._models.parameters().values() if not is_meshed(p)]
-        if not own or sum(p.nbytes for p in own) > MOST_READ_BYTES:
+        if not _are_read(own):
             return versions(own)
         with torch.no_grad():  # a budget is not entered twice, and this may be called from anywhere
             return self._digests.of(own, "watched")
+
+    def _partly_watched(self) -> bool:
+        """Whether `writes` of the step may lack lines."""
+        own = [p for p in self._models.parameters().values() if not is_meshed(p)]
+        return not self._is_replay and self._write_watch.is_due and (self._write_watch.is_partial or not _are_read(own))
 
     def close(self) -> None:
         """The process is about to end."""
@@ -440,6 +445,7 @@ class StepTracker:
     def _write_step(self, optimizer: Optimizer, *, left_out: bool = False) -> None:
         window, counts = self._window, self._counts
         assert window.stepping is not None
+        partly_watched = self._partly_watched()
         if window.closure:
             window.gradients = self._gradients.read(optimizer, self.origins)
         window.after = self._digests.write("after", self._models.parameters(optimizer))
@@ -468,6 +474,7 @@ class StepTracker:
                 left_out=left_out,
                 closure=window.closure,
                 hook_of_torch=self.origins.hook_of_torch,
+                partly_watched=partly_watched,
             )
         )
         if self._models.count:
@@ -477,6 +484,11 @@ class StepTracker:
                 return
             self._recomputation.after_step(optimizer, counts, beside)
             self._unwrapped.write(beside)
+
+
+def _are_read(weights: Sequence[Tensor]) -> bool:
+    """Whether writes of these weights are found by their bytes; else operations that write them are only counted."""
+    return bool(weights) and sum(tensor.nbytes for tensor in weights) <= MOST_READ_BYTES
 
 
 def _parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:

@@ -41,10 +41,13 @@ class Writes:
         self._found: dict[str, list[SourceLine]] = {}
         self._at: SourceLine | None = None
         self._frames: list[FrameType] = []
+        self.ended_early = False
+        """Whether the last watch ended before `settle` was called, or did not begin."""
 
     def watch(self, watched: Mapping[str, Callable[[], object]]) -> None:
         """From here on note the lines that change what these give, by name."""
-        if sys.gettrace() is not None:  # a debugger's or a coverage tool's
+        self.ended_early = sys.gettrace() is not None  # a debugger's or a coverage tool's
+        if self.ended_early:
             return
         self._watched = dict(watched)
         self._pid, self._calls_left = os.getpid(), MOST_CALLS
@@ -84,8 +87,11 @@ class Writes:
     def _entered(self, frame: FrameType, event: str, argument: object) -> Any:  # noqa: ANN401, ARG002 - a trace function
         if self._most_seconds is not None:
             self._calls_left -= 1
-            if not self._watched or self._calls_left <= 0 or os.getpid() != self._pid:  # a forked child has it, too
+            if not self._watched or os.getpid() != self._pid:  # a forked child has it, too
                 self._stop()
+                return None
+            if self._calls_left <= 0:
+                self._end_early()
                 return None
         return self._after_line if is_users(frame.f_code.co_filename) else None
 
@@ -94,12 +100,16 @@ class Writes:
             return None
         self._look()
         if self._most_seconds is not None and time.monotonic() > self._until:
-            self.settle()
+            self._end_early()
             return None
         back = frame.f_back if event == "return" else frame
         if back is not None and is_users(back.f_code.co_filename):
             self._at = SourceLine(back.f_code.co_filename, back.f_lineno, back.f_code.co_name)
         return self._after_line
+
+    def _end_early(self) -> None:
+        self.ended_early = True
+        self.settle()
 
     def _compare(self) -> None:
         if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():

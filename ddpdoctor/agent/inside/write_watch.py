@@ -31,22 +31,28 @@ class WriteWatch:
         self._wrote: dict[str, list[SourceLine]] = {}
         self._writes = Writes(trace.observing, most_seconds=MOST_SECONDS)
         self._before: Options = {}  # when the watch began
+        self._left: object = None  # the weights when the last watch of this window ended, or when the window began
         self._audits = 0
         self.is_due = False
         """Whether this audited step is one of those."""
         self.is_on = False
         """Whether lines are looked at now."""
+        self.is_partial = False
+        """Whether weights may have been written in this window, or before it, while no lines were looked at."""
 
     def audit(self) -> None:
         """An audited step begins."""
         self._audits += 1
         self.is_due = sys.version_info >= (3, 11) and self._audits & (self._audits - 1) == 0
+        if self.is_due:
+            self._left = self._weights()
 
     def after_backward(self) -> None:
         """The backward has returned."""
         if self.is_due and not self.is_on:
             self.is_on = True
             self._before = self._settings.options()
+            self.is_partial |= self._left != self._weights()
             self._writes.watch({SETTINGS: self._settings.options, GIVEN_WEIGHTS: self._weights})
 
     def after_step(self) -> None:
@@ -60,17 +66,21 @@ class WriteWatch:
     def take(self) -> dict[str, list[SourceLine]]:
         """The lines that wrote weights since this was asked last: before the forward, and before the step."""
         wrote, self._wrote = self._wrote, {}
+        self.is_partial = False
         return wrote
 
     def settle(self) -> None:
         """Look for the last time, and note what was found."""
         self.is_on = False
         self._writes.settle()
+        self.is_partial |= self._writes.ended_early
+        self._left = self._weights()
         before, self._before = self._before, {}
         for name, lines in self._writes.take().items():
             if name == SETTINGS:
                 self._settings.written(lines[-1], before)
             elif name in {WEIGHTS, GIVEN_WEIGHTS}:
-                self._wrote[name] = lines
+                earlier = [line for line in self._wrote.get(name, []) if line not in lines]
+                self._wrote[name] = earlier + lines  # after an earlier backward of the same window
             else:
                 self._unwrapped.written(name, lines[-1])

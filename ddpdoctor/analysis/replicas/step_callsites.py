@@ -15,9 +15,14 @@ def lines_at(seen: Mapping[int, StepSeen], call: str = "step") -> dict[int, Fram
 
 
 def lines_that_wrote(seen: Mapping[int, StepSeen], what: str, culprits: Sequence[int]) -> dict[int, Frame]:
-    """The line at which each culprit last changed `what` and not all ranks did; else the last that all of them did."""
+    """The line at which each culprit last changed `what` and not all ranks did; else the last that all of them did.
+
+    Where lines may be missing, one that all ranks have is none to blame.
+    """
     own = own_lines(seen, what, culprits)
-    return own or {rank: lines[-1] for rank in culprits if (lines := seen[rank].writes.get(what))}
+    if own or any(one.partly_watched for one in seen.values()):
+        return own
+    return {rank: lines[-1] for rank in culprits if (lines := seen[rank].writes.get(what))}
 
 
 def own_lines(seen: Mapping[int, StepSeen], what: str, culprits: Sequence[int]) -> dict[int, Frame]:

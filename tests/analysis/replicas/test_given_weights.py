@@ -40,6 +40,21 @@ def test_the_line_that_wrote_them_is_shown() -> None:
     assert (place.rank, place.file, place.line, place.note) == (1, "train.py", 7, "writes the weights")
 
 
+@pytest.mark.parametrize(
+    ("partly", "note"), [(False, "writes the weights"), (True, "the optimizer step after the write")]
+)
+def test_a_line_that_all_ranks_ran_is_not_blamed_where_lines_may_be_missing(partly: bool, note: str) -> None:
+    line, stepped = (Frame(file="train.py", line=number, function="main") for number in (7, 9))
+    seen = {"writes": {"given weights": (line,)}, "line": stepped}
+    first, second = second_step(
+        "bad", MANY, end=1, given={"w": "other", "v": "same"}, given_parities={"w": MANY, "v": 1}
+    )
+    _, other = second_step("a1", end=1, given={"w": "third", "v": "same"}, given_parities=WORDS)
+    sick = [first, replace(second, partly_watched=partly, **seen)]
+    finding = diagnose(all_with(sick, [first, replace(other, **seen)])).findings[0]
+    assert (finding.code, finding.ranks, finding.where[0].note) == ("DDP509", (1,), note)
+
+
 def test_weights_that_every_rank_wrote_in_another_way_are_code() -> None:
     """PyTorch counts as many writes on all of them."""
     sick = second_step("bad", MANY, end=1, given={"w": "other", "v": "same"}, given_parities={"w": MANY, "v": 1})

@@ -280,6 +280,8 @@ class Step(NamedTuple):
     """Whether the optimizer was given a closure: `gradients` are then those of its last call."""
     hook_of_torch: bool = False
     """Whether all communication hooks are PyTorch's own, and give all ranks the same result."""
+    partly_watched: bool = False
+    """Whether `writes` may lack lines that wrote weights: lines were not looked at all the time, or writes only counted."""
 
 
 class StepVersions(NamedTuple):
