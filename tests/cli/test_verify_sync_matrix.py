@@ -53,6 +53,8 @@ FAULTS = (
     Fault(code="DDP509", how="clamp", tells=True),
     Fault(code="DDP509", how="load", tells=True),
     Fault(code="DDP509", how="element", tells=True),
+    Fault(code="DDP509", how="backward", tells=True),
+    Fault(code="DDP509", how="data", tells=True),
     Fault(code="DDP510", how="continue", line="optimizer"),
     Fault(code="DDP510", how="scaler", tells=True, line="# sick scaler"),
     Fault(code="DDP511", step=0, blames="everyone", line="in loader:"),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
 from .rank_process import Rank
@@ -126,6 +126,7 @@ class TraceWriter:
         observer.__dict__["_torchdynamo_disable"] = (
             True  # as torch.compiler.disable marks what is not compiled into its caller
         )
+        _leave_alone(observer.__code__)  # the mark is not asked for where the caller itself is not compiled
         marked: Any = observer
         result: F = marked
         return result
@@ -179,6 +180,20 @@ def _frame_compiler() -> Callable[[], Any] | None:
         return None
     tells: Callable[[], Any] = get_eval_frame_callback
     return tells
+
+
+def _leave_alone(code: CodeType) -> None:
+    """Let TorchDynamo never compile `code`: `torch._dynamo` does the same, and importing it takes seconds."""
+    import torch._C._dynamo.eval_frame as eval_frame
+
+    skip: Any = getattr(eval_frame, "skip_code", None)  # until PyTorch 2.6
+    if skip is not None:
+        skip(code)
+        return
+    with contextlib.suppress(AttributeError):
+        action: Any = getattr(eval_frame, "_FrameAction")  # noqa: B009 - private, as the others
+        strategy: Any = getattr(eval_frame, "_FrameExecStrategy")  # noqa: B009
+        eval_frame.set_code_exec_strategy(code, strategy(action.SKIP, action.DEFAULT))
 
 
 def user_line() -> SourceLine | None:

@@ -37,5 +37,16 @@ def test_a_gradient_that_the_others_did_not_reduce_is_not_dropped() -> None:
     assert diagnose(all_with(one_step("bad", "v"), others, nproc=2)).findings[0].code == "DDP504"
 
 
+def test_a_clipped_gradient_of_a_step_in_no_sync_is_not_dropped() -> None:
+    """A layer that rank 1 does not use: it never had a gradient, and nothing was reduced."""
+    sick, others = (
+        [replace(one, synchronised=False) for one in steps]
+        for steps in (one_step("bad", "v"), one_step("a0", "w", "v"))
+    )
+    found = diagnose(all_with(sick, others, nproc=2)).findings
+    assert "DDP505" not in {one.code for one in found}
+    assert (found[0].code, found[0].measured["cause"]) == ("DDP504", "no_sync")
+
+
 def test_the_same_parameters_on_all_ranks_are_healthy() -> None:
     assert not diagnose(all_with(one_step("a0", "w"), one_step("a0", "w"))).findings
