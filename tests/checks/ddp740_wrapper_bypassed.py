@@ -21,4 +21,26 @@ SICK = (
         where=("train.py:48 main", "train.py:49 main"),
     ),
 )
-HEALTHY = (training(("evaluate(ddp, val", "evaluate(ddp.module, val")),)
+_ATTACK = """\
+def attack(model, images):
+    with torch.enable_grad():
+        y = model(images)
+    return y
+
+
+def main():
+"""
+HEALTHY = (
+    training(("evaluate(ddp, val", "evaluate(ddp.module, val")),
+    training(
+        ("def main():\n", _ATTACK),
+        (
+            "            loss = nn.functional.cross_entropy(ddp(images.to(device)), labels.to(device))\n",
+            (
+                "            with torch.no_grad():\n"
+                "                out = attack(ddp, images)\n"
+                "            loss = out.sum() + ddp.module(images).sum()\n"
+            ),
+        ),
+    ),
+)

@@ -40,6 +40,7 @@ DOES_THE_DEVICE = DOES_THE_DATA - {"webdataset", "torchdata"} | {
 }
 """Frameworks that give each rank its device, or make the process group, by themselves."""
 NO_GRADIENTS = ("no_grad", "inference_mode")
+GRADIENTS = ("enable_grad", "set_grad_enabled")
 DEEPEST = 6
 _RANK_WORDS = re.compile(
     r"rank(?:s|id|idx)?(?![a-z])|(?<![a-z])(?:is)?(?:main|master|chief|leader|primary|coordinator)"
@@ -210,9 +211,9 @@ class CallGraph:
                 self._near[key] = [pair for pair in self.calls(purpose) if pair[0].id.partition("::")[0] in files]
             yield from self._near[key]
 
-    def calls_in(self, program: Program, *does: str) -> Iterator[tuple[Function, Call]]:
+    def calls_in(self, program: Program, first: str, *others: str) -> Iterator[tuple[Function, Call]]:
         """The calls for these purposes in a program, file by file, as they are written."""
-        tables = [table for purpose in does if (table := self._by_file.get(purpose))]
+        tables = [table for purpose in (first, *others) if (table := self._by_file.get(purpose))]
         for file in program.files if tables else ():
             found = [each for table in tables for each in table.get(file, ())]
             yield from ((function, call) for _, function, call in sorted(found, key=itemgetter(0)))
@@ -341,11 +342,17 @@ class CallGraph:
         return bool(entered) and not asks and not any(call.does in COLLECTIVE for call in calls)
 
     def without_gradients(self, function: Function, call: Call) -> bool:
-        """Whether a call is made under `no_grad`: by itself, in its function, or wherever the function is called."""
-        if call.under(*NO_GRADIENTS) or any(name.endswith(NO_GRADIENTS) for name in function.decorators):
-            return True
-        ways = [way for _, way in self.callers.get(function.id, ())]
-        return bool(ways) and all(way.under(*NO_GRADIENTS) for way in ways)
+        """Whether a call is made under `no_grad`: by itself, in its function, or wherever the function is called.
+
+        The nearest of several such blocks decides: `enable_grad` in a function that is called under `no_grad`.
+        """
+        if (nearest := call.under(*NO_GRADIENTS, *GRADIENTS)) is not None:
+            return _takes_gradients_away(nearest)
+        decorators = [name for name in function.decorators if name.endswith((*NO_GRADIENTS, *GRADIENTS))]
+        if decorators:
+            return decorators[-1].endswith(NO_GRADIENTS)
+        around = [way.under(*NO_GRADIENTS, *GRADIENTS) for _, way in self.callers.get(function.id, ())]
+        return bool(around) and all(each is not None and _takes_gradients_away(each) for each in around)
 
     def starts_the_job(self, function: Function, depth: int = 2) -> bool:
         """Whether a function makes the process group, by itself or in one that it calls."""
@@ -527,6 +534,11 @@ def _makes_the_job(function: Function) -> bool:
         and not any(guard.by_rank or guard.form == "after" for guard in call.guards)
         for call in function.calls
     )
+
+
+def _takes_gradients_away(context: Context) -> bool:
+    """Whether nothing is recorded in a block: `no_grad()` and `set_grad_enabled(False)`, not `inference_mode(False)`."""
+    return context.name.endswith(NO_GRADIENTS) != context.text.endswith(("(False)", "mode=False)"))
 
 
 def _is_cell(function: Function) -> bool:
