@@ -22,6 +22,11 @@ RULE = Rule(
 
 _ALL = re.compile(r" in (?:self\.)?\w+(?:\.module)?\.(?:named_)?parameters\(\)$")
 
+_TOLD = ("add_param_group",)
+"""What tells an optimizer of parameters that came later."""
+_TOLD_BY_HAND = ("param_groups", "__init__()")
+"""What may put the parts of all parameters in the place of the whole ones."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each layer that is replaced, and each parameter that is unfrozen, too late."""
@@ -109,7 +114,7 @@ def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Layers that are replaced between the optimizer and the wrapper: they are reduced, and never stepped."""
     if not any(call.does == "optimizer" for call in function.calls):
         return
-    if graph.any_program(function, ("add_param_group",)):  # the optimizer may be told of them
+    if graph.any_program(function, _TOLD):
         return
     steps = unfolded(graph, function)
     optimizers = [(at, call) for at, _, call in calls_in(steps) if call.does == "optimizer"]
@@ -143,7 +148,7 @@ def _after_optimizer(graph: CallGraph, function: Function) -> Iterator[Finding]:
 def _sharded_later(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Models whose parameters FSDP replaces by their parts when the optimizer has been given the whole ones."""
     optimizers = [call for call in function.calls if call.does == "optimizer"]
-    if not optimizers:
+    if not optimizers or graph.any_program(function, (*_TOLD, *_TOLD_BY_HAND)):
         return
     steps = unfolded(graph, function)
     for at, step, wrap in calls_in(steps):

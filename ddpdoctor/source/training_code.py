@@ -244,7 +244,9 @@ def _words(source: Source) -> set[str]:
             match call.node:
                 case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(asked)), *_]):
                     found.add(asked)
-    found.update(word for word in ("exitcode", "sentinel") if word in source.text)
+                case ast.Call(func=ast.Attribute(attr="__init__", value=ast.Name()), args=[ast.Call(), *_]):
+                    found.add("__init__()")  # `optimizer.__init__(model.parameters())`: an object is made anew
+    found.update(word for word in ("exitcode", "sentinel", "param_groups") if word in source.text)
     return found - {""}
 
 

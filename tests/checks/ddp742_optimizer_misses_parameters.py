@@ -32,4 +32,24 @@ SICK = (
         where=("train.py:43 main", "train.py:40 main"),
     ),
 )
-HEALTHY = (training(("    model = nn.Sync", ("    model.fc = nn.Linear(512, 10).to(device)\n    model = nn.Sync"))),)
+_WRAPS = "    ddp = DDP(model, device_ids=[local_rank])\n    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)\n"
+HEALTHY = (
+    training(("    model = nn.Sync", ("    model.fc = nn.Linear(512, 10).to(device)\n    model = nn.Sync"))),
+    *(
+        training(
+            (
+                "DistributedDataParallel as DDP",
+                "DistributedDataParallel as DDP\nfrom torch.distributed.fsdp import FullyShardedDataParallel as FSDP",
+            ),
+            (
+                _WRAPS,
+                f"    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    ddp = FSDP(model)\n    {repair}\n",
+            ),
+        )
+        for repair in (
+            'optimizer.param_groups.clear(); optimizer.add_param_group({"params": ddp.parameters()})',
+            'optimizer.param_groups[0]["params"] = list(ddp.parameters())',
+            "optimizer.__init__(ddp.parameters(), 0.1)",
+        )
+    ),
+)
