@@ -27,6 +27,9 @@ RULE = Rule(
 
 _CHOICES = frozenset({"if", "else", "and", "or"})
 
+_GATHERED = ("FULL", "SHARDED")
+"""The types of FSDP's state_dict for which ranks talk to each other; of LOCAL_STATE_DICT each takes its own part."""
+
 
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each collective, or call that leads to one, under a test of the rank."""
@@ -122,6 +125,9 @@ def _of_all(call: Call, guard: Guard, why: str) -> Finding:
 
 def _gathers(graph: CallGraph, function: Function, call: Call, depth: int = 2) -> bool:
     """Whether a call gathers the parts of a sharded model from all ranks, itself or in a function of the program."""
+    kept = call.under("state_dict_type")
+    if kept is not None and not any(word in kept.text for word in _GATHERED):
+        return False
     target = graph.functions.get(call.target) if depth else None
     if target is not None and not target.guards:
         inner = (each for each in target.calls if unconditional(each.guards, target))

@@ -63,4 +63,19 @@ HEALTHY = (
             ),
         )
     ),
+    training(
+        (
+            "DistributedDataParallel as DDP",
+            "DistributedDataParallel as DDP\nfrom torch.distributed.fsdp import FullyShardedDataParallel as FSDP, StateDictType",
+        ),
+        ("def main():\n", "def weights(model):\n    return model.state_dict()\n\n\ndef main():\n"),
+        ("    ddp = DDP(model, device_ids=[local_rank])\n", "    ddp = FSDP(model)\n"),
+        (
+            '            torch.save(ddp.module.state_dict(), "last.pt")\n',
+            (
+                "        with FSDP.state_dict_type(ddp, StateDictType.LOCAL_STATE_DICT):\n"
+                '            if rank == 0:\n                torch.save(weights(ddp), "last.pt")\n'
+            ),
+        ),
+    ),
 )
