@@ -83,14 +83,17 @@ class Washing:
         return [key for key in found if key]
 
     def _through(self, node: ast.Call, target: Scope, owner: str) -> list[str]:
-        washed = {key.partition(".")[0] for _, key in self.washed(target)}
+        washed: dict[str, set[str]] = {}
+        for _, key in self.washed(target):
+            name, dot, rest = key.partition(".")
+            washed.setdefault(name, {""}).add(f"{dot}{rest}")
         method = target.parent is not None and target.parent.is_class
         names_of = target.parameters[1:] if method else target.parameters
-        found = [dotted(argument) for argument, name in zip(node.args, names_of, strict=False) if name in washed]
-        found += [dotted(keyword.value) for keyword in node.keywords if keyword.arg in washed]
-        if method and owner and owner != "self" and "self" in washed:
-            found.append(owner)
-        return [key for key in found if key]
+        given = [(dotted(argument), name) for argument, name in zip(node.args, names_of, strict=False)]
+        given += [(dotted(keyword.value), keyword.arg) for keyword in node.keywords if keyword.arg is not None]
+        if method and owner != "self":
+            given.append((owner, "self"))
+        return [f"{key}{rest}" for key, name in given if key for rest in sorted(washed.get(name, ()))]
 
     def _modules(self, scope: Scope) -> set[str]:
         at: Scope | None = scope

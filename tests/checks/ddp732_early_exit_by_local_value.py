@@ -79,4 +79,14 @@ HEALTHY = (
             ),
         )
     ),
+    training(
+        ("def main():\n", "def share(state):\n    dist.all_reduce(state.score)\n\n\ndef main():\n"),
+        (
+            "            optimizer.step()\n",
+            (
+                "            optimizer.step()\n            state.score = loss.detach()\n            share(state)\n"
+                "            if state.score > 5:\n                break\n"
+            ),
+        ),
+    ),
 )
