@@ -141,7 +141,7 @@ class _Reader:
     within: tuple[str, ...] = ()
     texts: int = 0
     depth: int = 0
-    read: list[int] = field(default_factory=list)
+    read: list[int] = field(default_factory=lambda: [0])
     """The lengths of the texts for shells that were read."""
     other: Callable[[str], str | None] = lambda _: None
     """The text of another script, where it is at hand."""
@@ -322,8 +322,8 @@ class _Reader:
         text = self.written.get(words[at].removeprefix("./")) or self.other(words[at])
         if text is None:
             return False
-        self.read.append(len(text))
-        if sum(self.read) > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
+        self.read[0] += len(text)
+        if self.read[0] > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
             return False
         around = words[:at]
         while around and around[-1] in {*_SHELLS, "exec", "env", "time", "nohup"}:
@@ -372,8 +372,8 @@ class _Reader:
             source = text if node is None else text_of(node, self.variables, Outer.MARK if not same else Outer.KEEP)
         else:
             source = document_text(text, self.variables)
-        self.read.append(len(source))
-        if sum(self.read) > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
+        self.read[0] += len(source)
+        if self.read[0] > MOST_CHARACTERS or len(self.commands) >= MOST_COMMANDS:
             return
         elsewhere = bool(around) and (around[0] not in _SAME_HOST or not _ELSEWHERE.isdisjoint(around))
         inner = replace(
