@@ -14,6 +14,7 @@ from ddpdoctor.analysis.hangs.ended_peers import EndedPeers
 from ddpdoctor.analysis.hangs.outstanding import Operation
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.evidence import PerRank
+from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
 from ddpdoctor.evidence.source import Condition, SourceCode
 from ddpdoctor.messages import first_deviations, framework_requests, loop_departures
@@ -60,8 +61,8 @@ def check(
     Ranks whose iterations had parted before come apart in the end in any call: that is no call too many.
     """
     if desyncs is None or (stack_desync is not None and not desyncs.found):
-        if desyncs is None and ended_peers is not None and ended_peers.condition is not None:
-            yield _by_ends(ended_peers, ended_peers.condition)
+        if desyncs is None and ended_peers is not None and ended_peers.test is not None:
+            yield _by_ends(ended_peers, *ended_peers.test)
             return
         yield from _by_stacks(stack_desync, recorded=desyncs is not None)
         return
@@ -215,14 +216,14 @@ def _group(operation: Operation) -> str:
     return _name(operation) or "the default group"
 
 
-def _by_ends(ended: EndedPeers, condition: Condition) -> Finding:
+def _by_ends(ended: EndedPeers, condition: Condition, frame: Frame) -> Finding:
     """Ranks that wait under a test of the rank, when all others have come to the end of the program without that call."""
     ranks, others = [one.rank for one in ended.waiting], ended.ended
-    test = spoken(condition, ended.frame.file) if ended.frame is not None else ""
+    test = spoken(condition, frame.file)
     return RULE.finding(
         f"{group_ranks(ranks)} {verb(ranks, 'waits', 'wait')} in {ended.operations} that {group_ranks(others)} never "
         f"{verb(others, 'calls', 'call')}: {verb(others, 'it', 'they')} ended with exit code 0",
-        ranks=ranks,
+        ranks=ranks if ended.few_wait else others,
         where=[
             Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}, {test}")
             for one in ended.waiting

@@ -47,6 +47,10 @@ ALL_COME = (
     "the ranks had made as many steps: let every rank come to the call in which the others lost it, or none of them"
 )
 
+ALL_JOIN = (
+    "call `init_process_group` on every rank, under no test of the rank, or start fewer ranks (`--nproc-per-node`)"
+)
+
 
 def check(
     desyncs: Desyncs | None,
@@ -318,9 +322,12 @@ def _in_training(
 
 
 def _by_stacks(ended: EndedPeers) -> Iterator[Finding]:
-    """The few ranks that ended with 0 where all others wait, under no test of the rank."""
+    """The few ranks that ended with 0 where all others wait, under no test of the rank.
+
+    Where these wait for all to join, those that ended are at fault, however many they are.
+    """
     others = [one.rank for one in ended.waiting]
-    if len(ended.ended) < len(others) and ended.condition is None:
+    if ended.join or (len(ended.ended) < len(others) and ended.test is None):
         yield RULE.finding(
             f"{group_ranks(ended.ended)} ended with exit code 0 while {group_ranks(others)} "
             f"{verb(others, 'waits', 'wait')} in {ended.operations}",
@@ -330,6 +337,7 @@ def _by_stacks(ended: EndedPeers) -> Iterator[Finding]:
                 for one in ended.waiting
                 if one.place is not None
             ],
+            remedy=ALL_JOIN if ended.join else None,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -116,15 +116,17 @@ def _by_steps(unreduced: UnreducedSteps) -> Finding:
     """Ranks that trained without their peers, and ended."""
     ranks, waiting, made = unreduced.ranks, unreduced.waiting, unreduced.steps
     others = [*waiting]
-    steps, theirs = max(made[rank] for rank in ranks), max(made[rank] for rank in waiting)
+    theirs = max(made[rank] for rank in waiting)
+    alone = _span(made[rank] - theirs for rank in ranks)
     without = [rank for rank in ranks if rank not in unreduced.places]
     another = (
         f"{group_ranks(without)} called no forward of a DDP model: {verb(without, 'it', 'they')} trained another one, such as "
         "the module inside (`model.module`)"
     )
     return RULE.finding(
-        f"{group_ranks(ranks)} made {steps} optimizer steps and ended, {steps - theirs} of them without a reduction of "
-        f"gradients; {group_ranks(others)} {verb(others, 'waits', 'wait')} in {names(waiting, others)} after {theirs}",
+        f"{group_ranks(ranks)} made {_span(made[rank] for rank in ranks)} optimizer steps and ended, {alone} of them without a "
+        f"reduction of gradients; {group_ranks(others)} {verb(others, 'waits', 'wait')} in {names(waiting, others)} after "
+        f"{_span(made[rank] for rank in waiting)}",
         ranks=ranks,
         where=[
             *(
@@ -137,6 +139,12 @@ def _by_steps(unreduced: UnreducedSteps) -> Finding:
         remedy=OF_UNREDUCED_STEPS,
         steps={str(rank): made[rank] for rank in sorted(made)},
     )
+
+
+def _span(counts: Iterable[int]) -> str:
+    """`9`, or `8 to 9` where the counts differ."""
+    each = sorted(counts)
+    return f"{each[0]}" if each[0] == each[-1] else f"{each[0]} to {each[-1]}"
 
 
 def _by_stacks(found: StackDesync) -> Finding:

@@ -46,6 +46,9 @@ IN_MONITORED_BARRIER = stack(
 IN_BROADCAST = stack((f"{TORCH}/distributed/distributed_c10d.py", 2900, "broadcast"), user=(88, "train_step"))
 STEPS = (*CODE, CodePlace(file=SCRIPT, line=60, function="train_step", loops=(LOOP,)))
 SEEN = SourceCode(places=tuple(replace(place, file=SCRIPT) for place in STEPS))
+ALL_BUT_0 = SourceCode(
+    places=(CodePlace(file=SCRIPT, line=88, function="train_step", conditions=(replace(ONLY_RANK_0, branch=1),)),)
+)
 
 
 def in_step(*seq: int) -> CollectiveCalls:
@@ -256,6 +259,12 @@ SICK = (
         says="rank 0 waits in broadcast that rank 1 never calls: it ended with exit code 0",
         ranks=(0,),
         where=("rank 0 /job/train.py:88 train_step",),
+    ),
+    Sick(  # the test names those that wait: the other one left the call out
+        evidence=hang((RankExit(exit_code=0),), *[rank(IN_BROADCAST)] * 3, facts=(ALL_BUT_0,), seconds=None),
+        says="ranks 1-3 wait in broadcast that rank 0 never calls: it ended with exit code 0",
+        ranks=(0,),
+        where=tuple(f"rank {number} /job/train.py:88 train_step" for number in (1, 2, 3)),
     ),
     Sick(  # recorders do not show monitored_barrier
         evidence=hang(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount
-from ddpdoctor.evidence.source import CodePlace, Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
@@ -56,7 +56,16 @@ def mixed_up(first: CollectiveCalls, *others: CollectiveCalls, code: SourceCode 
     return ended((first, ABORTED), *((one, LOST_PEER) for one in others), job=(code,))
 
 
+IN_OTHER_BARRIER = stack((f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), user=(97, "train_step"))
 IN_INIT = stack((f"{TORCH}/distributed/distributed_c10d.py", 1899, "init_process_group"), user=(8, "setup"))
+
+
+def under(line: int, test: str = "rank == 0", *, branch: int = 0) -> SourceCode:
+    """A line of the script below a test of the rank, whose condition stands at line 7."""
+    condition = Condition(line=7, test=test, branch=branch)
+    return SourceCode(places=(CodePlace(file=SCRIPT, line=line, function="train_step", conditions=(condition,)),))
+
+
 SICK = (
     Sick(  # one rank makes a turn more than all others
         evidence=flights([STEP, END], [STEP, END], [STEP, NEXT], [STEP, END], code=CODE),
@@ -301,6 +310,39 @@ SICK = (
         says="rank 2 ended with exit code 0 while ranks 0-1 wait in init_process_group",
         ranks=(2,),
         where=("rank 0 /job/train.py:8 setup", "rank 1 /job/train.py:8 setup"),
+    ),
+    Sick(  # all ranks must join, so that the number of those that ended says nothing
+        evidence=hang(rank(IN_INIT), *[(RankExit(exit_code=0),)] * 3),
+        says="ranks 1-3 ended with exit code 0 while rank 0 waits in init_process_group",
+        ranks=(1, 2, 3),
+        where=("rank 0 /job/train.py:8 setup",),
+    ),
+    Sick(  # nor does the test of the rank above it
+        evidence=hang(*[rank(IN_INIT)] * 2, *[(RankExit(exit_code=0),)] * 2, facts=(under(8, "rank < 2"),)),
+        says="ranks 2-3 ended with exit code 0 while ranks 0-1 wait in init_process_group",
+        ranks=(2, 3),
+        where=("rank 0 /job/train.py:8 setup", "rank 1 /job/train.py:8 setup"),
+    ),
+    Sick(  # the ranks wait in both branches of the test
+        evidence=hang(
+            rank(IN_BARRIER),
+            *[rank(IN_OTHER_BARRIER)] * 2,
+            (RankExit(exit_code=0),),
+            facts=(SourceCode(places=(*under(95).places, *under(97, branch=1).places)),),
+        ),
+        says="rank 3 ended with exit code 0 while ranks 0-2 wait in barrier",
+        ranks=(3,),
+        where=(
+            "rank 0 /job/train.py:95 train_step",
+            "rank 1 /job/train.py:97 train_step",
+            "rank 2 /job/train.py:97 train_step",
+        ),
+    ),
+    Sick(  # the test does not say that rank 3 makes no call
+        evidence=hang(*[rank(IN_BARRIER)] * 3, (RankExit(exit_code=0),), facts=(under(95, "rank < 100"),)),
+        says="rank 3 ended with exit code 0 while ranks 0-2 wait in barrier",
+        ranks=(3,),
+        where=tuple(f"rank {number} /job/train.py:95 train_step" for number in range(3)),
     ),
     Sick(  # one rank alone lost it before the launcher ended the others
         evidence=flights(

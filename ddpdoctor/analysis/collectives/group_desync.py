@@ -18,11 +18,12 @@ from ddpdoctor.analysis.collectives.calls_by_pass import made_by_all_before
 from ddpdoctor.analysis.collectives.callsites import (
     Comparison,
     Relation,
+    callers,
     compare,
     condition_over,
     rank_test,
-    ranks_under,
     seen_from_minority,
+    shared_rank_test,
 )
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, cause_of
 from ddpdoctor.analysis.collectives.desync_by_requests import by_calls_requested
@@ -107,15 +108,11 @@ def _ended(
     What a rank did that lost its peers, and its recorder with them, is not known, and counts for neither side, unless the test
     says which ranks make the call.
     """
-    tests = [rank_test(issued.program, code) for issued in waiting.values()]
     programs = {issued.program for issued in waiting.values()}
     before = {rank: group.reached(rank) for rank in short}
     made_before = made_by_all_before(timeline, group, programs, before)
-    tested = tests[0] if tests and None not in tests and not made_before else None
-    through = ranks_under(tested[0], group.members) if tested is not None else ()
-    agrees = set(waiting) <= set(through) and short.isdisjoint(through)
-    call, do_not = (len(through), len(group.members) - len(through)) if agrees else (len(waiting), len(short))
-    few_wait = call < do_not or (tested is not None and call == do_not)
+    tested = shared_rank_test((issued.program for issued in waiting.values()), code) if not made_before else None
+    few_wait = callers(tested, waiting, short, group.members).few
     turns = few_wait and tested is None and made_before and _always_made(waiting, code)
     seq = min(issued.seq for issued in waiting.values())
     relation = Relation.CONDITIONAL if few_wait else Relation.UNCONDITIONAL

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
-from ddpdoctor.analysis.collectives.timeline import IssuedCall
+from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP, IssuedCall
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, StepCount
 
+BARRIER = "barrier"
 FURTHER_STEPS = (
     2  # optimizer steps beyond those of the peers, at least: a step is behind the reduction of its gradients
 )
@@ -33,8 +34,8 @@ class UnreducedSteps:
 def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[StepCount]) -> UnreducedSteps:
     """Ranks whose backward has reduced nothing: the loss is detached from DDP's output, or another module was called.
 
-    Of ranks that ended with exit code 0: all had made their last collective before the one in which the others wait, and have
-    begun iterations and made steps since.
+    Of ranks that ended with exit code 0: all had made their last collective before the reduction of gradients in which the others
+    wait, and have begun iterations and made steps since.
     """
     made = {entry.rank: entry.value.steps for entry in steps if entry.value.steps is not None}
     by_rank = {entry.rank: entry.value for entry in calls}
@@ -42,14 +43,33 @@ def derive(desyncs: Desyncs, calls: PerRank[CollectiveCalls], steps: PerRank[Ste
         known = all(rank in made and rank in by_rank for rank in (*desync.minority, *desync.issued))
         if not desync.ended or desync.group.name or not desync.issued or not known:
             continue
-        least = max(made[rank] for rank in desync.issued) + FURTHER_STEPS
-        alone = all(_went_on(by_rank[rank], desync.group.reached(rank)) for rank in desync.minority)
-        if alone and all(made[rank] >= least for rank in desync.minority):
+        if not all(_in_a_reduction(by_rank[rank], issued) for rank, issued in desync.issued.items()):
+            continue
+        theirs = max(made[rank] for rank in desync.issued)
+        alone = all(_went_on(by_rank[rank], desync.group.reached(rank), theirs) for rank in desync.minority)
+        if alone and all(made[rank] >= theirs + FURTHER_STEPS for rank in desync.minority):
             last = {rank: by_rank[rank].forwards[-1].place for rank in desync.minority if by_rank[rank].forwards}
             return UnreducedSteps(ranks=desync.minority, steps=made, waiting=desync.issued, places=last)
     return UnreducedSteps()
 
 
-def _went_on(calls: CollectiveCalls, seq: int) -> bool:
-    """Whether the rank began further iterations after its call `seq`, or none at all, as it called no DDP model."""
-    return not calls.steps or sum(mark.seq >= seq for mark in calls.steps) > FURTHER_STEPS
+def _in_a_reduction(calls: CollectiveCalls, issued: IssuedCall) -> bool:
+    """Whether the rank waits in a call that DDP made for its last forward, and not in one of the user's own."""
+    if not calls.forwards or calls.forwards[-1].reduces is False or issued.op == BARRIER:
+        return False
+    return not any(call.seq == issued.seq and call.group in DEFAULT_GROUP for call in calls.calls)
+
+
+def _went_on(calls: CollectiveCalls, seq: int, theirs: int) -> bool:
+    """Whether the rank began further iterations after its call `seq`, or none at all, as it called no DDP model.
+
+    A rank whose last forward of a DDP model is of a step that its peers began, too (`theirs` are the steps that these made), ran
+    out of batches, and trained something else.
+    """
+    if calls.forwards:
+        began = calls.forwards[-1].steps
+        if began is not None and began <= theirs:
+            return False
+    elif not calls.steps:
+        return True
+    return sum(mark.seq >= seq for mark in calls.steps) > FURTHER_STEPS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.collectives.callsites import rank_test
+from ddpdoctor.analysis.collectives.callsites import callers, selects_ranks, shared_rank_test
 from ddpdoctor.analysis.hangs.rank_activity import Activities, RankActivity
 from ddpdoctor.analysis.hangs.stack_patterns import BACKWARD, FORWARD, POINT_TO_POINT, Activity
 from ddpdoctor.evidence import PerRank
@@ -27,10 +27,19 @@ class EndedPeers:
     """The ranks that ended with exit code 0."""
     waiting: tuple[RankActivity, ...]
     """All others: they wait in one call, which may be `init_process_group`, and none moves."""
-    condition: Condition | None = None
-    """The test of the rank under which all of them wait; none in a backward, as both branches of a test may train."""
-    frame: Frame | None = None
-    """The line under that test."""
+    test: tuple[Condition, Frame] | None = None
+    """The test of the rank that these wait under, and not those that ended, and the line under it.
+
+    None where the test does not separate the two, in a backward, as both branches of a test may train, and in a rendezvous, which
+    all ranks must join.
+    """
+    few_wait: bool = False
+    """Whether the ranks that make the call are the fewer, so that it is one too many."""
+
+    @property
+    def join(self) -> bool:
+        """Whether they wait for the others to join, in `init_process_group`."""
+        return all(one.kind is Activity.RENDEZVOUS for one in self.waiting)
 
     @property
     def operations(self) -> str:
@@ -54,10 +63,12 @@ def derive(
     if not waits or not _is_one_call({one.operation for one in activities.each}):
         raise SkipCheck("not all ranks that still run wait in one collective, or for the others to join")
     ways = [program_frames(entry.value.main.frames if entry.value.main else ()) for entry in stacks or ()]
-    in_backward = any(one.operation == BACKWARD for one in activities.each)
-    tests = [rank_test(way, code) for way in ways] if not in_backward else []
-    condition, frame = tests[0] if tests and tests[0] is not None and None not in tests else (None, None)
-    return EndedPeers(ended=ended, waiting=activities.each, condition=condition, frame=frame)
+    tests_nothing = any(one.operation == BACKWARD or one.kind is Activity.RENDEZVOUS for one in activities.each)
+    test = shared_rank_test(ways, code) if not tests_nothing else None
+    who = callers(test, living, ended, [*living, *ended])
+    readable = test is not None and selects_ranks(test[0].test)
+    told = who.agrees or (not readable and who.few and len(living) < len(ended))
+    return EndedPeers(ended=ended, waiting=activities.each, test=test if told else None, few_wait=who.few)
 
 
 def _is_one_call(operations: AbstractSet[str]) -> bool:

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, Forward, RankExit, StepCount, StepMark
-from tests.flight_records import STEP, TRAIN, flights, waits
+from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount, StepMark
+from tests.flight_records import STEP, TRAIN, Did, flights, waits
 from tests.rank_ends import LOST_PEER
 
-FORWARD = Forward(number=9, place=Frame(file=TRAIN, line=58, function="train_step"))
+AT = Frame(file=TRAIN, line=58, function="train_step")
+FORWARD = Forward(number=9, place=AT, steps=8)
+IN_ITS_BACKWARD = Forward(number=2, place=AT, steps=1, reduces=True)
 
 
-def alone(*, steps: int, marks: int = 9, forwards: tuple[Forward, ...] = (FORWARD,)) -> Evidence:
-    """Rank 0 made `steps` optimizer steps and ended, and its peers have made one, and wait in their second reduction."""
-    waiting = (LOST_PEER, StepCount(forwards=2, steps=1), CollectiveCalls(steps=(StepMark(iteration=2, seq=1),)))
+def own(op: str) -> tuple[CollectiveCall, ...]:
+    """The second call of a rank, as its own code made it."""
+    return (CollectiveCall(op=op, group="0", seq=2, place=AT, returned=False),)
+
+
+def alone(
+    *,
+    steps: int,
+    marks: int = 9,
+    forwards: tuple[Forward, ...] = (FORWARD,),
+    theirs: tuple[Forward, ...] = (IN_ITS_BACKWARD,),
+    calls: tuple[CollectiveCall, ...] = (),
+    waits_in: Did = STEP,
+) -> Evidence:
+    """Rank 0 made `steps` optimizer steps and ended, and its peers have made one, and wait in their second reduction.
+
+    `theirs` are the forwards of the peers, and `calls` what their own code called.
+    """
+    begun_by_peers = CollectiveCalls(steps=(StepMark(iteration=2, seq=1),), forwards=theirs, calls=calls)
+    waiting = (LOST_PEER, StepCount(forwards=2, steps=1), begun_by_peers)
     begun = tuple(StepMark(iteration=number, seq=1) for number in range(2, marks + 1))
     ended = RankExit(exit_code=0), StepCount(forwards=9, steps=steps), CollectiveCalls(steps=begun, forwards=forwards)
-    return flights([STEP], *[[STEP, waits(STEP)]] * 2, facts={0: ended, 1: waiting, 2: waiting})
+    return flights([STEP], *[[STEP, waits(waits_in)]] * 2, facts={0: ended, 1: waiting, 2: waiting})
 
 
 def test_the_rank_whose_steps_reduce_nothing_is_named_with_its_forward() -> None:
@@ -45,3 +66,35 @@ def test_a_rank_that_calls_no_ddp_model_is_said_to_train_another_one() -> None:
 def test_a_rank_with_one_step_more_has_left_its_loop() -> None:
     first, *_ = diagnose(alone(steps=2)).findings
     assert (first.code, first.ranks) == ("DDP306", (0,))
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        pytest.param(alone(steps=9, marks=1, forwards=(), theirs=(), calls=own("all_reduce")), id="no DDP model"),
+        pytest.param(alone(steps=9, marks=1, forwards=(), calls=own("all_reduce")), id="averaged by hand"),
+        pytest.param(alone(steps=9, marks=1, forwards=(), waits_in=Did("barrier")), id="in a barrier"),
+        pytest.param(alone(steps=9, theirs=(Forward(number=2, place=AT, steps=1, reduces=False),)), id="under no_sync"),
+        pytest.param(
+            alone(steps=9, marks=1, forwards=(Forward(number=1, place=AT, steps=0),)), id="a probe, no batches"
+        ),
+        pytest.param(alone(steps=9, forwards=(Forward(number=1, place=AT, steps=0),)), id="a probe with batches"),
+    ],
+)
+def test_steps_are_without_a_reduction_only_where_the_peers_wait_in_one(evidence: Evidence) -> None:
+    assert [finding.code for finding in diagnose(evidence).findings if finding.ranks == (0,)] == ["DDP306"]
+
+
+def test_the_steps_of_several_ranks_are_given_as_a_span() -> None:
+    ended = tuple(
+        (RankExit(exit_code=0), StepCount(forwards=steps, steps=steps), CollectiveCalls()) for steps in (7, 9)
+    )
+    waiting = (LOST_PEER, StepCount(forwards=2, steps=1), CollectiveCalls(forwards=(IN_ITS_BACKWARD,)))
+    facts = dict(enumerate((*ended, *[waiting] * 3)))
+    first, *_ = diagnose(flights(*[[STEP]] * 2, *[[STEP, waits(STEP)]] * 3, facts=facts)).findings
+
+    assert (first.code, first.ranks) == ("DDP316", (0, 1))
+    assert first.message == (
+        "ranks 0-1 made 7 to 9 optimizer steps and ended, 6 to 8 of them without a reduction of gradients; ranks 2-4 wait in "
+        "all_reduce #2 after 1"
+    )
