@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Pods, place
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScript, LaunchScripts, Pods, Torchrun, place
+from ddpdoctor.evidence.scripts import Container
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -49,17 +50,33 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
 def _in_pods(pods: Pods) -> Iterator[Finding]:
     """One finding for each start in a container of several pods that names the pod itself."""
     for container, starts in pods.torchruns if pods.manifest.kind not in {"compose", "MPIJob"} else ():
-        several = pods.copies(container)
+        several = _copies(pods, container)
         for start in starts if several is not None and several > 1 else ():
-            values = start.options.values
-            named = [f"--{name}={values[name]}" for name in _ADDRESSES if values.get(name, "").startswith(_LOOPBACK)]
-            for said in named if (start.options.number("nnodes") or 1) > 1 and start.always else ():
+            for said in _named(start):
                 yield RULE.finding(
                     f"{said} in each of {several} {pods.unit}s, so every {pods.unit} tries to rendezvous with itself",
                     where=[place(pods.manifest.path, start.line)],
                     remedy=_REMEDIES.get(pods.manifest.kind, _IN_PODS),
                     nodes=several,
                 )
+
+
+def _named(start: Torchrun) -> list[str]:
+    """The options by which each node of a job looks for the others in itself."""
+    values = start.options.values
+    several = start.always and (start.options.number("nnodes") or 1) > 1
+    return [f"--{name}={values[name]}" for name in _ADDRESSES if several and values.get(name, "").startswith(_LOOPBACK)]
+
+
+def _copies(pods: Pods, container: Container) -> int | None:
+    """The pods that look for the job in themselves: those of all roles of a PyTorchJob only where all do."""
+    saying = [each for each, starts in pods.torchruns if any(_named(start) for start in starts)]
+    if pods.manifest.kind != "PyTorchJob" or {each.role for each in saying} != {
+        each.role for each in pods.manifest.containers
+    }:
+        return container.replicas
+    replicas = [each.replicas for each in saying]
+    return None if None in replicas else sum(each or 0 for each in replicas)
 
 
 def _itself(script: LaunchScript) -> Iterator[tuple[str, int]]:

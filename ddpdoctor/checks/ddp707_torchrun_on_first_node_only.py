@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, place, program_of
+from ddpdoctor.analysis.launch.launch_scripts import LaunchScripts, Torchrun, place, program_of
 from ddpdoctor.model import Finding, Rule, Severity
 
 RULE = Rule(
@@ -21,6 +21,14 @@ _REMEDIES = {
     "PBS": "start it once on each node: `mpirun --ppn 1 torchrun ...`, or `pbsdsh`",
     "LSF": "start it once on each node: `jsrun -r 1 -a 1 -g ALL_GPUS -c ALL_CPUS torchrun ...`, or `blaunch`",
 }
+_HERE = frozenset(
+    {
+        "torchrun", "accelerate", "time", "nohup", "exec", "env", "timeout", "numactl", "singularity", "apptainer", "docker",
+        "podman", "conda", "mamba", "micromamba", "uv", "poetry", "bash", "sh",
+    }
+)  # fmt: skip
+"""What runs a command on this node; another program in front may reach other nodes."""
+_THROUGH = frozenset({"time", "nohup", "exec", "env"})
 
 
 def check(launch: LaunchScripts) -> Iterator[Finding]:
@@ -31,7 +39,11 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             continue
         if any(program_of(command.words) == "sbatch" for command in script.script.commands):
             continue  # the options may be those of another script, which this one writes
+        if any(start.remote for start in script.torchruns):
+            continue  # the shell starts the ranks of the first node itself, and those of the others by ssh
         for start in script.torchruns:
+            if script.script.scheduler != "Slurm" and not _known_in_front(start):
+                continue  # it may start torchrun on all nodes
             if start.launcher == "deepspeed":  # reads /job/hostfile, and reaches the other nodes by itself
                 continue
             if start.step is not None or start.remote or not start.always or start.command.in_loop:
@@ -55,3 +67,10 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
                     "one node",
                     nodes=nodes,
                 )
+
+
+def _known_in_front(start: Torchrun) -> bool:
+    """Whether the first program of the command is one that starts torchrun on this node."""
+    names = [program_of([word]) for word in (*start.command.within, *start.command.words)]
+    first = next((name for name in names if name not in _THROUGH), "")
+    return first in _HERE or first.startswith("python")

@@ -17,6 +17,7 @@ RULE = Rule(
     leads_to=("DDP415", "DDP401"),
 )
 
+_REMEDY_OF_MPI = "start one rank for each GPU: `-np` is the number of workers times the GPUs of each"
 _HAVE = {"compose": "the service has", "SkyPilot": "each node has"}
 
 
@@ -47,19 +48,22 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
     for pods in launch.manifests:
         for worker, ranks, line in pods.mpi_ranks:
             if worker.gpus and ranks > worker.gpus:
-                yield _finding(ranks, worker.gpus, "each worker has", [place(pods.manifest.path, line)])
+                yield _finding(
+                    ranks, worker.gpus, "each worker has", [place(pods.manifest.path, line)], remedy=_REMEDY_OF_MPI
+                )
         for container, starts in pods.torchruns:
             for start in starts:
                 ranks, limit = pods.ranks(container, start), container.gpus
-                if ranks is not None and limit and ranks > limit and not _on_cpu(start):
+                if start.always and ranks is not None and limit and ranks > limit and not _on_cpu(start):
                     said = _HAVE.get(pods.manifest.kind, "the container has")
                     yield _finding(ranks, limit, said, [place(pods.manifest.path, start.line)])
 
 
-def _finding(ranks: int, gpus: int, said: str, where: list[Where]) -> Finding:
+def _finding(ranks: int, gpus: int, said: str, where: list[Where], remedy: str | None = None) -> Finding:
     return RULE.finding(
         f"{ranks} ranks per node, and {said} {gpus} {'GPU' if gpus == 1 else 'GPUs'}",
         where=where,
+        remedy=remedy,
         ranks_per_node=ranks,
         gpus=gpus,
     )

@@ -79,7 +79,7 @@ def _in_pods(pods: Pods) -> Iterator[Finding]:
     for container, starts in pods.torchruns:
         for start in starts:
             given = start.options.values.get("node-rank", "")
-            several = container.replicas is not None and container.replicas > 1
+            several = start.always and container.replicas is not None and container.replicas > 1
             if several and start.static and given.isdecimal() and (start.options.number("nnodes") or 1) > 1:
                 yield RULE.finding(
                     f"--node-rank is {given} in each of the {container.replicas} {pods.unit}s of {container.name}",
@@ -97,7 +97,8 @@ def _in_several_containers(pods: Pods) -> Iterator[Finding]:
     first: dict[tuple[str, ...], str] = {}
     for container, starts in pods.torchruns:
         for start in starts:
-            if container.replicas != 1 or container.profiles or not start.static or not _constant(start):
+            judged = start.always and start.static and _constant(start)
+            if container.replicas != 1 or container.profiles or not judged:
                 continue  # services with profiles are alternatives
             values = start.options.values
             job = tuple(values.get(name, "") for name in ("nnodes", "master-addr", "master-port", "node-rank"))

@@ -26,10 +26,12 @@ def check(launch: LaunchScripts) -> Iterator[Finding]:
             continue
         total = sum(each or 0 for each in replicas)
         for _, starts in pods.torchruns:
+            if any(start.options.number("nnodes") == total for start in starts):
+                continue  # the others prepare something on each node
             for start in starts:
                 wanted = start.options.number("nnodes")
                 single = ":" not in start.options.values.get("nnodes", "")
-                if wanted is not None and single and None not in replicas and wanted != total:
+                if start.always and wanted is not None and single and None not in replicas and wanted != total:
                     yield RULE.finding(
                         f"--nnodes is {wanted}, and the manifest starts {total} {pods.unit if total == 1 else pods.unit + 's'}",
                         where=[place(pods.manifest.path, start.line)],

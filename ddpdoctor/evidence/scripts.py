@@ -116,6 +116,8 @@ class Manifest:
     """How often the job is tried again; None where the manifest does not say."""
     nproc_per_node: str = ""
     """`nprocPerNode` of a PyTorchJob, `numProcPerNode` of a TrainJob, `slotsPerWorker` of an MPIJob; empty without it."""
+    launcher_is_worker: bool = False
+    """`runLauncherAsWorker` of an MPIJob: its launcher has ranks too."""
     elastic: bool = False
     """It has an elastic policy."""
     containers: tuple[Container, ...] = ()

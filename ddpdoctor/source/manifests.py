@@ -28,6 +28,8 @@ _SIZE = re.compile(r"(\d{1,30}(?:\.\d{1,30})?)\s{0,4}([kmgtb]?)(?:i?b?)", re.IGN
 _SHELLS = ("bash", "sh", "/bin/bash", "/bin/sh")
 _ROLES = ("Master", "Worker")
 _TRAINS = re.compile(r"torchrun|torch\.distributed|accelerate|PyTorchJob|MPIJob|TrainJob")
+_NO_GPUS = re.compile(r"tpu|trainium|inferentia|gaudi", re.IGNORECASE)
+"""How the accelerators of SkyPilot that are no GPUs are called: each has a number of cores of its own."""
 _OF_SKYPILOT = ("num_nodes", "resources", "file_mounts")
 _TEMPLATE = re.compile(r"\{\{|\{%")
 
@@ -163,7 +165,9 @@ def _mpi_job(path: str, root: Node) -> Manifest:
         if (spec := _at(specs, role)) is not None
     ]
     return replace(
-        _manifest(path, root, "MPIJob", chain(*pods)), nproc_per_node=_string(_at(root, "spec", "slotsPerWorker"))
+        _manifest(path, root, "MPIJob", chain(*pods)),
+        nproc_per_node=_string(_at(root, "spec", "slotsPerWorker")),
+        launcher_is_worker=_string(_at(root, "spec", "runLauncherAsWorker")).lower() == "true",
     )
 
 
@@ -175,7 +179,7 @@ def _skypilot(path: str, root: Node, run: Node) -> Manifest:
         line=_line(run),
         name="run",
         replicas=_whole(nodes) if nodes is not None else 1,
-        gpus=_accelerators(_at(root, "resources", "accelerators")),
+        gpus=_accelerators(resources) if (resources := _at(root, "resources")) is not None else None,
         variables=(*_environment(_at(root, "envs")), *variables),
         commands=commands,
     )
@@ -184,14 +188,17 @@ def _skypilot(path: str, root: Node, run: Node) -> Manifest:
     )
 
 
-def _accelerators(node: Node | None) -> int | None:
-    """The GPUs of `A100:8` and of `{A100: 8}`; a name alone is one; None where there are alternatives."""
-    if node is None:
+def _accelerators(resources: Node) -> int | None:
+    """The GPUs of `A100:8` and of `{A100: 8}`; a name alone is one; None where they are no GPUs or there are alternatives."""
+    node = _at(resources, "accelerators")
+    if node is None or any(_at(resources, name) is not None for name in ("any_of", "ordered")):
         return None
     pairs = _pairs(node)
+    name, sign, count = _string(node).partition(":")
+    if _NO_GPUS.match(pairs[0][0] if pairs else name):
+        return None
     if pairs:
         return _whole(pairs[0][1]) if len(pairs) == 1 else None
-    name, sign, count = _string(node).partition(":")
     return whole_number(count) if sign else (1 if name else None)
 
 

@@ -16,7 +16,41 @@ def program(text: str, script_text: str) -> Evidence:
 MEANS_ITSELF = "import os\n\n\ndef setup():\n    os.environ.update(MASTER_ADDR='localhost')\n"
 SKYPILOT = "num_nodes: 2\nrun: torchrun --nnodes 2 --node-rank $SKYPILOT_NODE_RANK --master-addr 127.0.0.1 train.py\n"
 
+ROLES = """kind: PyTorchJob
+spec:
+  runPolicy: {backoffLimit: 0}
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template:
+        spec:
+          hostIPC: true
+          containers:
+          - name: pytorch
+            command: [torchrun, --nnodes=2, --node-rank=0, --master-addr=localhost, train.py]
+    Worker:
+      replicas: 1
+      template:
+        spec:
+          hostIPC: true
+          containers:
+          - name: pytorch
+            command: [torchrun, --nnodes=2, --node-rank=1, --master-addr=job-master-0, train.py]
+"""
+WORKERS = (
+    ROLES.replace("--nnodes=2", "--nnodes=4, --rdzv-backend=c10d")
+    .replace("--node-rank=0, --master-addr=localhost", "--rdzv-endpoint=job-master-0:29400")
+    .replace("Worker:\n      replicas: 1", "Worker:\n      replicas: 3")
+    .replace("--node-rank=1, --master-addr=job-master-0", "--rdzv-endpoint=localhost:29400")
+)
+
 SICK = (
+    Sick(
+        evidence=manifest(WORKERS),
+        says="--rdzv-endpoint=localhost:29400 in each of 3 pods, so every pod tries to rendezvous with itself",
+        where=("job.yaml:20",),
+        measured={"nodes": 3},
+    ),
     Sick(
         evidence=manifest(SKYPILOT),
         says="--master-addr=127.0.0.1 in each of 2 nodes, so every node tries to rendezvous with itself",
@@ -71,6 +105,7 @@ SICK = (
     ),
 )
 HEALTHY = (
+    manifest(ROLES),
     manifest(SKYPILOT.replace("127.0.0.1", "$FIRST")),
     manifest(SKYPILOT.replace("num_nodes: 2", "num_nodes: 1").replace("--nnodes 2", "--nnodes 1")),
     script("#!/bin/bash\n#PBS -l select=8:ngpus=1\ntorchrun --master-addr localhost --nproc-per-node 8 train.py\n"),

@@ -119,6 +119,24 @@ SICK = (
     ),
 )
 HEALTHY = (
+    manifest(MPI_JOB.replace("spec:\n", "spec:\n  runLauncherAsWorker: true\n", 1)),
+    manifest(MPI_JOB.replace("python, train.py", "python, make_index.py")),
+    manifest(MPI_JOB.replace("python, train.py", "--map-by, core, ./preprocess")),
+    manifest(
+        MPI_JOB.replace(
+            '[mpirun, -np, "32", python, train.py]',
+            '[bash, -c, "mpirun -np 32 python make_train_index.py && mpirun -np 16 python train.py"]',
+        )
+    ),
+    manifest(
+        MPI_JOB.replace(
+            '[mpirun, -np, "32", python, train.py]', '[bash, -c, "[ -n $A ] && mpirun -np 32 python train.py"]'
+        )
+    ),
+    *(manifest(SKYPILOT.replace("A100:4", name)) for name in ("Trainium:4", "tpu-v5litepod-4", "Inferentia:4")),
+    manifest(SKYPILOT.replace('"A100:4"', "{Trainium: 4}")),
+    manifest(SKYPILOT.replace("  torchrun", "  [ -n $LARGE ] && torchrun")),
+    script("#!/bin/bash\n#PBS -l select=2:ngpus=4\n#PBS -l place=pack\ntorchrun --nproc-per-node=8 train.py\n"),
     script("docker run --gpus 4 --ipc=host image torchrun --nproc-per-node 4 train.py\n"),
     manifest(MPI_JOB.replace('"32"', '"16"')),
     manifest(SKYPILOT.replace("A100:4", "A100:8")),

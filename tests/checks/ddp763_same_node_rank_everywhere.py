@@ -81,6 +81,11 @@ SICK = (
     ),
 )
 HEALTHY = (
+    manifest(
+        'num_nodes: 2\nrun: |\n  if [ "$SKYPILOT_NODE_RANK" == "0" ]; then\n'
+        "    torchrun --nnodes=2 --node-rank=0 --master-addr $FIRST train.py\n  else\n"
+        "    torchrun --nnodes=2 --node-rank=1 --master-addr $FIRST train.py\n  fi\n"
+    ),
     script('pdsh -w gpu01 "torchrun --nnodes 4 --node_rank 0 --master_addr gpu01 train.py"\n'),
     script('pdsh -w gpu[01-04] "torchrun --nnodes 4 --rdzv-backend c10d --rdzv-endpoint gpu01 train.py"\n'),
     script(

@@ -61,6 +61,14 @@ SICK = (
     ),
 )
 HEALTHY = (
+    manifest(
+        'num_nodes: 2\nrun: |\n  if [ "$SKYPILOT_NODE_RANK" == 0 ]; then torchrun --nnodes=1 prepare.py; fi\n'
+        "  torchrun --nnodes=$SKYPILOT_NUM_NODES --node-rank=$SKYPILOT_NODE_RANK --master-addr $FIRST train.py\n"
+    ),
+    manifest(
+        "num_nodes: 2\nrun: |\n  torchrun --nnodes=1 prepare.py\n"
+        "  torchrun --nnodes=2 --node-rank=$SKYPILOT_NODE_RANK --master-addr $FIRST train.py\n"
+    ),
     manifest(JOB_SET.replace("parallelism: 4", "parallelism: 2")),
     manifest(JOB),
     manifest(PODS),

@@ -27,11 +27,13 @@ _OF_LAUNCHERS = ("LOCAL_RANK", "RANK", "WORLD_SIZE")
 _LAUNCH_MODULE = "torch.distributed.launch"
 _MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _DISTRIBUTED = re.compile(r"\b(?:torch\.distributed|from torch import distributed|horovod|deepspeed)\b")
+_TRAINING = re.compile(r"train|tune|mnist|benchmark")
+"""What the names of programs that train have in them."""
 _AT_ONCE = frozenset({"pdsh", "clush", "pssh", "parallel-ssh"})
 """What runs one text on several hosts."""
 _SEVERAL_HOSTS = re.compile(r"[,\[%«]|NODELIST|\$\(|`")
 """What stands in a text that names several hosts; `$NODE` alone may be one."""
-_REMOTE = MPI | _AT_ONCE | {"ssh", "parallel", "jsrun", "blaunch", "aprun", "pbsdsh", "pbs_tmrsh"}
+_REMOTE = MPI | _AT_ONCE | {"ssh", "parallel", "jsrun", "blaunch", "lsrun", "lsgrun", "aprun", "pbsdsh", "pbs_tmrsh"}
 _READERS = {
     "accelerate launch": accelerate_options,
     "deepspeed": deepspeed_options,
@@ -320,28 +322,27 @@ class Pods:
         """What each copy of a container is called."""
         return "node" if self.manifest.kind == "SkyPilot" else "pod"
 
-    def copies(self, container: Container) -> int | None:
-        """The pods of the job that a container is in: those of all roles of a PyTorchJob; None where it is not known."""
-        if self.manifest.kind != "PyTorchJob":
-            return container.replicas
-        replicas = [each.replicas for each in self.manifest.containers]
-        return None if None in replicas else sum(each or 0 for each in replicas)
-
     @property
     def mpi_ranks(self) -> Iterator[tuple[Container, int, int]]:
-        """Of an MPIJob the container of its workers, the ranks that each is given, and the line that says so."""
+        """Of an MPIJob the container of its workers, the ranks that each is given, and the line that says so.
+
+        It is the last mpirun of the launcher, of a Python program that trains by its name: others prepare data, on CPUs.
+        """
         workers = [each for each in self.manifest.containers if each.role == "Worker"]
-        if self.manifest.kind != "MPIJob" or len(workers) != 1 or not workers[0].replicas:
+        several = self.manifest.kind == "MPIJob" and not self.manifest.launcher_is_worker and len(workers) == 1
+        started = [
+            command
+            for other in self.manifest.containers
+            if other.role == "Launcher"
+            for command in other.commands
+            if not MPI.isdisjoint(program_of([word]) for word in command.words)
+        ]
+        if not several or not workers[0].replicas or not started or not _trains_by_mpi(started[-1]):
             return
-        (worker,) = workers
-        for command in (
-            each for other in self.manifest.containers if other.role == "Launcher" for each in other.commands
-        ):
-            if program_of(command.words) in MPI:
-                options = mpi_options(command.words[1:])
-                spread = -(-options.processes // (worker.replicas or 1)) if options.processes else None
-                if ranks := options.per_node or spread:
-                    yield worker, ranks, command.line
+        options = mpi_options(started[-1].words[1:])
+        spread = -(-options.processes // workers[0].replicas) if options.processes else None
+        if ranks := options.per_node or spread:
+            yield workers[0], ranks, started[-1].line
 
     def ranks(self, container: Container, start: Torchrun) -> int | None:
         """The ranks that a container starts; PyTorchJob hands `nprocPerNode` to torchrun where it has no number of its own."""
@@ -444,6 +445,18 @@ def _hosts_of(words: Sequence[str]) -> Iterator[str]:
             yield word[2:]
         elif not word.startswith("-") and " " in word:  # the text to run
             return
+
+
+def _trains_by_mpi(command: Command) -> bool:
+    """Whether an mpirun starts one Python program whose name says that it trains, on GPUs as far as it is told."""
+    on_cpu = any(
+        word.rpartition("=")[2].lower() in {"cpu", "gloo", "mpi", "--no-cuda", "--cpu"} for word in command.words
+    )
+    if command.conditional or command.in_loop or on_cpu or program_of(command.words) not in MPI or ":" in command.words:
+        return False
+    names = [program_of([word]) for word in command.words]
+    program = next((name for name in names if name.endswith(".py")), "")
+    return any(name.startswith("python") for name in names) and _TRAINING.search(program) is not None
 
 
 def _launcher(words: Sequence[str]) -> tuple[str, int] | None:
