@@ -9,7 +9,7 @@ from dataclasses import replace
 from ddpdoctor.analysis.replicas.divergence import Divergences, SettingsAt, SettingsDiffer
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import SourceCode
-from ddpdoctor.messages.divergence import SHOWN, finding, when
+from ddpdoctor.messages.divergence import SHOWN, WRITE, finding, when
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import sides_sentence
 from ddpdoctor.model import Finding, Rule, Severity, Where, Writer
@@ -43,7 +43,10 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         more = f"; also different: {', '.join(others[:SHOWN])}{', ...' * (len(others) > SHOWN)}" if others else ""
         message = f"{when(found, divergences)}, {found.names[0]} is {sides_sentence(found.sides)}{more}{doubt}"
         cause = "given" if found.shown is SettingsAt.GIVEN else ""
-        shown = finding(RULE, found, message, tensors=found.names, cause=cause, note=NOTES[found.shown])
+        shown = finding(
+            RULE, found, message, tensors=found.names, cause=cause, note=NOTES[found.shown],
+            numbers={"shown": WRITE if found.shown is SettingsAt.THE_WRITE else ""},
+        )  # fmt: skip
         by_rank = [*_by_rank(found, code)] if found.shown is SettingsAt.THE_STEP else []
         yield replace(shown, where=(*by_rank, *shown.where))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, WeightsWritten, WrittenAt
-from ddpdoctor.messages.divergence import finding, some_of
+from ddpdoctor.messages.divergence import LOAD, WRITE, finding, some_of
 from ddpdoctor.model import Finding, Rule, Severity, Writer, group_ranks
 
 RULE = Rule(
@@ -27,6 +27,7 @@ NOTES = {
     WrittenAt.THE_NEXT_FORWARD: "the first forward after the write",
     WrittenAt.THE_STEP: "the optimizer step after the write",
 }
+SHOWN = {WrittenAt.THE_WRITE: WRITE, WrittenAt.A_LOAD: LOAD}
 
 
 def check(divergences: Divergences) -> Iterator[Finding]:
@@ -37,4 +38,7 @@ def check(divergences: Divergences) -> Iterator[Finding]:
         message = f"{at} step {found.step} of {divergences.steps}, {group_ranks(found.ranks)} wrote {written} {place}"
         cause = WrittenAt.A_LOAD.value if found.shown is WrittenAt.A_LOAD else ""
         cause = WrittenAt.THE_STEP.value if found.after_forward else cause
-        yield finding(RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown])
+        yield finding(
+            RULE, found, message, tensors=found.tensors, cause=cause, note=NOTES[found.shown],
+            numbers={"shown": SHOWN.get(found.shown, "")},
+        )  # fmt: skip

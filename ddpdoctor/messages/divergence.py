@@ -12,6 +12,10 @@ from ddpdoctor.evidence.training_trace import Track
 from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
 
 SHOWN = 3
+WRITE = "write"
+"""What `measured["shown"]` of a finding says whose lines are those that wrote what differs."""
+LOAD = "load"
+"""What it says of one whose lines are those that loaded it."""
 
 
 def some_of(tensors: Sequence[str], total: int, noun: str) -> str:

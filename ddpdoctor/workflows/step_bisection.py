@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.replicas.divergence import Corrupted, WrittenAt
+from ddpdoctor.analysis.replicas.divergence import Corrupted
 from ddpdoctor.analysis.replicas.training_divergence import aligned
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.training_trace import Track
+from ddpdoctor.messages.divergence import LOAD, WRITE
 from ddpdoctor.model import Finding, Report, Writer
 
 
@@ -71,8 +72,8 @@ def left_open(report: Report, tracks: PerRank[Track]) -> OpenQuestion | None:
 
 
 def _line_unknown(first: Finding, step: int) -> bool:
-    """Whether a line wrote what `first` is about, and it shows another one: of a load, the agent has the line."""
-    if first.measured.get("cause") == WrittenAt.A_LOAD.value:
+    """Whether a line wrote what `first` is about, and it shows another one."""
+    if first.measured.get("shown") in {WRITE, LOAD}:
         return False
     return first.rule.writer is Writer.ANY_TIME or (first.rule.writer is Writer.BETWEEN_STEPS and step > 0)
 

@@ -23,7 +23,7 @@ SICK = (
         ),
         says="at step 5 of 40, lr is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
         ranks=(2,),
-        measured={"step": 5, "tensors": ["lr"], "cause": ""},
+        measured={"step": 5, "tensors": ["lr"], "cause": "", "shown": ""},
     ),
 )
 STEP = Frame(file="/job/train.py", line=61, function="train")
@@ -55,7 +55,7 @@ SICK = (
             "rank 1 /job/train.py:61 train",
             "rank 3 /job/train.py:61 train",
         ),
-        measured={"step": 5, "tensors": ["lr[0]"], "cause": ""},
+        measured={"step": 5, "tensors": ["lr[0]"], "cause": "", "shown": ""},
     ),
 )
 HEALTHY = (found(),)

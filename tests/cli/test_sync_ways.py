@@ -125,7 +125,7 @@ def one_fault() -> list[Sick]:
     ]  # fmt: skip
     return [
         *rows,
-        Sick(way="accumulates", fault="weights", code="DDP503", ranks=(0, 1), step=2),
+        Sick(way="accumulates", fault="weights", code="DDP509", ranks=(0,), step=2),
         Sick(way="accumulates", fault="rate", code="DDP506", ranks=(0, 1), step=2),
         Sick(way="accumulates", fault="buffer", code="DDP508", ranks=(0,), step=3),
         Sick(way="averages_late", fault="rate", code="DDP506", ranks=(0, 1), step=8),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ddpdoctor.engine import diagnose
-from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence import Evidence, RankFacts
+from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.training_trace import Table, Track
 from ddpdoctor.workflows.step_bisection import OpenQuestion
 from ddpdoctor.workflows.verify_rerun import exact
 from tests.analysis.replicas.tracking import job
@@ -13,6 +17,8 @@ from tests.analysis.replicas.tracking import job
 COMMAND = "ddpdoctor verify-sync --nproc 3 --every 1 train.py"
 SEEN = job("abc", "abx", "abc", every=4)  # equal after steps 0 and 4, apart after step 8
 EXACT = job([*"a123b567c"], [*"a123b5xyz"], [*"a123b567c"])
+
+LINE = Frame(file="/job/train.py", line=61, function="train")
 
 
 def never(_: object) -> Evidence:
@@ -78,6 +84,25 @@ def test_the_line_that_wrote_is_sought_by_a_replay_where_one_can_be_made() -> No
 
     assert "examined step 5 to find the line that did it" in exact(written, replayed, again).notes[0]
     assert asked == ["steps 5 to 5"]
+
+
+@pytest.mark.parametrize("writes", [{}, {"weights": (LINE,)}], ids=["forward", "write"])
+def test_a_line_that_is_shown_already_is_not_sought(writes: dict[str, tuple[Frame, ...]]) -> None:
+    weights = [*"a123b567c"]
+    evidence = job(weights, weights, weights)
+    tracks = evidence.per_rank(Track)
+    assert tracks is not None
+    (sick, *_) = tracks
+    steps = list(sick.value.steps)
+    steps[5] = replace(steps[5], weights="w", writes=writes, lines={"forward": LINE})
+    tables = {**sick.value.tables, "w": Table(digests={"w": "w"}, shapes={"w": (1,)})}
+    wrote = replace(sick.value, steps=tuple(steps), tables=tables)
+    ranks = [RankFacts(rank=sick.rank, host=sick.host, facts=(wrote,)), *evidence.ranks[1:]]
+    written = replace(evidence, ranks=tuple(ranks))
+    (first, *_) = diagnose(written).findings
+    assert (first.code, first.ranks, first.measured["shown"]) == ("DDP509", (0,), "write" if writes else "")
+    replayed = "ddpdoctor verify-sync --nproc 3 --every 1 --replay train.py"
+    assert exact(written, replayed, None).notes == (() if writes else (f"`{replayed}` finds the line that did it",))
 
 
 def test_the_element_of_a_tensor_that_is_only_known_to_differ_is_sought() -> None:

@@ -392,7 +392,7 @@ class StepTracker:
         own = [p for p in self._models.parameters().values() if not is_meshed(p)]
         if not _are_read(own):
             return versions(own)
-        with torch.no_grad():  # a budget is not entered twice, and this may be called from anywhere
+        with torch.no_grad():  # this may be called from anywhere
             return self._digests.of(own, "watched")
 
     def _partly_watched(self) -> bool:
