@@ -10,6 +10,7 @@ from pathlib import Path
 from ddpdoctor.agent import DIRECTORY
 from ddpdoctor.evidence.launch import Joining, Launch
 from ddpdoctor.host import processes
+from ddpdoctor.host.ended_ranks import ended_under_torchrun
 from ddpdoctor.host.forked_ranks import talking
 from ddpdoctor.host.owned_files import user_of
 from ddpdoctor.launch.process_files import maps_of
@@ -102,16 +103,9 @@ def launched_for(directory: Path) -> tuple[LaunchedProcess, ...]:
     )
 
 
-def ended_for(directory: Path) -> tuple[int, ...]:
-    """The ranks of this job that have ended with exit code 0: torchrun started all on this host, and goes on without them.
-
-    A rank that any process still bears, such as a shell around the program, has not ended.
-    """
-    environs = [environ for environ in _environs_for(directory).values() if "TORCHELASTIC_RUN_ID" in environ]
-    launches = [launch for environ in environs if (launch := Launch.from_environ(environ)) is not None]
-    sizes = {launch.world_size if launch.local_world_size == launch.world_size else None for launch in launches}
-    size = sizes.pop() if len(sizes) == 1 else None
-    return tuple(sorted({*range(size)} - {launch.rank for launch in launches})) if size is not None else ()
+def ended_for(directory: Path) -> dict[int, int | None]:
+    """By rank of this job that has ended while its launcher goes on, the exit code, None where it is not known."""
+    return ended_under_torchrun(_environs_for(directory))
 
 
 def _environs_for(directory: Path) -> dict[int, Mapping[str, str]]:

@@ -6,7 +6,6 @@ import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 import psutil
 
@@ -21,6 +20,7 @@ from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.stacks import LoopTurn, Stacks
+from ddpdoctor.host.ended_ranks import ended_under, ended_under_torchrun
 from ddpdoctor.host.owned_files import other_user
 from ddpdoctor.host.processes import exit_code
 from ddpdoctor.host.running_jobs import RunningJob, joinings_of
@@ -34,7 +34,6 @@ from ddpdoctor.ranks.stacks import addresses_of, integers_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
-MOST_RANKS_OF_A_HOST = 1024
 MOST_NAMED = 16  # processes in one note
 ENDED = "every rank of the job ended before it could be looked at"
 LONGER_LOOK_SECONDS = (
@@ -61,7 +60,8 @@ def look(job: RunningJob) -> Evidence:
     frames = [frame for found in facts for fact in found.facts if isinstance(fact, Stacks) for frame in fact.frames]
     owner = other_user(job.targets[0].pid)
     sources = (source_of(frames, owner), overwrites_of(frames, owner))
-    ends = _ends(job, missing)
+    before = _ended_before(job)
+    ends = _ends(job, missing, before)
     evidence = _looked_longer(
         Evidence(
             job=(*(source for source in sources if source is not None), JobSize(ranks=job.world_size)),
@@ -81,7 +81,7 @@ def look(job: RunningJob) -> Evidence:
         notes=(
             *(lines(activities) if activities is not None else ()),
             *_ended(missing),
-            *_not_here(job),
+            *_not_here(job, before),
             *((job.unread_agent,) if job.unread_agent else ()),
             *(unread if seen else ()),
             *_ras(job),
@@ -174,17 +174,19 @@ def _seen(facts: tuple[RankFacts, ...]) -> bool:
     return any(isinstance(fact, Stacks | FlightRecord) for found in facts for fact in found.facts)
 
 
-def _ended_before(job: RunningJob) -> list[range]:
-    """The ranks that were started on this host and are gone: torchrun and mp.spawn end the job where one fails."""
-    alone = job.environ.get("LOCAL_WORLD_SIZE") == str(job.world_size)
-    here = ("TORCHELASTIC_RUN_ID" in job.environ and alone) or _is_numbered(job)
-    # more of them than a host can have are a variable that is not true
-    return _absent(job) if here and job.world_size <= MOST_RANKS_OF_A_HOST else []
+def _ended_before(job: RunningJob) -> dict[int, int | None]:
+    """By rank that had ended on this host before the inspection, its exit code where it is known."""
+    ranks = {target.pid: target.rank for target in job.targets}
+    if job.spawned_by is not None and not job.guessed:
+        ended = ended_under(job.spawned_by, job.world_size, ranks)
+    else:
+        ended = ended_under_torchrun(ranks)
+    return {rank: code for rank, code in ended.items() if rank not in ranks.values()}
 
 
-def _ends(job: RunningJob, missing: Sequence[Missing]) -> dict[int, RankExit]:
+def _ends(job: RunningJob, missing: Sequence[Missing], before: Mapping[int, int | None]) -> dict[int, RankExit]:
     """By rank, how those that are gone have ended, in order of rank; without those of which it is not known."""
-    ends = {rank: RankExit(exit_code=0) for rank in chain(*_ended_before(job))}
+    ends = {rank: RankExit(exit_code=code) for rank, code in before.items() if code is not None}
     gone = {lost.rank for lost in missing if lost.kind == ProcessState.__name__}
     for target in job.targets:
         if target.rank in gone and (code := exit_code(target.pid)) is not None:
@@ -192,21 +194,18 @@ def _ends(job: RunningJob, missing: Sequence[Missing]) -> dict[int, RankExit]:
     return dict(sorted(ends.items()))
 
 
-def _is_numbered(job: RunningJob) -> bool:
-    """Whether the numbers of its ranks are those that mp.spawn gave them."""
-    return job.spawned_by is not None and not job.guessed
-
-
-def _absent(job: RunningJob) -> list[range]:
-    return absent_ranks(job.world_size, (target.rank for target in job.targets))
-
-
-def _not_here(job: RunningJob) -> Iterator[str]:
-    absent = _absent(job)
-    if _ended_before(job):
-        launcher = "mp.spawn" if job.spawned_by is not None else "torchrun"
-        yield f"{group_ranges(absent)} of {job.world_size} ended with exit code 0: {launcher} would have ended the job otherwise"
-    elif absent:
+def _not_here(job: RunningJob, before: Mapping[int, int | None]) -> Iterator[str]:
+    launcher = "mp.spawn" if job.spawned_by is not None else "torchrun"
+    for code in sorted({*before.values()}, key=lambda one: (one is None, one)):
+        named = f"{group_ranks([rank for rank in before if before[rank] == code])} of {job.world_size} ended"
+        if code == 0:
+            yield f"{named} with exit code 0: {launcher} would have ended the job otherwise"
+        elif code is None:
+            yield f"{named}, and their exit codes are not known: {launcher} has not asked for them yet"
+        else:
+            yield f"{named} with exit code {code}: {launcher} has not asked for it yet"
+    absent = absent_ranks(job.world_size, [*before, *(target.rank for target in job.targets)])
+    if absent and not before:
         yield f"{group_ranges(absent)} of {job.world_size} do not run on this host: run `ddpdoctor hang` on their hosts too"
     if job.guessed or job.spawned_by is not None:
         how = (

@@ -83,21 +83,75 @@ def test_what_a_spawned_process_spawns_are_ranks_unless_it_is_one(
 @pytest.mark.parametrize(
     ("changed", "ended"),
     [
-        ({}, (2,)),
-        ({"LOCAL_WORLD_SIZE": "2"}, ()),  # it may run on another host
-        ({"DDPDOCTOR_AGENT_DIR": "/elsewhere"}, ()),
-        ({"TORCHELASTIC_RUN_ID": None}, ()),  # nobody would have ended the job
-        ({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, ()),
+        ({}, {2: 0}),
+        ({"LOCAL_WORLD_SIZE": "2"}, {}),  # it may run on another host
+        ({"DDPDOCTOR_AGENT_DIR": "/elsewhere"}, {}),
+        ({"TORCHELASTIC_RUN_ID": None}, {}),  # nobody would have ended the job
+        ({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, {}),
+        ({"WORLD_SIZE": "262144", "LOCAL_WORLD_SIZE": "262144"}, {}),  # no host has so many
     ],
 )
 def test_a_rank_that_no_process_bears_has_ended_where_torchrun_started_all_here(
-    changed: dict[str, str | None], ended: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    changed: dict[str, str | None], ended: dict[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    common = {"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": "a", "DDPDOCTOR_AGENT_DIR": "/agents"}
-    common = {name: value for name, value in (common | changed).items() if value is not None}
-    environs = {rank + 10: {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in (0, 1)}
-    monkeypatch.setattr(processes, "all_pids", lambda: iter((7, *environs)))
-    monkeypatch.setattr(processes, "environ", environs.get)
+    common = {name: value for name, value in (OF_THREE | changed).items() if value is not None}
+    environs: dict[int, dict[str, str] | None] = {rank + 10: of_rank(rank, common) for rank in (0, 1)}
+    play(environs, monkeypatch)
     assert ended_for(Path("/agents")) == ended
-    environs[12] = {**common, "RANK": "2", "LOCAL_RANK": "2"}  # a shell that has not started the program yet
-    assert ended_for(Path("/agents")) == ()
+    environs[12] = of_rank(2, common)  # a shell that has not started the program yet
+    assert ended_for(Path("/agents")) == {}
+    environs[12] = None  # it may not be read
+    assert ended_for(Path("/agents")) == {}
+
+
+@pytest.mark.parametrize(
+    ("zombies", "ended"),
+    [
+        ({11: 3}, {1: 3}),
+        ({11: None}, {1: None}),
+        ({11: 0}, {1: 0}),
+        ({11: 3, 12: 0}, {1: 3, 2: 0}),
+        ({10: 0, 12: 0}, {0: 0, 2: 0}),
+        ({11: 3, 12: 3}, {1: 3, 2: 3}),
+        ({12: 3}, {1: None, 2: None}),  # one of them has been asked for
+        ({8: 3, 9: 0}, {1: None, 2: None}),  # older than rank 0: the launcher started other processes too
+    ],
+)
+def test_a_rank_whose_launcher_has_not_asked_for_its_exit_code_is_not_said_to_have_ended_with_0(
+    zombies: dict[int, int | None], ended: dict[int, int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environs: dict[int, dict[str, str] | None] = {
+        rank + 10: of_rank(rank, OF_THREE) for rank in range(3) if rank not in ended
+    }
+    environs[20] = of_rank(next(rank for rank in range(3) if rank not in ended), OF_THREE)  # its orphan
+    play(environs, monkeypatch, zombies)
+    assert ended_for(Path("/agents")) == ended
+
+
+OF_THREE = {
+    "WORLD_SIZE": "3",
+    "LOCAL_WORLD_SIZE": "3",
+    "TORCHELASTIC_RUN_ID": "a",
+    "DDPDOCTOR_AGENT_DIR": "/agents",
+}
+
+
+def of_rank(rank: int, common: dict[str, str]) -> dict[str, str]:
+    return {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+
+
+def play(
+    environs: dict[int, dict[str, str] | None],
+    monkeypatch: pytest.MonkeyPatch,
+    zombies: dict[int, int | None] | None = None,
+) -> None:
+    """A host where process 7 has started those of these that have a number below 20, and the zombies, by exit code."""
+    codes = zombies or {}
+    monkeypatch.setattr(processes, "all_pids", lambda: iter((7, *environs, *codes)))
+    monkeypatch.setattr(
+        processes, "parents", lambda: {7: 1, **{pid: 7 if pid < 20 else 1 for pid in (*environs, *codes)}}
+    )
+    monkeypatch.setattr(processes, "environ", lambda pid: {7: {}, **environs}.get(pid))
+    monkeypatch.setattr(processes, "is_alive", lambda pid: pid not in codes)
+    monkeypatch.setattr(processes, "exit_code", codes.get)
+    monkeypatch.setattr(processes, "started_at", float)

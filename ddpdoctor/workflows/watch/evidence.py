@@ -98,8 +98,10 @@ class JobEvidence:
         of_absent = {process.rank for process in absent}
         missing = tuple(lost for lost in missing if lost.kind != FlightRecord.__name__ or lost.rank not in of_absent)
         looked = {found.rank: found for found in facts}
-        for rank in {*ended_for(self.directory)} - {agent.rank for agent in ranks}:
-            looked[rank] = RankFacts(rank=rank, host=socket.gethostname(), facts=(RankExit(exit_code=0),))
+        joined = {agent.rank for agent in ranks}
+        for rank, code in ended_for(self.directory).items():
+            if code is not None and rank not in joined:
+                looked[rank] = RankFacts(rank=rank, host=socket.gethostname(), facts=(RankExit(exit_code=code),))
         stall = Stall(seconds=time.time() - began) if stalled else None
         return self._together(ranks, looked, missing, stall, code=None)
 
