@@ -38,8 +38,8 @@ def check(wrong: WrongRendezvous) -> Iterator[Finding]:
         where=[
             *(
                 Where.at(line, rank=rank, note=f"sets {line.name} to {line.value}" if line.name else UNNAMED)
-                for line in wrong.overwrites
-                for rank in wrong.ranks
+                for line, ranks in wrong.overwrites.items()
+                for rank in ranks
             ),
             *(
                 [Where.at(wrong.place, rank=wrong.at_fault[0], note="waiting for the other ranks")]

@@ -69,6 +69,21 @@ SICK = (
         where=(f"rank 0 {SCRIPT}:3 load", f"rank 1 {SCRIPT}:3 load", WAITING_AT),
         measured={"used": ELSEWHERE, "given": GIVEN},
     ),
+    Sick(  # as the agents saw it, each rank has set a port of its own; that of a rank of which none is known is not guessed
+        evidence=waiting(
+            *(
+                replace(told(f"localhost:{port}"), overwrites=(replace(PORT, value=str(port)),))
+                for port in (12355, 12356, 12357)
+            ),
+            told(None),
+            facts=(),
+        ),
+        says=f"ranks 0-2 look for the rendezvous at localhost:12355 (rank 0) and localhost:12356 (rank 1) and localhost:12357 "
+        f"(rank 2); the launcher serves it at {GIVEN}: the program sets MASTER_PORT",
+        ranks=(0, 1, 2),
+        where=(*(f"rank {number} {SCRIPT}:7 ddp_setup" for number in range(3)), WAITING_AT),
+        measured={"used": "localhost:12355, localhost:12356, localhost:12357", "given": GIVEN},
+    ),
     Sick(  # the source does not name what it sets
         evidence=waiting(told(), told(), facts=(EnvOverwrites(each=(HOST, UNNAMED)),)),
         says=SAYS.removesuffix(": the program sets MASTER_PORT"),

@@ -35,8 +35,8 @@ class WrongRendezvous:
     """The address that the launcher gave them, or that rank 0 serves; None where a log does not tell it."""
     of_rank_0: bool
     """Whether `given` is where rank 0 serves it: no launcher does, and no variable tells."""
-    overwrites: tuple[EnvOverwrite, ...]
-    """The lines that overwrite it."""
+    overwrites: Mapping[EnvOverwrite, tuple[int, ...]]
+    """The lines that overwrite it, each with the ranks that it did so for."""
     place: Frame | None
     """The line that waits."""
 
@@ -57,11 +57,11 @@ def derive(
     if activities is None and exits is None:
         raise SkipCheck("neither the stacks of ranks nor their ends are known")
     seen = tuple(dict.fromkeys(line for one in told.values() for line in one.overwrites))
-    everywhere = seen or (overwrites.each if overwrites is not None else ())
-    lines = tuple(line for line in everywhere if line.name and not line.conditional)
+    in_source = overwrites.each if overwrites is not None and not seen else ()
     wrong: dict[int, tuple[str | None, str | None]] = {}
     for rank in sorted({*waiting, *refused}):
         known = told.get(rank, Joining(called=True))
+        lines = tuple(line for line in known.overwrites or in_source if line.name and not line.conditional)
         used = known.used or (refused[rank][0] if rank in refused else _rewritten(known.given, lines))
         if _differ(used, known.given) and (known.launchers_store or len({one.used for one in told.values()}) > 1):
             wrong[rank] = (used, known.given)
@@ -90,7 +90,14 @@ def derive(
         used=looks_at,
         given=given,
         of_rank_0=of_rank_0,
-        overwrites=_at_fault(everywhere, given, looks_at),
+        overwrites=_by_line(
+            {
+                rank: _at_fault(
+                    told[rank].overwrites if seen and rank in told else in_source, given, [] if used is None else [used]
+                )
+                for rank, (used, _) in wrong.items()
+            }
+        ),
         place=waiting.get(first) or (refused[first][1] if first in refused else None),
     )
 
@@ -108,6 +115,14 @@ def _at_fault(lines: Sequence[EnvOverwrite], given: str | None, used: Collection
         )
     )
     return named or (tuple(line for line in lines if not line.name) if used else ())
+
+
+def _by_line(by_rank: Mapping[int, Sequence[EnvOverwrite]]) -> dict[EnvOverwrite, tuple[int, ...]]:
+    ranks: dict[EnvOverwrite, tuple[int, ...]] = {}
+    for rank, lines in by_rank.items():
+        for line in lines:
+            ranks[line] = (*ranks.get(line, ()), rank)
+    return ranks
 
 
 def _waiting(activities: Activities | None) -> Iterator[tuple[int, Frame | None]]:
