@@ -12,6 +12,9 @@ from ddpdoctor.evidence.frames import Frame, is_users, only_users
 from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
 from ddpdoctor.whole_numbers import whole_number
 
+Sides = tuple[Sequence[int], Sequence[int]]
+"""The ranks at one place, and those at the other."""
+
 
 class Relation(Enum):
     """Where one stack stands, seen from another."""
@@ -73,19 +76,24 @@ class Comparison:
         )
 
 
-def compare(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison:
+def compare(
+    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, sides: Sides | None = None
+) -> Comparison:
     """Where the stack `one` stands, seen from `other`; both outermost first, with or without the frames of frameworks.
 
     The user's own frames tell first. Where they tell the order of two calls at most, as where a framework has the loop and
-    calls the user's functions, or one place, those of the frameworks do.
+    calls the user's functions, or one place, those of the frameworks do. With `sides`, the ranks at `one` and those at `other`, a
+    `continue` under a test of the rank counts only where it parts these.
     """
-    found = _compare(only_users(one), only_users(other), code, ends=(one[-1:], other[-1:]))
+    found = _compare(only_users(one), only_users(other), code, (one[-1:], other[-1:]), sides)
     if found.relation in (*_ORDER_ONLY, Relation.SAME) and found.loop is None:
-        return _by_frameworks(one, other, code) or found
+        return _by_frameworks(one, other, code, sides) or found
     return found
 
 
-def _by_frameworks(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:
+def _by_frameworks(
+    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None, sides: Sides | None
+) -> Comparison | None:
     """A test of the rank that stands above one of the calls alone, or the framework's loop that only one of them is in."""
     if (only_users(one), only_users(other)) == (one, other):
         return None
@@ -95,7 +103,7 @@ def _by_frameworks(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
         return told
     if (one[depth].file, one[depth].function) != (other[depth].file, other[depth].function):
         return None
-    found = _in_one_function(one, other, depth, code, ends=(one[-1:], other[-1:]))
+    found = _in_one_function(one, other, depth, code, (one[-1:], other[-1:]), sides)
     if found.loop is None and found.relation in (Relation.PAST, Relation.WITHIN):
         inside = other if found.relation is Relation.PAST else one
         found = replace(found, loop=_loop_in(inside[depth + 1 :], code), again=True)
@@ -119,6 +127,7 @@ def _compare(
     other: tuple[Frame, ...],
     code: SourceCode | None,
     ends: tuple[tuple[Frame, ...], tuple[Frame, ...]],
+    sides: Sides | None,
 ) -> Comparison:
     """`compare` by frames of one kind. `ends` are the innermost frames of any kind: a line above them is inside of a call."""
     if not one or not other:
@@ -131,7 +140,7 @@ def _compare(
         other[depth].function,
     ):
         return _by_rank_tests(one[depth:], other[depth:], code) or Comparison(Relation.ELSEWHERE)
-    return _in_one_function(one, other, depth, code, ends)
+    return _in_one_function(one, other, depth, code, ends, sides)
 
 
 def _in_one_function(
@@ -140,6 +149,7 @@ def _in_one_function(
     depth: int,
     code: SourceCode | None,
     ends: tuple[tuple[Frame, ...], tuple[Frame, ...]],
+    sides: Sides | None,
 ) -> Comparison:
     """The relation of two lines of one function, which are the first frames that differ."""
     here, there = one[depth], other[depth]
@@ -150,7 +160,7 @@ def _in_one_function(
     found = _by_source(*known, here, inside=inside, other_inside=other_inside)
     if found.relation is not Relation.BRANCHES:
         tested = _by_rank_tests(one[depth:], other[depth:], code)
-        found = tested or _by_continue(*known, here, there) or found
+        found = tested or _by_continue(*known, here, there, sides) or found
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
         return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
@@ -166,10 +176,10 @@ def seen_from_minority(
     tied: bool,
 ) -> tuple[tuple[int, ...], tuple[int, ...], Comparison]:
     """The odd ranks, the usual ones, and where the first odd one stands; of two equal sides the source tells which to name."""
-    comparison = compare(stacks[minority[0]], stacks[majority[0]], code)
+    comparison = compare(stacks[minority[0]], stacks[majority[0]], code, (minority, majority))
     if not tied or comparison.relation not in _TOLD_OF_THE_OTHER:
         return minority, majority, comparison
-    return majority, minority, compare(stacks[majority[0]], stacks[minority[0]], code)
+    return majority, minority, compare(stacks[majority[0]], stacks[minority[0]], code, (majority, minority))
 
 
 def _with_telling_condition(
@@ -203,26 +213,27 @@ def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: Sourc
     return None
 
 
-def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame) -> Comparison | None:
+def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame, sides: Sides | None) -> Comparison | None:
     """Of two lines of one loop: the only `continue` between them, where its test names a rank that passes over the later one.
 
     Of lines in two loops: the `continue` above one of them, in the loop that only this one is in.
     """
     if not one.loops or one.loops != other.loops:
-        return _by_continue_of_one_loop(one, other, here, there)
+        return _by_continue_of_one_loop(one, other, here, there, sides)
     first, last = sorted((one.line, other.line))
     between = [jump for jump in one.loops[-1].jumps if jump.word == "continue" and first < jump.line < last]
     if len(between) != 1 or not names_a_rank(between[0].test):
         return None
-    (jump,) = between
-    passed_over = Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank)
+    passed_over = _past(between[0])
     if one.line == last:
-        return Comparison(Relation.CONDITIONAL, condition=passed_over, frame=here)
-    return Comparison(Relation.UNCONDITIONAL, condition=passed_over, frame=there)
+        return Comparison(Relation.CONDITIONAL, passed_over, frame=here) if parts(passed_over, sides) else None
+    return Comparison(Relation.UNCONDITIONAL, passed_over, frame=there) if parts(passed_over, _turned(sides)) else None
 
 
-def _by_continue_of_one_loop(one: CodePlace, other: CodePlace, here: Frame, there: Frame) -> Comparison | None:
-    mine, theirs = _rank_passes_over(one, other), _rank_passes_over(other, one)
+def _by_continue_of_one_loop(
+    one: CodePlace, other: CodePlace, here: Frame, there: Frame, sides: Sides | None
+) -> Comparison | None:
+    mine, theirs = _rank_passes_over(one, other, sides), _rank_passes_over(other, one, _turned(sides))
     if not {*one.loops} - {*other.loops} or not {*other.loops} - {*one.loops} or (mine is None) is (theirs is None):
         return None
     if mine is not None:
@@ -230,11 +241,31 @@ def _by_continue_of_one_loop(one: CodePlace, other: CodePlace, here: Frame, ther
     return Comparison(Relation.UNCONDITIONAL, condition=theirs, frame=there)
 
 
-def _rank_passes_over(place: CodePlace, elsewhere: CodePlace) -> Condition | None:
+def _rank_passes_over(place: CodePlace, elsewhere: CodePlace, sides: Sides | None) -> Condition | None:
     """The test by which named ranks pass over a line, by a `continue` of a loop around it and not around `elsewhere`."""
     jumps = (jump for loop in place.loops if loop not in elsewhere.loops for jump in loop.jumps)
     found = (jump for jump in jumps if jump.word == "continue" and jump.line < place.line and selects_ranks(jump.test))
-    return next((Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank) for jump in found), None)
+    return next((passed for jump in found if parts(passed := _past(jump), sides)), None)
+
+
+def _past(jump: Jump) -> Condition:
+    """What holds behind a jump that was not taken."""
+    return Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank)
+
+
+def _turned(sides: Sides | None) -> Sides | None:
+    return sides and (sides[1], sides[0])
+
+
+def parts(condition: Condition, sides: Sides | None) -> bool:
+    """Whether all of the first side are in this branch of a test that selects ranks, and none of the second.
+
+    True where the test selects none by number, or the sides are not known.
+    """
+    if sides is None or not selects_ranks(condition.test):
+        return True
+    in_it, not_in_it = sides
+    return ranks_under(condition, in_it) == (*in_it,) and not ranks_under(condition, not_in_it)
 
 
 def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:

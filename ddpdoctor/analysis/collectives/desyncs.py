@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.collectives.calls_by_pass import left_as_always, made_by_all_before
-from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, condition_over, is_rank_test, lets_pass_only
+from ddpdoctor.analysis.collectives.callsites import (
+    Comparison,
+    Relation,
+    Sides,
+    condition_over,
+    lets_pass_only,
+    parts,
+    tells_ranks_apart,
+)
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left
 from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
 from ddpdoctor.analysis.collectives.group_desync import desyncs_of
@@ -72,7 +80,7 @@ def _by_passes(
         return desync
     if gone is False:
         return replace(desync, comparison=replace(desync.comparison, again=False))
-    guard = _guard(desync.issued[again[0]].program, code) if gone is None else None
+    guard = _guard(desync.issued[again[0]].program, code, (again, there)) if gone is None else None
     if guard is not None:
         passed = len(there) < len(again)  # the few that passed over the call are at fault, and not all others
         relation = Relation.UNCONDITIONAL if passed else Relation.CONDITIONAL
@@ -152,17 +160,22 @@ def _is_in(loop: Loop | None, program: Sequence[Frame], code: SourceCode | None)
     return any(place is not None and loop in place.loops for place in places)
 
 
-def _guard(program: Sequence[Frame], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """A test of the rank by which some ranks pass over the rest of a loop before the innermost line in one, and that line."""
+def _guard(program: Sequence[Frame], code: SourceCode | None, sides: Sides) -> tuple[Condition, Frame] | None:
+    """A test of the rank by which some ranks pass over the rest of a loop before the innermost line in one, and that line.
+
+    `sides` are the ranks at that line, and those that may have passed over it.
+    """
     for frame in reversed(program):
         place = code.at(frame.file, frame.line) if code is not None else None
         if place is not None and place.loops:
-            jumps = (jump for loop in reversed(place.loops) for jump in loop.jumps)
-            before = (jump for jump in jumps if jump.word != "return" and jump.line < frame.line)
-            found = next((jump for jump in before if is_rank_test(jump.test, by_rank=jump.by_rank)), None)
-            if found is None:
-                return None
-            return Condition(line=found.line, test=found.test, branch=1, by_rank=found.by_rank), frame
+            tests = (
+                Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank)
+                for loop in reversed(place.loops)
+                for jump in loop.jumps
+                if jump.word != "return" and jump.line < frame.line
+            )
+            found = next((test for test in tests if tells_ranks_apart(test) and parts(test, sides)), None)
+            return (found, frame) if found is not None else None
     return None
 
 

@@ -287,7 +287,7 @@ def _from_offset(
     issued = {
         rank: call for rank in (*minority, *majority) if (call := timeline.issued(group, rank, offset.seq)) is not None
     }
-    comparison = compare(issued[minority[0]].program, issued[majority[0]].program, code)
+    comparison = compare(issued[minority[0]].program, issued[majority[0]].program, code, (minority, majority))
     return Desync(
         cause=Cause.EXTRA if offset.extra > 0 else Cause.MISSING,
         group=group,

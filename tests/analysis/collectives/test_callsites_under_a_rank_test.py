@@ -290,3 +290,30 @@ def test_a_continue_under_a_test_of_the_rank_tells_who_passes_over_the_line_behi
         relation,
         "not `if rank == 1` (train.py:5)",
     )
+
+
+@pytest.mark.parametrize(
+    ("test", "sides", "parted"),
+    [
+        (
+            "rank == 3 and skip(batch)",
+            ((0, 2, 3), (1,)),
+            False,
+        ),  # rank 3 itself is at the line, and rank 1 is not meant
+        ("rank == 1 and skip(batch)", ((0, 2, 3), (1,)), True),
+        ("rank != 0", ((0,), (1, 2)), True),
+        ("rank != 0", ((0, 1), (2,)), False),
+    ],
+)
+def test_a_continue_counts_where_its_test_parts_these_ranks(
+    test: str, sides: tuple[tuple[int, ...], tuple[int, ...]], *, parted: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        f"def fit(rank):\n    for batch in loader:\n        if {test}:\n            continue\n        forward(batch)\n"
+        "    for batch in evaluation:\n        validate(batch)\n"
+    )
+    one, other = (stack(path, (line, "fit")) for line in (5, 7))
+    code = source_of([*one, *other])
+    there, here = compare(one, other, code, sides), compare(other, one, code, (sides[1], sides[0]))
+    assert (there.relation is Relation.CONDITIONAL, here.relation is Relation.UNCONDITIONAL) == (parted, parted)

@@ -248,22 +248,27 @@ def test_the_few_that_passed_over_a_call_are_named_and_not_all_others_that_make_
     """One rank alone takes the `continue` in the loop of the evaluation; of two ranks, the one that makes the call is named."""
     epochs = Loop(line=50, head="for epoch in range(epochs)")
     batches = Loop(line=55, head="for batch in loader")
-    skips = Jump(line=72, word="continue", test="rank == 2 and step == 1")
-    evaluates = Loop(line=70, head="for batch in evaluation", skips=(72,), jumps=(skips,))
-    code = (
-        CodePlace(file=TRAIN, line=58, function="train_step", loops=(epochs, batches)),
-        CodePlace(file=TRAIN, line=74, function="train_step", loops=(epochs, evaluates)),
-    )
+
+    def under(test: str) -> tuple[CodePlace, ...]:
+        skips = Jump(line=72, word="continue", test=test)
+        evaluates = Loop(line=70, head="for batch in evaluation", skips=(72,), jumps=(skips,))
+        return (
+            CodePlace(file=TRAIN, line=58, function="train_step", loops=(epochs, batches)),
+            CodePlace(file=TRAIN, line=74, function="train_step", loops=(epochs, evaluates)),
+        )
+
     forward, gather = Did("broadcast", line=58), Did("all_gather", line=74)
     makes, passes = [forward, gather, waits(gather)], [forward, gather, waits(forward)]
 
-    first, *_ = diagnose(flights(makes, makes, passes, code=code)).findings
+    first, *_ = diagnose(flights(makes, makes, passes, code=under("rank == 2 and step == 1"))).findings
 
     assert (first.code, first.ranks) == ("DDP305", (2,))
     assert first.message.startswith("rank 2 never called all_gather #3 that ranks 0-1 call")
     assert [(where.line, where.rank) for where in first.where] == [(72, 2), (58, 2), (74, 0), (74, 1)]
-    two, *_ = diagnose(flights(makes, passes, code=code)).findings
+    two, *_ = diagnose(flights(makes, passes, code=under("rank == 1 and step == 1"))).findings
     assert (two.code, two.ranks) == ("DDP305", (0,))
+    other, *_ = diagnose(flights(makes, makes, passes, code=under("rank == 0 and step % 100"))).findings
+    assert "rank == 0" not in str(other.where), "the test is not of rank 2, which passed over the call"
 
 
 def test_a_continue_is_the_other_possibility_too_where_gloo_left_no_recorder() -> None:
