@@ -226,8 +226,8 @@ def _by_continue(one: CodePlace, other: CodePlace, here: Frame, there: Frame, si
         return None
     passed_over = _past(between[0])
     if one.line == last:
-        return Comparison(Relation.CONDITIONAL, passed_over, frame=here) if parts(passed_over, sides) else None
-    return Comparison(Relation.UNCONDITIONAL, passed_over, frame=there) if parts(passed_over, _turned(sides)) else None
+        return Comparison(Relation.CONDITIONAL, passed_over, frame=here) if parts(between[0], sides) else None
+    return Comparison(Relation.UNCONDITIONAL, passed_over, frame=there) if parts(between[0], _turned(sides)) else None
 
 
 def _by_continue_of_one_loop(
@@ -245,7 +245,7 @@ def _rank_passes_over(place: CodePlace, elsewhere: CodePlace, sides: Sides | Non
     """The test by which named ranks pass over a line, by a `continue` of a loop around it and not around `elsewhere`."""
     jumps = (jump for loop in place.loops if loop not in elsewhere.loops for jump in loop.jumps)
     found = (jump for jump in jumps if jump.word == "continue" and jump.line < place.line and selects_ranks(jump.test))
-    return next((passed for jump in found if parts(passed := _past(jump), sides)), None)
+    return next((_past(jump) for jump in found if parts(jump, sides)), None)
 
 
 def _past(jump: Jump) -> Condition:
@@ -257,15 +257,12 @@ def _turned(sides: Sides | None) -> Sides | None:
     return sides and (sides[1], sides[0])
 
 
-def parts(condition: Condition, sides: Sides | None) -> bool:
-    """Whether all of the first side are in this branch of a test that selects ranks, and none of the second.
+def parts(jump: Jump, sides: Sides | None) -> bool:
+    """Whether all ranks of the second side take this jump, and none of the first, where its test selects ranks.
 
-    True where the test selects none by number, or the sides are not known.
+    True where the test selects none, or the sides are not known.
     """
-    if sides is None or not selects_ranks(condition.test):
-        return True
-    in_it, not_in_it = sides
-    return ranks_under(condition, in_it) == (*in_it,) and not ranks_under(condition, not_in_it)
+    return sides is None or not selects_ranks(jump.test) or lets_pass_only(jump, sides[1], sides[0])
 
 
 def _comes_again(above: tuple[Frame, ...], places: tuple[CodePlace, CodePlace], code: SourceCode | None) -> bool | None:

@@ -11,9 +11,9 @@ from ddpdoctor.analysis.collectives.callsites import (
     Relation,
     Sides,
     condition_over,
+    is_rank_test,
     lets_pass_only,
     parts,
-    tells_ranks_apart,
 )
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left
 from ddpdoctor.analysis.collectives.desync_by_requests import by_stop_requested
@@ -168,14 +168,12 @@ def _guard(program: Sequence[Frame], code: SourceCode | None, sides: Sides) -> t
     for frame in reversed(program):
         place = code.at(frame.file, frame.line) if code is not None else None
         if place is not None and place.loops:
-            tests = (
-                Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank)
-                for loop in reversed(place.loops)
-                for jump in loop.jumps
-                if jump.word != "return" and jump.line < frame.line
-            )
-            found = next((test for test in tests if tells_ranks_apart(test) and parts(test, sides)), None)
-            return (found, frame) if found is not None else None
+            jumps = (jump for loop in reversed(place.loops) for jump in loop.jumps)
+            before = (jump for jump in jumps if jump.word != "return" and jump.line < frame.line and parts(jump, sides))
+            found = next((jump for jump in before if is_rank_test(jump.test, by_rank=jump.by_rank)), None)
+            if found is None:
+                return None
+            return Condition(line=found.line, test=found.test, branch=1, by_rank=found.by_rank), frame
     return None
 
 
