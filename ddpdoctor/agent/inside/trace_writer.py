@@ -126,8 +126,8 @@ class TraceWriter:
         observer.__dict__["_torchdynamo_disable"] = (
             True  # as torch.compiler.disable marks what is not compiled into its caller
         )
-        _leave_alone(observer.__code__)  # the mark is not asked for where the caller itself is not compiled
         marked: Any = observer
+        _leave_alone(marked.__code__)  # the mark is not asked for where the caller itself is not compiled
         result: F = marked
         return result
 
