@@ -94,6 +94,8 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
         of_owner = values.of(owner, at)
         shared = [origin for origin in of_owner if origin.kind is Kind.SHARED]
         local = [origin for origin in of_owner if origin.kind is Kind.LOCAL]
+        if local and not shared:
+            shared = _reduced_by_itself(values, of_owner, node.attr)
         for origin in (
             shared or local or of_owner
         ):  # what this object was given counts, not what others of its class were
@@ -110,6 +112,13 @@ def _of_object(values: Values, node: ast.Attribute, key: str, at: At) -> Origins
     if not found and node.attr in names.RANK_NAMES:
         return (Origin(kind=names.RANK_NAMES[node.attr], text=key or node.attr, note=note_of(node.attr)),)
     return joined(found)
+
+
+def _reduced_by_itself(values: Values, objects: Origins, name: str) -> list[Origin]:
+    """What a method of an object assigns to its attribute out of a collective: `self.value = out.item()` after a reduction."""
+    instances = (origin for origin in objects if origin.kind is Kind.INSTANCE)
+    given = (one for origin in instances for one in _from_origin(values, origin, name))
+    return [one for one in given if one.kind is Kind.SHARED]
 
 
 def _from_origin(values: Values, origin: Origin, name: str) -> Origins:

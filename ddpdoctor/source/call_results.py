@@ -286,10 +286,10 @@ def _from_elsewhere(values: Values, node: ast.Call, what: Meaning, last: str, at
         and not any(one.arg == "device" for one in node.keywords)
     ):
         found = [origin for origin in _through(values, node, at) if origin.kind is Kind.LOCAL]
-        return (
-            *found,
-            Origin(kind=Kind.CPU_TENSOR, text=values.text(node, at.scope), made=values.where(node, at.scope)),
-        )
+        seeded_apart = any(one.arg in {"generator", None} for one in node.keywords)
+        note = "generator" if seeded_apart else ""
+        where = values.where(node, at.scope)
+        return (*found, Origin(kind=Kind.CPU_TENSOR, text=values.text(node, at.scope), made=where, note=note))
     if last in _THROUGH and "." not in what.name:
         if last == "len":
             return _length(_through(values, node, at))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpdoctor.evidence.training_code import Kind, Link, Origin
+from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.origins import At, Origins, joined, note_of, or_unknown, with_link, without_context
 from ddpdoctor.source.parameters import MOST_SITES
@@ -108,7 +109,26 @@ def attribute_of_self(values: Values, cls: Scope, name: str) -> Origins:
         return found
     near = values.files_near(cls.file)
     heirs = [one for one in values.index.below.get(id(cls), ()) if one.file in near][:MOST_SITES]
-    return joined(origin for heir in heirs for origin in attribute_of(values, heir, name))
+    given = [each for heir in heirs if (each := attribute_of(values, heir, name)) or _gives(values, heir, name)]
+    return joined(_agreed(given, name))
+
+
+def _gives(values: Values, cls: Scope, name: str) -> bool:
+    """Whether a class assigns to an attribute, be it something that nothing is known of."""
+    return bool(values.index.attributes.get((id(cls), name)))
+
+
+def _agreed(given: list[Origins], name: str) -> Iterable[Origin]:
+    """What subclasses give an attribute; what differs between ranks in some of them alone is not known of the base class."""
+    for one in (origin for each in given for origin in each):
+        own = one.kind in RANK_KINDS or one.kind in {Kind.LOCAL, Kind.SOME_RANKS}
+        alike = RANK_KINDS if one.kind in RANK_KINDS else {one.kind}
+        if not own or all(any(other.kind in alike for other in each) for each in given):
+            yield one
+        elif one.kind in RANK_KINDS:
+            yield replace(one, note="uncertain")
+        else:
+            yield Origin(kind=Kind.UNKNOWN, text=name)
 
 
 def _constructed(values: Values, cls: Scope, name: str) -> Iterable[Origin]:

@@ -58,11 +58,13 @@ def _has_own_data(graph: CallGraph, loader: Call) -> bool:
         function, call = graph.made.get(made, (None, None))
         if function is None or call is None or not call.name.endswith("TensorDataset"):
             continue
-        for origin in (one for argument in call.arguments for one in argument.value.origins):
+        own = [argument.value for argument in call.arguments if not argument.value.may(Kind.SHARED)]
+        for origin in (one for value in own for one in value.origins):
             if origin.kind in RANK_KINDS and origin.note != "uncertain":
                 return True
-            drawn = origin.kind is Kind.CPU_TENSOR and origin.text.startswith("torch.rand")
-            if drawn and seeded_by_rank(function, origin.made):
+            drawn = origin.kind is Kind.CPU_TENSOR and origin.text.startswith("torch.rand") and not origin.note
+            taken = any(taker.does == "collective" for _, taker in graph.taken_by(origin.made)) if drawn else False
+            if drawn and not taken and seeded_by_rank(function, origin.made):
                 return True
     return False
 

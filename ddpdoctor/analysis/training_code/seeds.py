@@ -38,8 +38,10 @@ def seeded_by_rank(function: Function, draw: str) -> bool:
     line = whole_number(number)
     if line is None or file != function.place.file:
         return False
-    seeds = [one for one in function.calls if one.place.line < line and "seed" in one.name.lower()]
-    last = seeds[-1] if seeds else None
+    seeds = [
+        one for one in function.calls if one.place.line < line and (one.does == "seed" or "seed" in one.name.lower())
+    ]
+    last = max(seeds, key=lambda one: one.place.line, default=None)
     if last is None or last.name != "torch.manual_seed" or last.guards or last.loops:
         return False
     given = last.argument("seed", 0)
