@@ -154,7 +154,8 @@ def _is_dropped(name: str, seen: Mapping[int, StepSeen]) -> bool:
     equal = len({g.digest for g in present}) == 1 and all(
         g.standing == "reduced" and g.local is not None for g in present
     )
-    return len(present) < len(seen) and equal and not _is_local([name], seen)
+    unsynchronised = any(one.synchronised is False for one in seen.values())
+    return len(present) < len(seen) and equal and not unsynchronised and not _is_local([name], seen)
 
 
 def _cause(name: str, gradients: Sequence[Gradient], seen: Mapping[int, StepSeen]) -> NotReducedCause:
