@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+import torch
 
 from ddpdoctor.agent.inside import write_tracer
 from ddpdoctor.agent.inside.optimizer_settings import Settings
@@ -15,6 +16,10 @@ from ddpdoctor.agent.inside.rank_process import Rank
 from ddpdoctor.agent.inside.trace_writer import TraceWriter
 from ddpdoctor.agent.inside.write_tracer import Writes
 from ddpdoctor.agent.inside.write_watch import WriteWatch
+
+
+class Made(NamedTuple):
+    one: int
 
 
 def writing(folder: Path) -> tuple[Writes, TraceWriter]:
@@ -52,6 +57,20 @@ def test_each_line_that_changes_a_value_is_noted_in_a_function_too(tmp_path: Pat
     ]
     assert writes.take() == {}
     assert sys.gettrace() is None
+
+
+def test_what_library_code_writes_after_it_made_a_named_tuple_is_noted_at_the_users_line(tmp_path: Path) -> None:
+    """`load_state_dict` does so: the code of a named tuple was compiled from a text, and is nobody's file."""
+    library: dict[str, Any] = {}
+    text = "def load(values, made):\n    made(1)\n    values.sort()\n"
+    exec(compile(text, torch.__file__, "exec"), library)
+    values = [3, 1, 2]
+    writes, _ = writing(tmp_path)
+    writes.watch({"values": lambda: list(values)})
+    line = here() + 1
+    library["load"](values, Made)
+    writes.settle()
+    assert [(file, number) for file, number, _ in writes.take()["values"]] == [(__file__, line)]
 
 
 def test_what_library_code_writes_is_noted_at_the_users_line(tmp_path: Path) -> None:

@@ -20,6 +20,12 @@ from .trace_writer import user_line
 from .whose_code import is_users
 
 MOST_CALLS = 20_000  # of any function, where the time is limited: each costs some microseconds
+GENERATED = "<string>"  # methods of named tuples and dataclasses, and `python -c`
+
+
+def _is_written_down(file: str) -> bool:
+    """Whether it is a file of the user's own, and no code that the standard library has compiled from a text."""
+    return file != GENERATED and is_users(file)
 
 
 class Writes:
@@ -56,7 +62,7 @@ class Writes:
         self._at = user_line()
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
         while frame is not None:
-            if is_users(frame.f_code.co_filename):
+            if _is_written_down(frame.f_code.co_filename):
                 frame.f_trace = self._after_line
                 self._frames.append(frame)
             frame = frame.f_back
@@ -93,7 +99,7 @@ class Writes:
             if self._calls_left <= 0:
                 self._end_early()
                 return None
-        return self._after_line if is_users(frame.f_code.co_filename) else None
+        return self._after_line if _is_written_down(frame.f_code.co_filename) else None
 
     def _after_line(self, frame: FrameType, event: str, argument: object) -> Any:  # noqa: ANN401, ARG002 - a trace function
         if not self._watched or os.getpid() != self._pid:
@@ -103,7 +109,7 @@ class Writes:
             self._end_early()
             return None
         back = frame.f_back if event == "return" else frame
-        if back is not None and is_users(back.f_code.co_filename):
+        if back is not None and _is_written_down(back.f_code.co_filename):
             self._at = SourceLine(back.f_code.co_filename, back.f_lineno, back.f_code.co_name)
         return self._after_line
 
