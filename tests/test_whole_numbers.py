@@ -26,7 +26,7 @@ BOUNDED_OTHERWISE = {
     "checks/ddp763_same_node_rank_everywhere.py", "checks/ddp708_more_ranks_than_gpus.py", "cli/terminal.py", "host/cgroup.py",
     "host/limits.py", "host/network.py", "host/processes.py", "host/system_calls.py", "launch/process_tree.py",
     "launch/ranks.py", "launch/stderr_tee.py", "launch/subreaper.py", "logs/launchers.py", "planted_files.py",
-    "ranks/agent_files.py", "ranks/fr_dump_files.py", "ranks/nccl_ras.py", "secrets.py", "source/shell.py",
+    "ranks/agent_files.py", "ranks/fr_dump_files.py", "ranks/nccl_ras.py", "secrets.py",
     "analysis/launch/rendezvous_address.py", "transport/rank_0.py", "transport/store.py", "whole_numbers.py",
 }  # fmt: skip
 

@@ -48,7 +48,7 @@ def of_the_batch_shell(options: Sequence[Setting]) -> dict[str, str]:
     known = dict(BATCH_SHELL)
     for option in options:
         for name in _FROM_OPTIONS.get(option.name, ()):
-            if option.value.isdecimal():
+            if whole_number(option.value) is not None:
                 known[name] = option.value
     return known
 

@@ -47,7 +47,7 @@ def test_a_look_at_a_job_says_whether_the_job_stalled(tmp_path: Path, *, stalled
 def test_a_rank_that_ended_before_it_joined_is_known_in_a_stall(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch_evidence, "ended_for", lambda directory: (2,) if directory == tmp_path else ())
+    monkeypatch.setattr(watch_evidence, "ended_for", lambda directory: {2: 0} if directory == tmp_path else {})
     with (
         private_directory() as folder,
         observe(["sleep", "600"], environ={}, mark=f"NOBODY={os.getpid()}", folder=folder, die_with_us=True) as job,
