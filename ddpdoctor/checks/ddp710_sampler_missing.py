@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Place, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -103,7 +105,7 @@ def _trained(graph: CallGraph, loader: Call) -> Call | None:
             continue
         wrapped = any(
             forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
-            for _, forward in graph.forwards(backward.receiver)
+            for _, forward in forwards_of(graph, backward.receiver)
         )
         prepared = any(origin.note == "prepared" for origin in backward.receiver.origins)
         repeated = backward.loops or any(way.loops for _, way in graph.callers.get(function.id, ()))

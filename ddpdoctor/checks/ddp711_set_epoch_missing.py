@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.epochs import (
     EpochLoop,
     epoch_loop,
@@ -12,6 +12,7 @@ from ddpdoctor.analysis.training_code.epochs import (
     told_in_place_of,
     told_the_epoch,
 )
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.evidence.training_code import Call, Function
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity

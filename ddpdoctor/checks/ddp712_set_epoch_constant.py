@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.epochs import (
     EpochLoop,
     epoch_loop,
@@ -14,6 +14,8 @@ from ddpdoctor.analysis.training_code.epochs import (
     told_in_place_of,
     told_the_epoch,
 )
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
+from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.evidence.training_code import Call
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.seeds import drawn_apart
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Value
 from ddpdoctor.messages.code_findings import code_finding, short

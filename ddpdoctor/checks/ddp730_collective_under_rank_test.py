@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.branches import answered_by_own_value, answered_elsewhere
-from ddpdoctor.analysis.training_code.call_graph import (
-    CallGraph,
-    Reached,
-    rank_guard,
-    unconditional,
-)
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
+from ddpdoctor.analysis.training_code.guards import rank_guard, unconditional
 from ddpdoctor.analysis.training_code.local_values import own_value
+from ddpdoctor.analysis.training_code.models_and_loaders import has_batch_norm, trains, wraps_of
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short, through
 from ddpdoctor.model import Finding, Rule, Severity
@@ -153,10 +150,10 @@ def _forward(graph: CallGraph, call: Call, depth: int = 2) -> tuple[Severity, Ca
         return next((found for each in inner if (found := _forward(graph, each, depth - 1))), None)
     if call.does != "forward" or call.receiver is None or call.receiver.only(Kind.WRAPPED) is None:
         return None
-    if graph.trains(call):
+    if trains(graph, call):
         return Severity.FAIL, call
-    models = [wrap.argument("module", 0) for _, wrap in graph.wraps(call.receiver)]
-    norm = any(model is not None and graph.has_batch_norm(model) for model in models)
+    models = [wrap.argument("module", 0) for _, wrap in wraps_of(graph, call.receiver)]
+    norm = any(model is not None and has_batch_norm(graph, model) for model in models)
     return (Severity.WARN, call) if norm else None
 
 

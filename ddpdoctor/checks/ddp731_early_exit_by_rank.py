@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached, rank_guard
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
+from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import after_end, after_exit, collective_before
 from ddpdoctor.evidence.training_code import Call, Exit, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded, short, through

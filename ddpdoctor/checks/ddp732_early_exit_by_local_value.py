@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.later_calls import after_exit, collective_before, leads_to_backward
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Kind, Origin

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
+from ddpdoctor.analysis.training_code.models_and_loaders import cut_inside, loaders_of
 from ddpdoctor.evidence.training_code import Cut, Function, Kind, Loop, Origin, Value
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -60,7 +62,7 @@ def _part(graph: CallGraph, loop: Loop) -> Origin | None:
     found = next((one for one in loop.over.origins if one.note in {"part", "length"}), None)
     if found is not None:
         return found
-    for function, loader in graph.loaders(loop.over):
+    for function, loader in loaders_of(graph, loop.over):
         dataset = loader.argument("dataset", 0)
         made = [graph.made[each][1] for each in dataset.made if each in graph.made] if dataset is not None else []
         if dataset is None or dataset.only(Kind.DATASET) is None or not made:
@@ -79,8 +81,8 @@ def _part(graph: CallGraph, loop: Loop) -> Origin | None:
 
 def _cut_by_data_set(graph: CallGraph, loop: Loop) -> Origin | None:
     """The rank that a data set has cut its list by, in its constructor or iterator: parts differ, and so does the last batch."""
-    for _, loader in graph.loaders(loop.over):
-        cut = graph.cut_inside(loader)
+    for _, loader in loaders_of(graph, loop.over):
+        cut = cut_inside(graph, loader)
         plain = all(loader.argument(name) is None for name in ("drop_last", "sampler", "batch_sampler", "**"))
         dataset = loader.argument("dataset", 0)
         endless = dataset is None or (

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph, rank_guard
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
+from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import leads_to_backward
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind, Loop
 from ddpdoctor.messages.code_findings import code_finding, guarded

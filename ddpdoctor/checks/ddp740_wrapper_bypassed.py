@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.gradients import without_gradients
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
 from ddpdoctor.evidence.training_code import Call, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -23,10 +25,10 @@ RULE = Rule(
 def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each wrapper that the loss of a backward went past."""
     for function, backward in graph.calls("backward"):
-        loss = graph.loss_of(backward)
+        loss = loss_of(graph, backward)
         if loss is None or not _steps(function):
             continue
-        forwards = [one for one in graph.forwards(loss) if not graph.without_gradients(*one)]
+        forwards = [one for one in forwards_of(graph, loss) if not without_gradients(graph, *one)]
         if not forwards or any(_wrapped(call) for _, call in forwards) or reduces_by_hand(graph, function, backward):
             continue
         yield from _by_wrapper(graph, function, backward, forwards)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.later_calls import reduces_by_hand
+from ddpdoctor.analysis.training_code.models_and_loaders import trains
 from ddpdoctor.analysis.training_code.unfolded import MOST_STEPS, calls_in, unfolded
 from ddpdoctor.evidence.training_code import Call, Change, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding
@@ -29,7 +30,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if (found := _in_a_called_function(graph, function)) is not None:
             yield found
             continue
-        forwards = [call for call in function.calls if _is_ddp_forward(call) and graph.trains(call)]
+        forwards = [call for call in function.calls if _is_ddp_forward(call) and trains(graph, call)]
         if not forwards:
             continue
         backwards = [call for call in function.calls if call.does == "backward"]
@@ -49,7 +50,7 @@ def _in_a_called_function(graph: CallGraph, function: Function) -> Finding | Non
     if any(_is_ddp_forward(call) for call in function.calls):
         return None
     steps = unfolded(graph, function)
-    forwards = [(step, call) for _, step, call in calls_in(steps) if _is_ddp_forward(call) and graph.trains(call)]
+    forwards = [(step, call) for _, step, call in calls_in(steps) if _is_ddp_forward(call) and trains(graph, call)]
     backwards = [(step, call) for _, step, call in calls_in(steps) if call.does == "backward"]
     if not forwards or len(steps) == MOST_STEPS:
         return None

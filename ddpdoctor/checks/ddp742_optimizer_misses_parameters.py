@@ -100,7 +100,7 @@ def _in_a_later_call(graph: CallGraph, function: Function) -> Iterator[Finding]:
     if any(call.does == "wrap-ddp" for call in function.calls):
         return
     wraps = list(graph.calls_near(function, "wrap-ddp"))
-    if len(wraps) != 1 or not graph.comes_after(function, *wraps[0]):
+    if len(wraps) != 1 or not _comes_after(graph, function, *wraps[0]):
         return
     _, wrap = wraps[0]
     for change in function.changes:
@@ -229,3 +229,24 @@ def _made_at(made: Call, change: Change) -> str:
     """Where an object was made, as a line of the file of the change or of another one."""
     same = made.place.file == change.place.file
     return f"in line {made.place.line}" if same else f"in {made.place.file}:{made.place.line}"
+
+
+def _comes_after(graph: CallGraph, function: Function, owner: Function, call: Call, depth: int = 3) -> bool:
+    """Whether all known calls of a function come when `call` of `owner` was made."""
+    callers = graph.callers.get(function.id, ())
+    return bool(callers) and all(
+        _made_before(caller, way, function, owner, call)
+        or (depth > 0 and caller.id != owner.id and _comes_after(graph, caller, owner, call, depth - 1))
+        for caller, way in callers
+    )
+
+
+def _made_before(caller: Function, way: Call, function: Function, owner: Function, call: Call) -> bool:
+    if caller.id == owner.id:
+        return way.order > call.order
+    same_class = owner.place.function == "__init__" and function.id.rpartition(".")[0] == owner.id.rpartition(".")[0]
+    within = any(each.target == function.id for each in owner.calls)
+    return (same_class and not within) or any(
+        each.target == owner.id and each.order < way.order and each.loops == way.loops[: len(each.loops)]
+        for each in caller.calls
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ddpdoctor.analysis.training_code.branches import answered_elsewhere
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, rank_guard
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.local_values import own_value
 from ddpdoctor.evidence.training_code import Function, Guard, Origin, Place
 from ddpdoctor.messages.code_findings import code_finding, guarded, short

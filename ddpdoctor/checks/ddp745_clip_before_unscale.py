@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.models_and_loaders import wraps_of
 from ddpdoctor.analysis.training_code.unfolded import Step, calls_in, unfolded
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Value
 from ddpdoctor.messages.code_findings import code_finding, short
@@ -82,7 +83,7 @@ def _holds(graph: CallGraph, step: Call, clip: Call) -> bool:
 def _models(graph: CallGraph, value: Value) -> set[str]:
     """The calls that made the model whose parameters these are: its wrapper, and the model inside."""
     found = {*value.made}
-    for _, wrap in graph.wraps(value):
+    for _, wrap in wraps_of(graph, value):
         inner = wrap.argument("module", 0)
         found |= {*inner.made} if inner is not None else set()
     return found

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of
 from ddpdoctor.evidence.training_code import Call, Function, Kind, Value
 from ddpdoctor.messages.code_findings import chain_places, code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity
@@ -35,7 +37,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if divided is None or multiplied or value.may(Kind.SHARED):
             continue
         wrapped = any(
-            forward.receiver is not None and forward.receiver.may(Kind.WRAPPED) for _, forward in graph.forwards(value)
+            forward.receiver is not None and forward.receiver.may(Kind.WRAPPED)
+            for _, forward in forwards_of(graph, value)
         )
         if wrapped:
             yield code_finding(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.guards import inner_loops
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, has_batch_norm, wraps_of
 from ddpdoctor.evidence.training_code import Call, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding
 from ddpdoctor.model import Finding, Rule, Severity
@@ -50,6 +52,8 @@ def _trained(graph: CallGraph, loader: Call) -> Call | None:
 def _normalises(graph: CallGraph, function: Function, backward: Call) -> bool:
     if backward.receiver is None or next(inner_loops(function, backward.order), None) is None:
         return False
-    wrapped = [call.receiver for _, call in graph.forwards(backward.receiver) if call.receiver is not None]
-    models = [wrap.argument("module", 0) for each in wrapped if each.may(Kind.WRAPPED) for _, wrap in graph.wraps(each)]
-    return any(model is not None and graph.has_batch_norm(model) for model in models)
+    wrapped = [call.receiver for _, call in forwards_of(graph, backward.receiver) if call.receiver is not None]
+    models = [
+        wrap.argument("module", 0) for each in wrapped if each.may(Kind.WRAPPED) for _, wrap in wraps_of(graph, each)
+    ]
+    return any(model is not None and has_batch_norm(graph, model) for model in models)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DATA, CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.evaluation import evaluation_loaders, of_one_part
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DATA
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Place, Value
 from ddpdoctor.messages.code_findings import code_finding, short
 from ddpdoctor.model import Finding, Rule, Severity

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
+from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.later_calls import reduces_gradients
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function
 from ddpdoctor.messages.code_findings import code_finding

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops, is_collective
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.collective_calls import is_collective
+from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.analysis.training_code.later_calls import backward_in, leads_to_backward, reduces_gradients
 from ddpdoctor.evidence.training_code import Call, Function, Kind
 from ddpdoctor.messages.code_findings import code_finding, short

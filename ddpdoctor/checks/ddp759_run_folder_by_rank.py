@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import DOES_THE_DEVICE, CallGraph, unconditional
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
+from ddpdoctor.analysis.training_code.guards import unconditional
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Origin, Value
 from ddpdoctor.messages.code_findings import chain_places, code_finding
 from ddpdoctor.model import Finding, Rule, Severity

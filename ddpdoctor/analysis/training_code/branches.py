@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, is_collective
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.collective_calls import is_collective
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Origin
 
 

@@ -2,51 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 
+from ddpdoctor.analysis.training_code.collective_calls import COLLECTIVE, in_both_branches, is_collective
+from ddpdoctor.analysis.training_code.guards import may_ask_for_rank, rank_guard, unconditional
 from ddpdoctor.evidence.training_code import (
     Call,
     Context,
     Cut,
     Function,
     Guard,
-    Kind,
     Loop,
     Module,
     Program,
     TrainingCode,
-    Value,
     files_together,
 )
 
-COLLECTIVE = frozenset({"collective", "collective-save"})
-DOES_THE_DATA = frozenset(
-    {"lightning", "fabric", "accelerate", "transformers", "ignite", "mmengine", "composer", "catalyst", "fastai", "detectron2",
-     "webdataset", "torchdata", "deepspeed", "ray", "fairseq", "speechbrain", "nemo", "megatron", "colossalai", "torchtitan"}
-)  # fmt: skip
-"""Frameworks that give each rank its own data, or set the epoch of samplers, by themselves."""
-DOES_THE_DEVICE = DOES_THE_DATA - {"webdataset", "torchdata"} | {
-    "horovod",
-    "xla",
-    "sagemaker",
-    "submitit",
-    "jax",
-    "tensorflow",
-}
-"""Frameworks that give each rank its device, or make the process group, by themselves."""
-NO_GRADIENTS = ("no_grad", "inference_mode")
-GRADIENTS = ("enable_grad", "set_grad_enabled")
 DEEPEST = 6
-_RANK_WORDS = re.compile(
-    r"rank(?:s|id|idx)?(?![a-z])|(?<![a-z])(?:is)?(?:main|master|chief|leader|primary|coordinator)"
-    r"(?:process|proc|rank|node|worker|gpu)?(?![a-z])|(?:process|proc|global|node|worker|gpu|device|is|local|world)_?zero(?![a-z])"
-)
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,27 +283,6 @@ class CallGraph:
         hooks = {"setup", "train_dataloader", "val_dataloader", "test_dataloader"}
         return function.place.function in hooks and module is not None and owner in module.data_modules
 
-    def comes_after(self, function: Function, owner: Function, call: Call, depth: int = 3) -> bool:
-        """Whether all known calls of a function come when `call` of `owner` was made."""
-        callers = self.callers.get(function.id, ())
-        return bool(callers) and all(
-            self._made_before(caller, way, function, owner, call)
-            or (depth > 0 and caller.id != owner.id and self.comes_after(caller, owner, call, depth - 1))
-            for caller, way in callers
-        )
-
-    def _made_before(self, caller: Function, way: Call, function: Function, owner: Function, call: Call) -> bool:
-        if caller.id == owner.id:
-            return way.order > call.order
-        same_class = (
-            owner.place.function == "__init__" and function.id.rpartition(".")[0] == owner.id.rpartition(".")[0]
-        )
-        within = any(each.target == function.id for each in owner.calls)
-        return (same_class and not within) or any(
-            each.target == owner.id and each.order < way.order and each.loops == way.loops[: len(each.loops)]
-            for each in caller.calls
-        )
-
     def line_on_all_ranks(self, function: Function, call: Call) -> bool:
         """Whether all ranks make a call for certain, as far as tests of the rank go."""
         asked = any(guard.by_rank or may_ask_for_rank(guard) for guard in call.guards)
@@ -340,19 +296,6 @@ class CallGraph:
         guards = [*(call.guards for call in calls), *(leave.guards for function in entered for leave in function.exits)]
         asks = any(one.by_rank for each in guards for one in each)
         return bool(entered) and not asks and not any(call.does in COLLECTIVE for call in calls)
-
-    def without_gradients(self, function: Function, call: Call) -> bool:
-        """Whether a call is made under `no_grad`: by itself, in its function, or wherever the function is called.
-
-        The nearest of several such blocks decides: `enable_grad` in a function that is called under `no_grad`.
-        """
-        if (nearest := call.under(*NO_GRADIENTS, *GRADIENTS)) is not None:
-            return _takes_gradients_away(nearest)
-        decorators = [name for name in function.decorators if name.endswith((*NO_GRADIENTS, *GRADIENTS))]
-        if decorators:
-            return decorators[-1].endswith(NO_GRADIENTS)
-        around = [way.under(*NO_GRADIENTS, *GRADIENTS) for _, way in self.callers.get(function.id, ())]
-        return bool(around) and all(each is not None and _takes_gradients_away(each) for each in around)
 
     def starts_the_job(self, function: Function, depth: int = 2) -> bool:
         """Whether a function makes the process group, by itself or in one that it calls."""
@@ -392,7 +335,7 @@ class CallGraph:
     def _certain(self, function: Function, depth: int) -> Iterator[Reached]:
         for call in function.calls:
             if not unconditional(call.guards, function):
-                if is_collective(call) and _in_both_branches(call, function):
+                if is_collective(call) and in_both_branches(call, function):
                     yield Reached(call)
                 continue
             if is_collective(call):
@@ -433,99 +376,6 @@ class CallGraph:
                 found.setdefault(f".{name}", []).append(each)
         return found
 
-    # models and loaders
-
-    def loaders(self, value: Value) -> list[tuple[Function, Call]]:
-        """The calls that made the data loaders that a value can be, or was taken from."""
-        found = [self.made[made] for made in value.made if made in self.made]
-        return [(function, call) for function, call in found if call.does == "loader" or self.own_cut(call) is not None]
-
-    def is_sharded(self, loader: Call) -> bool:
-        """Whether each rank gets its part: by a sampler, or by a data set or a loader of the program that cuts its own."""
-        given = loader.argument("sampler") or loader.argument("batch_sampler")
-        if given is not None and given.may(Kind.SAMPLER) is not None:
-            return True
-        dataset = loader.argument("dataset", 0)
-        if dataset is not None and any(one.kind is Kind.DATASET and one.note == "part" for one in dataset.origins):
-            return True
-        return self.cut_inside(loader) is not None or self.own_cut(loader) is not None
-
-    def own_cut(self, made: Call) -> Cut | None:
-        """Where the class of the program that a call makes an iterable object of takes the rank's part of a list."""
-        cls, _, method = made.target.rpartition(".")
-        if method not in {"__init__", "__post_init__"} or f"{cls}.__iter__" not in self.functions:
-            return None
-        found = (self.functions.get(f"{cls}.{name}") for name in ("__init__", "__post_init__", "__iter__"))
-        return next((cut for each in found if each is not None for cut in each.cuts), None)
-
-    def cut_inside(self, loader: Call) -> Cut | None:
-        """Where the class of a loader's data set takes the rank's part of a list; None where it does not."""
-        dataset = loader.argument("dataset", 0)
-        origin = dataset.only(Kind.DATASET, Kind.INSTANCE) if dataset is not None else None
-        methods = ("__init__", "__iter__") if origin is not None and origin.note else ()
-        made = (self.functions.get(f"{origin.note}.{name}") for name in methods if origin is not None)
-        return next((cut for each in made if each is not None for cut in each.cuts), None)
-
-    def wraps(self, value: Value) -> list[tuple[Function, Call]]:
-        """The calls that wrapped the model that a value can be."""
-        return [
-            self.made[made] for made in value.made if made in self.made and self.made[made][1].does.startswith("wrap-")
-        ]
-
-    def forwards(self, value: Value) -> list[tuple[Function, Call]]:
-        """The forward calls that a loss comes from."""
-        found = [self.made[made] for made in value.made if made in self.made]
-        return [(function, call) for function, call in found if call.does == "forward"]
-
-    def loss_of(self, backward: Call) -> Value | None:
-        """What a backward begins with: `loss` of `loss.backward()` and of `accelerator.backward(loss)`."""
-        given = backward.argument("loss", 0)
-        if given is not None and self.forwards(given):
-            return given
-        return backward.receiver
-
-    def trains(self, forward: Call) -> bool:
-        """Whether a backward follows on what a forward gave, in its own function or in another."""
-        return any(call.does == "backward" for _, call in self.taken_by(forward.id))
-
-    def has_batch_norm(self, model: Value) -> bool:
-        """Whether a model has buffers that its wrapper broadcasts, as batch normalisation does."""
-        names = (
-            "resnet",
-            "resnext",
-            "densenet",
-            "mobilenet",
-            "efficientnet",
-            "regnet",
-            "inception",
-            "googlenet",
-            "shufflenet",
-        )
-        for origin in model.origins:
-            if origin.note == "batch-norm":
-                return True
-            if origin.kind is Kind.MODEL and origin.text.rpartition(".")[2].lower().startswith(names):
-                return True
-            if origin.kind is not Kind.MODEL or not origin.note:
-                continue
-            module = self.modules.get(origin.note.partition("::")[0])
-            if self._norms(f"{origin.note}.__init__", DEEPEST) or (
-                module is not None
-                and not module.functions
-                and {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"} & {*module.words}
-            ):
-                return True
-        return False
-
-    def _norms(self, function_id: str, depth: int) -> bool:
-        function = self.functions.get(function_id)
-        if function is None or not depth:
-            return False
-        return any(
-            call.does == "batch-norm" or (call.target and self._norms(call.target, depth - 1))
-            for call in function.calls
-        )
-
 
 def _makes_the_job(function: Function) -> bool:
     """Whether a function makes the process group or a wrapper under no test of the rank: all ranks must call it then."""
@@ -534,11 +384,6 @@ def _makes_the_job(function: Function) -> bool:
         and not any(guard.by_rank or guard.form == "after" for guard in call.guards)
         for call in function.calls
     )
-
-
-def _takes_gradients_away(context: Context) -> bool:
-    """Whether nothing is recorded in a block: `no_grad()` and `set_grad_enabled(False)`, not `inference_mode(False)`."""
-    return context.name.endswith(NO_GRADIENTS) != context.text.endswith(("(False)", "mode=False)"))
 
 
 def _is_cell(function: Function) -> bool:
@@ -550,72 +395,6 @@ def all_made(call: Call) -> AbstractSet[str]:
     """The ids of the calls that made what a call takes: its receiver first, then its arguments in their order."""
     taken = [*((call.receiver,) if call.receiver is not None else ()), *(argument.value for argument in call.arguments)]
     return {made: None for value in taken for made in value.made}.keys()
-
-
-def is_collective(call: Call) -> bool:
-    """Whether a call is a collective of the whole job: one over another group is not judged."""
-    if call.does not in COLLECTIVE:
-        return False
-    group = call.argument("group") or call.argument("process_group")
-    return group is None or group.constant == "None" or group.text.endswith("WORLD")
-
-
-def unconditional(guards: Iterable[Guard], function: Function) -> bool:
-    """Whether nothing decides about a line but whether there are several ranks."""
-    return all(
-        guard.form == "main"
-        or (guard.state and not {name.partition(".")[0] for name in guard.names} & {*function.parameters} - {"self"})
-        for guard in guards
-    )
-
-
-def _in_both_branches(call: Call, function: Function) -> bool:
-    """Whether a collective under a test of the rank, as of a sender, has its like in the other branch of that test."""
-    decides = [guard for guard in call.guards if not guard.state and guard.form != "main"]
-    if len(decides) != 1 or decides[0].form != "if" or not decides[0].by_rank:
-        return False
-    return any(
-        is_collective(other)
-        and other.name == call.name
-        and not other.loops
-        and [guard.form for guard in other.guards if not guard.state and guard.form != "main"] == ["else"]
-        and any(guard.form == "else" and guard.test == decides[0].test for guard in other.guards)
-        for other in function.calls
-    )
-
-
-def rank_guard(guards: Iterable[Guard]) -> Guard | None:
-    """The first test that picks one rank, or all but one, without early exits before the line."""
-    return next(
-        (
-            guard
-            for guard in guards
-            if guard.by_rank
-            and guard.of_rank
-            and guard.form not in {"after", "decorator"}
-            and not _asks_for_types(guard)
-        ),
-        None,
-    )
-
-
-def may_ask_for_rank(guard: Guard) -> bool:
-    """Whether a test whose value is not known may ask for the rank: its names say so."""
-    known = guard.by_rank is not None or guard.value.may(Kind.FUNCTION) is not None
-    unknown = not known and not guard.state and guard.form not in {"main", "except"}
-    return unknown and _RANK_WORDS.search(_CAMEL.sub("_", guard.test).lower()) is not None
-
-
-def _asks_for_types(guard: Guard) -> bool:
-    """Whether a test also asks what kind of object there is: which ranks pass is then not known from the text."""
-    return "type(" in guard.test or "isinstance(" in guard.test
-
-
-def inner_loops(function: Function, order: int) -> Iterator[Loop]:
-    """The loops of a function around a place, innermost first."""
-    yield from sorted(
-        (loop for loop in function.loops if loop.order < order <= loop.last_order), key=lambda loop: -loop.order
-    )
 
 
 def derive(code: TrainingCode) -> CallGraph:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, inner_loops
+from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.guards import inner_loops
 from ddpdoctor.evidence.training_code import Call, Function, Kind, Loop, Value
 
 MOST_CALLS = 4  # functions between the epoch loop and the loop over the batches

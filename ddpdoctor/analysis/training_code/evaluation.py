@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.epochs import evaluates
+from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, loaders_of
 from ddpdoctor.evidence.training_code import Kind, Value
 
 
@@ -16,7 +17,7 @@ def evaluation_loaders(graph: CallGraph) -> dict[str, list[tuple[str, int, int]]
             for origin in loop.over.origins:
                 if origin.kind is not Kind.LOADER or origin.made not in graph.made:
                     continue
-                own_part = origin.note == "prepared" or graph.is_sharded(graph.made[origin.made][1])
+                own_part = origin.note == "prepared" or is_sharded(graph, graph.made[origin.made][1])
                 if evaluates(function, loop) and own_part:
                     found.setdefault(origin.made, []).append((function.id, loop.order, loop.last_order))
                 else:
@@ -28,5 +29,5 @@ def of_one_part(graph: CallGraph, value: Value, loaders: dict[str, list[tuple[st
     """The loader that a value was computed from on this rank alone; empty where it may be of the whole job."""
     if value.may(Kind.SHARED) or not value.may(Kind.LOCAL):
         return ""
-    mine = [call.id for _, call in graph.loaders(value)]
+    mine = [call.id for _, call in loaders_of(graph, value)]
     return mine[0] if mine and all(made in loaders for made in mine) else ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached, inner_loops, unconditional
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached
+from ddpdoctor.analysis.training_code.guards import inner_loops, unconditional
+from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Kind, Loop
 
 _REDUCE = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
@@ -53,11 +55,11 @@ def collective_before(graph: CallGraph, function: Function, guard: Guard) -> boo
 
 def reduces_gradients(graph: CallGraph, call: Call) -> bool:
     """Whether a call is the backward of a loss that came through the wrapper."""
-    loss = graph.loss_of(call) if call.does == "backward" else None
+    loss = loss_of(graph, call) if call.does == "backward" else None
     if loss is None or call.under(".no_sync"):
         return False
     return any(
-        forward.receiver is not None and forward.receiver.may(Kind.WRAPPED) for _, forward in graph.forwards(loss)
+        forward.receiver is not None and forward.receiver.may(Kind.WRAPPED) for _, forward in forwards_of(graph, loss)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.models_and_loaders import is_sharded, trains
 from ddpdoctor.analysis.training_code.seeds import drawn_apart, seeded_by_rank
 from ddpdoctor.evidence.training_code import RANK_KINDS, Call, Function, Kind, Origin, Value
 
@@ -38,7 +39,7 @@ def _generator(origin: Origin) -> str:
 def _of_this_rank(graph: CallGraph, origin: Origin) -> bool:
     """Whether an object is a loss of the wrapper, or a batch that the wrapper is trained with."""
     _, call = graph.made.get(origin.made, (None, None))
-    if call is not None and call.does == "loader" and (graph.is_sharded(call) or _has_own_data(graph, call)):
+    if call is not None and call.does == "loader" and (is_sharded(graph, call) or _has_own_data(graph, call)):
         return True
     if call is not None and _trains_the_wrapper(graph, call):
         return True
@@ -82,4 +83,4 @@ def _is_its_batch(function: Function, forward: Call, item: Origin) -> bool:
 
 def _trains_the_wrapper(graph: CallGraph, call: Call) -> bool:
     wrapped = call.receiver is not None and call.receiver.may(Kind.WRAPPED, Kind.BARE) is not None
-    return call.does == "forward" and wrapped and graph.trains(call)
+    return call.does == "forward" and wrapped and trains(graph, call)

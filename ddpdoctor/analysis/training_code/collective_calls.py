@@ -1,0 +1,30 @@
+"""Which calls are collectives of the whole job."""
+
+from __future__ import annotations
+
+from ddpdoctor.evidence.training_code import Call, Function
+
+COLLECTIVE = frozenset({"collective", "collective-save"})
+
+
+def is_collective(call: Call) -> bool:
+    """Whether a call is a collective of the whole job: one over another group is not judged."""
+    if call.does not in COLLECTIVE:
+        return False
+    group = call.argument("group") or call.argument("process_group")
+    return group is None or group.constant == "None" or group.text.endswith("WORLD")
+
+
+def in_both_branches(call: Call, function: Function) -> bool:
+    """Whether a collective under a test of the rank, as of a sender, has its like in the other branch of that test."""
+    decides = [guard for guard in call.guards if not guard.state and guard.form != "main"]
+    if len(decides) != 1 or decides[0].form != "if" or not decides[0].by_rank:
+        return False
+    return any(
+        is_collective(other)
+        and other.name == call.name
+        and not other.loops
+        and [guard.form for guard in other.guards if not guard.state and guard.form != "main"] == ["else"]
+        and any(guard.form == "else" and guard.test == decides[0].test for guard in other.guards)
+        for other in function.calls
+    )
