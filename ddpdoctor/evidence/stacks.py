@@ -69,6 +69,9 @@ class LoopTurn:
     """The line of the loop's head."""
     turn: int
     """What the name has that counts its turns."""
+    inner: int | None = None
+    """The same of the innermost loop in it in which some ranks stand: its last turn on ranks that have left it. None where
+    there is no such loop, or no name counts its turns."""
 
 
 KINDS = {Stacks: "stacks", LoopTurn: "turn of the loop"}

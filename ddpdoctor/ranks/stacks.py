@@ -55,12 +55,21 @@ def py_spy_each(
 
 
 def integers_of(pids: Sequence[int], *, file: str, function: str, name: str) -> dict[int, int]:
-    """By process, the number that the variable `name` of `function` in `file` has on its main thread's stack.
+    """By process, the number that the variable `name` of `function` in `file` has, as `numbers_of` reads several."""
+    found = numbers_of(pids, file=file, function=function, names=(name,))
+    return {pid: values[name] for pid, values in found.items() if name in values}
+
+
+def numbers_of(pids: Sequence[int], *, file: str, function: str, names: Sequence[str]) -> dict[int, dict[str, int]]:
+    """By process, the numbers that these variables of `function` in `file` have on its main thread's stack.
 
     Processes that do not run the function, or that cannot be read, are left out. No other value of them is kept.
     """
-    found = _texts_of(pids, file=file, function=function, names=(name,))
-    return {pid: int(values[name]) for pid, values in found.items() if _NUMBER.fullmatch(values.get(name, ""))}
+    found = _texts_of(pids, file=file, function=function, names=names)
+    return {
+        pid: {name: int(text) for name, text in values.items() if _NUMBER.fullmatch(text)}
+        for pid, values in found.items()
+    }
 
 
 def addresses_of(pids: Sequence[int], *, file: str, function: str, host: str, port: str) -> dict[int, str]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import psutil
 
 from ddpdoctor.analysis.collectives.desync import Cause
-from ddpdoctor.analysis.collectives.stack_desync import StackDesync
+from ddpdoctor.analysis.collectives.stack_desync import StackDesync, innermost_counter
 from ddpdoctor.analysis.hangs.rank_activity import NEVER_HEALTHY, Activities
 from ddpdoctor.engine import derived
 from ddpdoctor.evidence import Evidence, Missing, RankFacts
@@ -19,6 +19,7 @@ from ddpdoctor.evidence.launch import Joining
 from ddpdoctor.evidence.process import ProcessState
 from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
+from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import LoopTurn, Stacks
 from ddpdoctor.host.ended_ranks import ended_under, ended_under_torchrun
 from ddpdoctor.host.owned_files import other_user
@@ -30,7 +31,7 @@ from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
 from ddpdoctor.ranks.snapshot import examine, wakes_within
 from ddpdoctor.ranks.spawned_numbers import numbered
-from ddpdoctor.ranks.stacks import addresses_of, integers_of
+from ddpdoctor.ranks.stacks import addresses_of, numbers_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
@@ -110,14 +111,18 @@ def _with_turns(evidence: Evidence, job: RunningJob) -> Evidence:
     loop, frame = (parted.comparison.loop, parted.comparison.frame) if parted is not None else (None, None)
     if parted is None or parted.cause is not Cause.LEFT or loop is None or frame is None or not loop.counter:
         return evidence
-    turns = integers_of(job.pids, file=frame.file, function=frame.function, name=loop.counter)
-    by_rank = {target.rank: turns[target.pid] for target in job.targets if target.pid in turns}
+    inner = innermost_counter(parted, evidence.per_rank(Stacks), evidence.one(SourceCode))
+    names = tuple(dict.fromkeys(name for name in (loop.counter, inner) if name))
+    values = numbers_of(job.pids, file=frame.file, function=frame.function, names=names)
+    by_rank = {
+        target.rank: LoopTurn(loop=loop.line, turn=turns[loop.counter], inner=turns.get(inner))
+        for target in job.targets
+        if loop.counter in (turns := values.get(target.pid, {}))
+    }
     return replace(
         evidence,
         ranks=tuple(
-            replace(found, facts=(*found.facts, LoopTurn(loop=loop.line, turn=by_rank[found.rank])))
-            if found.rank in by_rank
-            else found
+            replace(found, facts=(*found.facts, by_rank[found.rank])) if found.rank in by_rank else found
             for found in evidence.ranks
         ),
     )

@@ -127,8 +127,9 @@ def derive(
     under = by_rank[majority[0] if comparison.relation is Relation.UNCONDITIONAL else minority[0]]
     if cause is Cause.MISMATCH or (comparison.condition is not None and not _decides(comparison.condition, under)):
         raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
-    last = {entry.rank: entry.value.turn for entry in turns or () if comparison.loop is not None}
+    last = {entry.rank: entry.value for entry in turns or () if comparison.loop is not None}
     counted = cause is Cause.LEFT and not comparison.again and {*last} >= {*minority, *majority}
+    within = _within(comparison, [frame for rank in majority for frame in ways.get(rank, ())], code)
     return StackDesync(
         cause=cause,
         minority=tuple(by_rank[rank] for rank in minority),
@@ -136,18 +137,51 @@ def derive(
         tied=votes.tied and cause is not Cause.LEFT and not comparison.decides,
         comparison=comparison,
         skips=tuple(_skips(comparison.loop, [frame for side in sides for frame in ways.get(side[0], ())], code)),
-        turns=last if counted else {},
-        passed_over=counted and _made_as_many(comparison.loop, last, minority, majority),
+        turns={rank: turn.turn for rank, turn in last.items()} if counted else {},
+        passed_over=counted and _made_as_many(comparison.loop, within, last, minority, majority),
     )
 
 
-def _made_as_many(loop: Loop | None, turns: Mapping[int, int], gone: Sequence[int], others: Sequence[int]) -> bool:
-    """Whether ranks past a loop made as many turns as those in it have begun; in its last turn a rank may have left it early."""
-    if loop is None:
+def _within(comparison: Comparison, frames: Sequence[Frame], code: SourceCode | None) -> list[Loop] | None:
+    """The loops inside of the compared one in which all these ranks stand, outermost first; None where they differ."""
+    known = comparison.frame
+    found = []
+    for frame in frames:
+        if known is not None and code is not None and (frame.file, frame.function) == (known.file, known.function):
+            place = code.at(frame.file, frame.line)
+            if place is not None and comparison.loop in place.loops:
+                found.append(list(place.loops[place.loops.index(comparison.loop) + 1 :]))
+    return found[0] if found and all(one == found[0] for one in found) else None
+
+
+def _made_as_many(
+    loop: Loop | None,
+    within: Sequence[Loop] | None,
+    turns: Mapping[int, LoopTurn],
+    gone: Sequence[int],
+    others: Sequence[int],
+) -> bool:
+    """Whether ranks past a loop made as many turns as those in it have begun; in its last turn a rank may have left it early.
+
+    A turn of an outer loop has as many calls as an inner loop has turns, which may be fewer on one rank. Only where all stand
+    in one turn of both loops, and none can leave either, has a rank passed over a call.
+    """
+    if loop is None or within is None:
         return False
-    least, most = min(turns[rank] for rank in gone), max(turns[rank] for rank in others)
-    leaves = any(jump.word != "continue" for jump in loop.jumps)
+    least, most = min(turns[rank].turn for rank in gone), max(turns[rank].turn for rank in others)
+    leaves = any(jump.word != "continue" for one in (loop, *within) for jump in one.jumps)
+    if within:
+        inner = {turns[rank].inner for rank in (*gone, *others)}
+        return least == most and not leaves and len(inner) == 1 and None not in inner
     return least > most or (least == most and not leaves)
+
+
+def innermost_counter(found: StackDesync, stacks: PerRank[Stacks] | None, code: SourceCode | None) -> str:
+    """The name that counts the turns of the innermost loop in which the ranks of the majority stand; empty where none does."""
+    ranks = {activity.rank for activity in found.majority}
+    mains = [entry.value.main for entry in stacks or () if entry.rank in ranks]
+    within = _within(found.comparison, [frame for main in mains if main for frame in program_frames(main.frames)], code)
+    return within[-1].counter if within else ""
 
 
 def _skips(loop: Loop | None, frames: Sequence[Frame], code: SourceCode | None) -> Iterator[str]:

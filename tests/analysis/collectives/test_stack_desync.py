@@ -104,3 +104,31 @@ def test_a_rank_that_made_as_many_turns_as_its_peers_passed_over_a_call(
     assert (found.code, found.ranks) == (code, (0,))
     if code == "DDP316":
         assert (found.where[0].line, found.where[0].note) == (58, "`continue` if `not images.isfinite().all()`")
+
+
+@pytest.mark.parametrize(
+    ("turns", "word", "code"),
+    [
+        (((2, 7), (1, 3), (1, 3)), "break", "DDP306"),  # it left the inner loop in every epoch
+        (((2, 11), (1, 3), (1, 3)), "continue", "DDP306"),  # it has fewer batches, or passed over some
+        (((2, 14), (2, 14), (2, 14)), "continue", "DDP316"),
+        (((2, 13), (2, 12), (2, 12)), "continue", "DDP306"),
+        (((2, None), (2, None), (2, None)), "continue", "DDP306"),
+    ],
+)
+def test_a_turn_of_an_outer_loop_may_have_fewer_calls_on_one_rank(
+    turns: tuple[tuple[int, int | None], ...], word: Literal["break", "continue"], code: str
+) -> None:
+    jump = Jump(line=58, word=word, test="loss < limit")
+    inner = Loop(line=55, head="for step, images in enumerate(loader)", counter="step", jumps=(jump,))
+    epochs = Loop(line=50, head="for epoch in range(3)", counter="epoch")
+    places = (
+        CodePlace(file=SCRIPT, line=61, function="train_step", loops=(epochs, inner)),
+        CodePlace(file=SCRIPT, line=95, function="train_step"),
+        CodePlace(file=SCRIPT, line=90, function="<module>"),
+    )
+    one = rank(stack((f"{TORCH}/distributed/distributed_c10d.py", 3300, "barrier"), user=(95, "train_step")))
+    facts = [LoopTurn(loop=50, turn=turn, inner=of_it) for turn, of_it in turns]
+    ranks = [(*said, fact) for said, fact in zip((one, rank(), rank()), facts, strict=True)]
+    (found,) = diagnose(hang(*ranks, facts=(SourceCode(places=places),), seconds=None)).findings
+    assert (found.code, found.ranks) == (code, (0,))
