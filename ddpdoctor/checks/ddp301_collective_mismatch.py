@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.collectives.desync import Cause, Desyncs
+from ddpdoctor.analysis.collectives.stack_desync import StackDesync
 from ddpdoctor.analysis.crashes.debug_detail_errors import differ_in_operation, signatures_of
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
@@ -31,13 +32,16 @@ RULE = Rule(
 )
 
 
-def check(desyncs: Desyncs | None, failures: Failures | None, watchdogs: Watchdogs | None) -> Iterator[Finding]:
+def check(
+    desyncs: Desyncs | None, failures: Failures | None, watchdogs: Watchdogs | None, stack_desync: StackDesync | None
+) -> Iterator[Finding]:
     """The ranks whose operation is not the majority's, with both operations and both lines.
 
     The recorder comes first: PyTorch's own comparison (TORCH_DISTRIBUTED_DEBUG=DETAIL) sees the call at which it noticed,
-    which is behind the one at which the ranks came apart. Without both, the last words of NCCL's watchdogs.
+    which is behind the one at which the ranks came apart. Without both, the last words of NCCL's watchdogs, or the stacks of
+    ranks that wait in two branches of a test of the rank.
     """
-    if desyncs is None and failures is None:
+    if desyncs is None and failures is None and stack_desync is None:
         raise SkipCheck(NO_DUMP_AND_NO_EXIT)
     if desyncs is not None and desyncs.found:
         yield from _from_race(desyncs)
@@ -46,6 +50,17 @@ def check(desyncs: Desyncs | None, failures: Failures | None, watchdogs: Watchdo
         yield from _by_words(failures)
         if desyncs is None and watchdogs is not None:
             yield from _by_watchdogs(watchdogs)
+    elif stack_desync is not None and stack_desync.cause is Cause.MISMATCH and not stack_desync.makes_a_group:
+        yield _by_stacks(stack_desync)
+
+
+def _by_stacks(found: StackDesync) -> Finding:
+    return RULE.finding(
+        f"{found.sentence()}{tie_note(tied=found.tied)}",
+        ranks=found.culprits,
+        where=found.where(condition_note(found.comparison)),
+        details=["inferred from current stacks and the source"],
+    )
 
 
 def _by_words(failures: Failures) -> Iterator[Finding]:

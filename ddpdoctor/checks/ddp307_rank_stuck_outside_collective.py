@@ -143,8 +143,11 @@ def _polls(culprits: Sequence[RankActivity], code: SourceCode | None) -> Loop | 
 
 
 def _may_be_endless(culprits: Sequence[RankActivity], code: SourceCode | None) -> bool:
-    """Whether one of them computes in a `while`, which nothing bounds, unlike a `for` over a data set."""
-    places = [one.place for one in culprits if one.kind is Activity.COMPUTING and one.place is not None]
+    """Whether one of them computes in a `while` without counting, or sleeps in one: nothing bounds it, unlike a `for`."""
+    turns = (
+        one for one in culprits if one.kind is Activity.SLEEP or (one.kind is Activity.COMPUTING and not one.counts)
+    )
+    places = [one.place for one in turns if one.place is not None]
     known = [code.at(place.file, place.line) for place in places] if code is not None else []
     return any(one is not None and one.loops and one.loops[-1].head.startswith("while ") for one in known)
 

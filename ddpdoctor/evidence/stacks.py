@@ -43,6 +43,9 @@ class Stacks:
     """Whether a thread held the GIL in every snapshot, and nothing else in the process got hold of it in between."""
     seen: tuple[tuple[Frame, ...], ...] = ()
     """The main thread's frames of the user's own code at each look, innermost first; equal looks stand once."""
+    counts: tuple[str, ...] = ()
+    """The whole numbers among the variables of the user's own functions on the main thread's stack that changed between
+    two looks, by name."""
 
     @property
     def frames(self) -> Iterator[Frame]:

@@ -7,23 +7,27 @@ import pwd
 import re
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
-from ddpdoctor.evidence.frames import Frame
+from ddpdoctor.evidence.frames import Frame, is_users
 from ddpdoctor.evidence.stacks import Thread
 from ddpdoctor.json_errors import JSON_ERRORS
 from ddpdoctor.launch.guarded_process import ProgramEnd, run_each
 
 PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
 NATIVE_SECONDS = 8.0  # reads the symbols of libtorch: 1 s
-_NUMBER = re.compile(r"[0-9]{1,5}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _HOST = re.compile(r"[\w.:\-]{1,253}")
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 CONTAINER = "start the container with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
+
+Counters: TypeAlias = dict[tuple[int, str, str, str], int]
+"""Whole numbers by the depth of their frame, counted from outside, its file, its function, and their name."""
 
 
 class NoStacks(Exception):  # noqa: N818 - it is an answer: the reason why there are none
@@ -85,19 +89,42 @@ def addresses_of(pids: Sequence[int], *, file: str, function: str, host: str, po
 
 def _texts_of(pids: Sequence[int], *, file: str, function: str, names: Sequence[str]) -> dict[int, dict[str, str]]:
     """By process, these variables of a function as py-spy writes them, where all its frames agree."""
+    found = {}
+    for pid, threads in _with_locals(pids):
+        frames = [frame for thread in threads for frame in thread.frames]
+        here = [frame for frame in frames if frame.filename.endswith(file) and frame.name == function]
+        each = {(one.name, one.repr) for frame in here for one in frame.locals or () if one.name in names}
+        values = {name: text for name, text in each if text is not None}
+        if values and len(values) == len(each):
+            found[pid] = values
+    return found
+
+
+def counters_of(pids: Sequence[int]) -> dict[int, Counters]:
+    """By process, the whole numbers among the variables of the user's own functions on its main thread's stack.
+
+    Processes that cannot be read are left out, and so are the variables of a module itself, which py-spy does not show.
+    """
+    found = {}
+    for pid, threads in _with_locals(pids):
+        main = _number_of_main_thread(pid)
+        frames = [frame for thread in threads if thread.os_thread_id == main for frame in thread.frames[::-1]]
+        found[pid] = {
+            (depth, frame.filename, frame.name, one.name): int(one.repr)
+            for depth, frame in enumerate(frame for frame in frames if is_users(frame.filename))
+            for one in frame.locals or ()
+            if one.repr is not None and _NUMBER.fullmatch(one.repr)
+        }
+    return found
+
+
+def _with_locals(pids: Sequence[int]) -> Iterator[tuple[int, list[_Thread]]]:
+    """The threads of each process that can be read, with the variables of their functions."""
     program = _py_spy()
     commands = [[program, "dump", "--json", "--locals", "--pid", str(pid)] for pid in pids] if program else []
-    found = {}
     for pid, ended in zip(pids, run_each(commands, deadline_seconds=PY_SPY_SECONDS), strict=False):
         with contextlib.suppress(*JSON_ERRORS):
-            threads = msgspec.json.decode(ended.stdout, type=list[_Thread]) if ended.code == 0 else []
-            frames = [frame for thread in threads for frame in thread.frames]
-            here = [frame for frame in frames if frame.filename.endswith(file) and frame.name == function]
-            each = {(one.name, one.repr) for frame in here for one in frame.locals or () if one.name in names}
-            values = {name: text for name, text in each if text is not None}
-            if values and len(values) == len(each):
-                found[pid] = values
-    return found
+            yield pid, msgspec.json.decode(ended.stdout, type=list[_Thread]) if ended.code == 0 else []
 
 
 def _py_spy() -> str | None:

@@ -21,6 +21,7 @@ from ddpdoctor.evidence.ranks import JobSize, RankExit
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import SourceCode
 from ddpdoctor.evidence.stacks import LoopTurn, Stacks
+from ddpdoctor.host import processes
 from ddpdoctor.host.ended_ranks import ended_under, ended_under_torchrun
 from ddpdoctor.host.owned_files import other_user
 from ddpdoctor.host.processes import exit_code
@@ -31,7 +32,7 @@ from ddpdoctor.model import absent_ranks, group_ranges, group_ranks
 from ddpdoctor.ranks import nccl_ras, own_dumps
 from ddpdoctor.ranks.snapshot import examine, wakes_within
 from ddpdoctor.ranks.spawned_numbers import numbered
-from ddpdoctor.ranks.stacks import addresses_of, numbers_of
+from ddpdoctor.ranks.stacks import Counters, addresses_of, counters_of, numbers_of
 from ddpdoctor.source.context import source_of
 from ddpdoctor.source.env_overwrites import overwrites_of
 
@@ -47,12 +48,14 @@ MAKES_THE_STORE = {
     "host": "hostname",
     "port": "port",
 }
+CANNOT_ANSWER = "TtDZX"  # states of processes in which py-spy would wait for them
 LOOK_SECONDS = 2.0  # between two looks: longer than a step of most jobs, so that one that goes on is seen to move
 
 
 def look(job: RunningJob) -> Evidence:
     """What every rank of `job` on this host is doing."""
     host, job = socket.gethostname(), numbered(job)
+    counted_before = _counters(job)
     requests = own_dumps.request(job.targets, job.environ)
     facts, missing = examine(job.targets, host=host, seconds=LOOK_SECONDS)
     facts = _with_dumps(facts, job, requests)
@@ -75,7 +78,7 @@ def look(job: RunningJob) -> Evidence:
         ),
         job,
     )
-    evidence = _with_turns(evidence, job)
+    evidence = _with_turns(_with_counts(evidence, job, counted_before), job)
     unread, seen, activities = tuple(_unread(missing)), _seen(facts), derived(evidence, Activities)
     return replace(
         evidence,
@@ -103,6 +106,36 @@ def _looked_longer(evidence: Evidence, job: RunningJob) -> Evidence:
     numbers = {one.rank for one in known.waiting if one.moves is False and not one.spins} - recorded
     woken = wakes_within([target for target in job.targets if target.rank in numbers], LONGER_LOOK_SECONDS)
     return replace(evidence, ranks=tuple(_woken(found, woken) for found in evidence.ranks))
+
+
+def _counters(job: RunningJob) -> dict[int, Counters]:
+    """By process, what the functions of the user count; a process that is stopped would not answer."""
+    samples = {pid: processes.sample(pid) for pid in job.pids}
+    return counters_of([pid for pid, one in samples.items() if one is not None and one.state not in CANNOT_ANSWER])
+
+
+def _with_counts(evidence: Evidence, job: RunningJob, before: Mapping[int, Counters]) -> Evidence:
+    """The evidence with what the functions of each rank counted since, where a rank waits and none is known never to go on."""
+    known = derived(evidence, Activities)
+    if known is None or not known.waiting or known.of(*NEVER_HEALTHY):
+        return evidence
+    now = _counters(job)
+    changed = {
+        target.rank: tuple(sorted({key[-1] for key, number in then.items() if here.get(key, number) != number}))
+        for target in job.targets
+        if (then := before.get(target.pid)) and (here := now.get(target.pid))
+    }
+    return replace(
+        evidence,
+        ranks=tuple(
+            replace(found, facts=tuple(_counting(fact, changed.get(found.rank, ())) for fact in found.facts))
+            for found in evidence.ranks
+        ),
+    )
+
+
+def _counting(fact: object, names: tuple[str, ...]) -> object:
+    return replace(fact, counts=names) if isinstance(fact, Stacks) else fact
 
 
 def _with_turns(evidence: Evidence, job: RunningJob) -> Evidence:

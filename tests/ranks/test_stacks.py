@@ -9,7 +9,7 @@ import pytest
 
 from ddpdoctor.logs.faulthandler_stacks import from_faulthandler
 from ddpdoctor.ranks import stacks
-from ddpdoctor.ranks.stacks import NoStacks, addresses_of, integers_of, py_spy
+from ddpdoctor.ranks.stacks import NoStacks, addresses_of, counters_of, integers_of, py_spy
 
 SLEEPER = (
     "import time\nclass Job:\n    def wait(self):\n        print('ready', flush=True); time.sleep(600)\nJob().wait()\n"
@@ -97,3 +97,28 @@ def test_faulthandlers_text_is_read() -> None:
     other, main = from_faulthandler(text)
     assert (other.name, other.main, main.main) == ("ddpdoctor", False, True)
     assert [(frame.line, frame.function) for frame in main.frames] == [(16, "step"), (40, "<module>")]
+
+
+def test_what_the_functions_of_the_user_count_is_read_at_one_line() -> None:
+    program = (
+        "def validate(limit, tensor):\n    seen = 0\n    while seen < limit:\n        print(seen, flush=True); input()\n"
+        "        seen += 1\nvalidate(1 << 20, [1])\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for turn in (0, 1):
+            assert process.stdout.readline() == f"{turn}\n"
+            found = counters_of([process.pid])[process.pid]
+            assert {key[2:]: number for key, number in found.items()} == {
+                ("validate", "limit"): 1 << 20,
+                ("validate", "seen"): turn,
+            }
+            process.stdin.write("\n")
+            process.stdin.flush()
+    finally:
+        process.kill()
+        process.communicate()

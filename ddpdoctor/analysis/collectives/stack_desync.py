@@ -125,7 +125,10 @@ def derive(
             minority,
         )  # the other may have left that call out, and be in its next turn
     under = by_rank[majority[0] if comparison.relation is Relation.UNCONDITIONAL else minority[0]]
-    if cause is Cause.MISMATCH or (comparison.condition is not None and not _decides(comparison.condition, under)):
+    if cause is Cause.MISMATCH:
+        if not _in_two_branches(comparison, by_rank[minority[0]], by_rank[majority[0]]):
+            raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
+    elif comparison.condition is not None and not _decides(comparison.condition, under):
         raise SkipCheck("the ranks wait in different collectives, and the source does not show how they parted")
     last = {entry.rank: entry.value for entry in turns or () if comparison.loop is not None}
     counted = cause is Cause.LEFT and not comparison.again and {*last} >= {*minority, *majority}
@@ -222,6 +225,14 @@ def _together(one: RankActivity, other: RankActivity, comparison: Comparison) ->
 def _holds_all(activity: RankActivity) -> bool:
     """Whether no rank can have come through the call that this one waits in."""
     return activity.operation == BACKWARD or bool(_MEETS_ALL.search(activity.operation))
+
+
+def _in_two_branches(comparison: Comparison, one: RankActivity, other: RankActivity) -> bool:
+    """Whether a test of the rank sent both to calls that differ, and that no rank can have come through alone."""
+    condition = comparison.condition
+    parted = comparison.relation is Relation.BRANCHES and condition is not None and tells_ranks_apart(condition)
+    meet = all(_MEETS_ALL.search(activity.operation) for activity in (one, other))
+    return parted and meet and one.operation != other.operation
 
 
 def _decides(condition: Condition, under: RankActivity) -> bool:

@@ -61,7 +61,8 @@ class RankActivity:
     waits for its peers may use a CPU for that: of such a rank only the line counts. `moved` is whether it was elsewhere,
     whatever it does; `advanced` whether it has left a line to which no loop leads back. `spins` is whether its thread is on a
     CPU. `joined` is False for a process of the launch that has not called `init_process_group`. `holder` is the rank whose
-    process holds the file lock, or has the other end of the pipe, that it waits for.
+    process holds the file lock, or has the other end of the pipe, that it waits for. `counts` is whether a number that
+    the user's own functions count changed between two looks: the rank makes progress, also at one line.
     """
 
     rank: int
@@ -77,6 +78,7 @@ class RankActivity:
     joined: bool = True
     advanced: bool = False
     holder: int | None = None
+    counts: bool = False
 
     @property
     def description(self) -> str:
@@ -225,6 +227,7 @@ def _rank_activity(
         kind = Activity.IMPORTING
     if kind in {Activity.UNKNOWN, Activity.SOCKET} and _asks_the_store(frames, code):
         kind = Activity.STORE
+    counts = _counts(stacks, code)
     stays = _stays(stacks, code)
     if open_call is not None and _may_be_a_wait(kind, operation, stacks, code):
         kind, operation = Activity.COLLECTIVE, BACKWARD if operation == BACKWARD else open_call
@@ -232,20 +235,22 @@ def _rank_activity(
         kind = Activity.COLLECTIVE  # a rank on a GPU spins there; without its recorder nobody can say that it computes
     elif not recorded and kind in _POLLING and stacks is not None and _polls(stacks, code, (ASKS_A_COLLECTIVE,)):
         kind, operation = Activity.COLLECTIVE, ASKS_A_COLLECTIVE
-    elif not recorded and (told := _told_by_line(kind, frames, code, stays=stays)) is not None:
+    elif not recorded and (told := _told_by_line(kind, frames, code, stays=stays and not counts)) is not None:
         kind, operation, place = told
-    came_out = kind in WAITS_FOR_PEERS and _came_out(stacks, process)
+    came_out = kind in WAITS_FOR_PEERS and (counts or _came_out(stacks, process))
     if kind in WAITS_FOR_PEERS:
         moves: bool | None = True if came_out else None if stays is None else not stays
     else:
-        moves = _moves(stacks, thread, process)
+        moves = counts or _moves(stacks, thread, process)
     return RankActivity(
         rank=rank,
         kind=kind,
         operation=operation,
         place=place,
         moves=moves,
-        moved=came_out or stays is False if kind in WAITS_FOR_PEERS else stacks is not None and stacks.moved is True,
+        moved=came_out or stays is False
+        if kind in WAITS_FOR_PEERS
+        else counts or (stacks is not None and stacks.moved is True),
         process=process,
         native=thread.native[0] if thread and thread.native else "",
         native_stack=thread.native if thread else (),
@@ -253,6 +258,7 @@ def _rank_activity(
         joined=joined,
         advanced=_advanced(stacks, code),
         holder=holder,
+        counts=counts,
     )
 
 
@@ -302,6 +308,11 @@ def _stays(stacks: Stacks | None, code: SourceCode | None) -> bool | None:
     if not stacks.seen:
         return not stacks.moved
     return len(stacks.seen) == 1 or _polls(stacks, code)
+
+
+def _counts(stacks: Stacks | None, code: SourceCode | None) -> bool:
+    """Whether the user's own functions counted between two looks, other than how often they asked a call for its end."""
+    return stacks is not None and bool(stacks.counts) and not _polls(stacks, code)
 
 
 def _came_out(stacks: Stacks | None, process: ProcessState | None) -> bool:

@@ -132,3 +132,39 @@ def test_a_turn_of_an_outer_loop_may_have_fewer_calls_on_one_rank(
     ranks = [(*said, fact) for said, fact in zip((one, rank(), rank()), facts, strict=True)]
     (found,) = diagnose(hang(*ranks, facts=(SourceCode(places=places),), seconds=None)).findings
     assert (found.code, found.ranks) == (code, (0,))
+
+
+@pytest.mark.parametrize(
+    ("test", "one", "other", "code"),
+    [
+        pytest.param("rank == 2", "all_gather", "all_reduce", "DDP301", id="two branches of a test of the rank"),
+        pytest.param("step % 10 == 0", "all_gather", "all_reduce", None, id="the ranks may have taken one branch each"),
+        pytest.param("rank == 2", "broadcast", "all_reduce", None, id="a root may have come through a broadcast"),
+        pytest.param("rank == 2", "all_reduce", "all_reduce", None, id="they meet"),
+    ],
+)
+def test_two_branches_of_a_test_of_the_rank_call_different_collectives(
+    test: str, one: str, other: str, code: str | None
+) -> None:
+    places = (
+        *(
+            CodePlace(
+                file=SCRIPT,
+                line=line,
+                function="train_step",
+                conditions=(Condition(line=60, test=test, branch=branch),),
+            )
+            for branch, line in enumerate((61, 63))
+        ),
+        CodePlace(file=SCRIPT, line=90, function="<module>"),
+    )
+    calls = f"{TORCH}/distributed/distributed_c10d.py"
+    odd = rank(stack((calls, 3300, one), user=(61, "train_step")))
+    usual = rank(stack((calls, 2900, other), user=(63, "train_step")))
+    report = diagnose(hang(odd, usual, usual, facts=(SourceCode(places=places),), seconds=None))
+    found = next((one for one in report.findings if one.code == "DDP301"), None)
+    assert (found.code if found else None) == code
+    if found is not None:
+        assert found.ranks == (0,)
+        assert found.message == "rank 0 waits in all_gather while ranks 1-2 wait in all_reduce"
+        assert found.where[0].note == "waiting in all_gather, inside `if rank == 2` (train.py:60)"

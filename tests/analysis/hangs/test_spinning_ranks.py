@@ -15,6 +15,7 @@ from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import CodePlace, Condition, EarlierCall, Loop, SourceCode
 from ddpdoctor.evidence.stacks import Stacks
+from ddpdoctor.model import Severity
 from tests.flight_records import STEP, record, waits
 from tests.hangs import IN_BACKWARD, SCRIPT, hang, rank, stack
 
@@ -133,3 +134,42 @@ def test_without_a_recorder_a_loop_that_asks_a_collective_waits_in_it() -> None:
     (found,) = diagnose(hang(at_lines(61, 62), asleep, facts=(POLLS,))).findings
     assert (found.code, found.ranks) == ("DDP307", (1,))
     assert found.message.endswith("rank 0 waits for it in is_completed for 6.1 s")
+
+
+def counting(facts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same rank, whose functions count."""
+    stacks, state = facts
+    return replace(stacks, counts=("seen",)), state
+
+
+IN_A_WHILE = SourceCode(places=(place(61, "net", loop=Loop(line=60, head="while time.time() - begin < 40")),))
+ASLEEP: dict[str, Any] = {"system_call": "clock_nanosleep"}
+
+
+@pytest.mark.parametrize(
+    ("odd", "severity"),
+    [
+        pytest.param(rank(stack(), **SPINS), Severity.FAIL, id="one line"),
+        pytest.param(counting(rank(stack(), **SPINS)), Severity.INFO, id="one line, and it counts"),
+        pytest.param(counting(at_lines(61, 62)), Severity.INFO, id="two lines, and it counts"),
+        pytest.param(rank(stack(), **ASLEEP), Severity.FAIL, id="sleeps"),
+        pytest.param(counting(rank(stack(), **ASLEEP)), Severity.FAIL, id="polls, and counts how often"),
+    ],
+)
+def test_a_rank_that_counts_is_at_work_though_it_stands_at_one_line(odd: tuple[Any, ...], severity: Severity) -> None:
+    (found,) = diagnose(hang(odd, rank(), rank(), facts=(IN_A_WHILE,), seconds=None)).findings
+    assert (found.code, found.ranks, found.severity) == ("DDP307", (0,), severity)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_job_whose_waiting_ranks_count_goes_on(*, counts: bool) -> None:
+    """Each looks alike in every step of a pipeline: only the number of the step tells."""
+    asleep = rank(stack(), **ASLEEP)
+    waits = rank(**SPINS)
+    evidence = hang(asleep, counting(waits) if counts else waits, waits, seconds=None)
+    assert [found.code for found in diagnose(evidence).findings] == ([] if counts else ["DDP307"])
+
+
+def test_a_rank_that_counts_how_often_it_asked_a_collective_waits_in_it() -> None:
+    evidence = hang(counting(at_lines(61, 62)), counting(at_lines(61, 62)), facts=(POLLS,), seconds=None)
+    assert activities(evidence) == [(Activity.COLLECTIVE, False)] * 2
