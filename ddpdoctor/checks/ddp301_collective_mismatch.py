@@ -10,7 +10,7 @@ from ddpdoctor.analysis.crashes.debug_detail_errors import differ_in_operation, 
 from ddpdoctor.analysis.crashes.failures import Failures
 from ddpdoctor.analysis.crashes.nccl_watchdog import Watchdogs
 from ddpdoctor.analysis.majority import vote
-from ddpdoctor.messages.collectives import called, condition_note, names, unplaced, witnesses
+from ddpdoctor.messages.collectives import GROUP_OF_ITS_OWN, called, condition_note, names, unplaced, witnesses
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, group_ranks
@@ -95,7 +95,7 @@ def _from_race(desyncs: Desyncs) -> Iterator[Finding]:
             f"{group_ranks(desync.majority)} call collectives of {group} from two threads, so their order is nondeterministic; "
             f"{names(desync.issued, desync.majority)} was not the same call on every rank",
             where=witnesses(desync.issued, desync.majority),
-            remedy="give the thread a process group of its own (`dist.new_group()`) that nothing else uses",
+            remedy=GROUP_OF_ITS_OWN,
             seq=desync.seq,
             group=desync.group.name or "default",
         )

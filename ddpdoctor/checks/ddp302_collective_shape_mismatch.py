@@ -10,6 +10,7 @@ from ddpdoctor.analysis.collectives.call_order import reordered
 from ddpdoctor.analysis.collectives.desync import Desyncs
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.matching import MismatchKind, shape
+from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns
 from ddpdoctor.analysis.collectives.program_comparison import ProgramComparison
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Mismatch, Timeline
 from ddpdoctor.analysis.crashes import exception_context
@@ -21,7 +22,7 @@ from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, users_frame
 from ddpdoctor.evidence.ranks import CollectiveCalls, Handled
-from ddpdoctor.messages.collectives import aftermath, unplaced, witnesses
+from ddpdoctor.messages.collectives import FROM_TWO_THREADS, GROUP_OF_ITS_OWN, aftermath, unplaced, witnesses
 from ddpdoctor.messages.skipped import NO_DUMP_AND_NO_EXIT
 from ddpdoctor.model import ErrorPattern, Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
@@ -120,6 +121,7 @@ def _by_words(
     told = next((sizes for failure in found if (sizes := _SIZES.search(failure.text))), None)
     if told is None:
         return
+    by_threads = programs is not None and _from_two_threads(programs)
     for group in programs.timeline.groups if programs is not None else ():
         assert programs is not None
         last = {rank: issued for rank, issued in group.last.items() if issued.seq == group.top}
@@ -127,7 +129,7 @@ def _by_words(
             len({issued.op for issued in last.values()}) == 1
             and len({shape(issued.calls) for issued in last.values()}) > 1
         ):
-            yield _finding(programs, group, Mismatch(kind=MismatchKind.SHAPE, seq=group.top, issued=last))
+            yield _finding(programs, group, Mismatch(kind=MismatchKind.SHAPE, seq=group.top, issued=last), by_threads)
             return
     stood = _stood(found, programs)
     lines = vote({rank: one for rank, (one, _) in stood.items()})
@@ -145,9 +147,11 @@ def _by_words(
                 for rank, (place, note) in sorted(stood.items(), key=lambda one: (one[0] not in elsewhere, one[0]))
             ),
         ],
-        details=exception_context.sentences(errors),
+        details=[*exception_context.sentences(errors), *((FROM_TWO_THREADS,) if by_threads else ())],
         remedy=exception_context.REMEDY
         if errors
+        else GROUP_OF_ITS_OWN
+        if by_threads
         else OF_TWO_LINES
         if elsewhere
         else COMPARE_THE_LINES
@@ -200,7 +204,15 @@ def _by_recorder(programs: ProgramComparison, told: set[tuple[str, int]]) -> Ite
             yield _finding(programs, group, mismatch)
 
 
-def _finding(programs: ProgramComparison, group: GroupTimeline, mismatch: Mismatch) -> Finding:
+def _from_two_threads(programs: ProgramComparison) -> bool:
+    """Whether a rank whose record is left called one group from two threads in turns."""
+    records = programs.timeline.call_index.records.values()
+    return any(True for record in records for _ in groups_in_turns(record))
+
+
+def _finding(
+    programs: ProgramComparison, group: GroupTimeline, mismatch: Mismatch, by_threads: bool = False
+) -> Finding:
     gave = {rank: shape(issued.calls) for rank, issued in mismatch.issued.items()}
     sides = vote(gave)
     if sides.tied:
@@ -220,8 +232,17 @@ def _finding(programs: ProgramComparison, group: GroupTimeline, mismatch: Mismat
         f"{group_ranks(its)} gave {name} a tensor of shape {first}, {rest}{aftermath(group, mismatch)}{order}",
         ranks=sides.minority,
         where=witnesses(mismatch.issued, tuple(rank for ranks in by_shape.values() for rank in ranks)),
-        details=unplaced(mismatch.issued, tuple(rank for ranks in by_shape.values() for rank in ranks)),
-        remedy=IN_ONE_ORDER if exchanged else OF_TWO_LINES if len(lines) > 1 else None,
+        details=[
+            *unplaced(mismatch.issued, tuple(rank for ranks in by_shape.values() for rank in ranks)),
+            *((FROM_TWO_THREADS,) if by_threads else ()),
+        ],
+        remedy=GROUP_OF_ITS_OWN
+        if by_threads
+        else IN_ONE_ORDER
+        if exchanged
+        else OF_TWO_LINES
+        if len(lines) > 1
+        else None,
         seq=mismatch.seq,
         group=group.name or "default",
         shapes={str(rank): _spoken(shape(issued.calls)) for rank, issued in sorted(mismatch.issued.items())},

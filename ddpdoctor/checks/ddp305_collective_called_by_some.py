@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 
-from ddpdoctor.analysis.collectives.callsites import Relation, spoken
+from ddpdoctor.analysis.collectives.callsites import Relation, spoken, tells_ranks_apart
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, passed_over, turns_without_a_call
 from ddpdoctor.analysis.collectives.iteration_skew import ForkedForward, Iterations, IterationSkew
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
@@ -40,6 +41,9 @@ OF_COUNTS = (
 )
 OF_A_CONTINUE = (
     "let all ranks decide together whether to pass over a turn of the loop (all_reduce the decision), or none"
+)
+OF_A_VALUE = (
+    "let all ranks decide together: all_reduce what the `if` at {place} tests, and test the result on every rank"
 )
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
@@ -100,13 +104,7 @@ def check(
                 *exception_context.sentences(errors),
                 *unplaced(desync.issued, everyone),
             ],
-            remedy=exception_context.REMEDY
-            if errors
-            else OF_COUNTS
-            if desync.counts
-            else OF_A_CONTINUE
-            if past
-            else None,
+            remedy=exception_context.REMEDY if errors else _remedy(desync, passed_over=bool(past)),
             seq=desync.seq,
             group=desync.group.name or "default",
             calls={str(rank): desync.counts.get(rank, desync.group.reached(rank)) for rank in everyone},
@@ -118,6 +116,18 @@ def check(
         and not graph.only_point_to_point
     ):
         yield _by_programs(graph)
+
+
+def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
+    """What to change, by how the ranks came apart; None where the rule's own remedy says it."""
+    if desync.counts:
+        return OF_COUNTS
+    if passed_over:
+        return OF_A_CONTINUE
+    condition, frame = desync.comparison.condition, desync.comparison.frame
+    if condition is None or frame is None or tells_ranks_apart(condition):
+        return None
+    return OF_A_VALUE.format(place=f"{PurePath(frame.file).name}:{condition.line}") if condition.is_if else None
 
 
 def _witnesses(desync: Desync, everyone: Sequence[int], *, passed_over: bool) -> list[Where]:

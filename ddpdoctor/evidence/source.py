@@ -55,6 +55,11 @@ class Condition:
     """Whether a name stands in the test that the file assigns the rank to, as in `r = dist.get_rank()`."""
 
     @property
+    def is_if(self) -> bool:
+        """Whether it is an `if`, and not an `except`, a `with` or a decorator."""
+        return not self.test.startswith(("except", "with ", "@")) and not self.asks
+
+    @property
     def asks(self) -> bool:
         """Whether it is no test, but the value by which a statement asks a framework for something: `sync_dist=rank == 0`."""
         name, is_set, value = self.test.partition("=")

@@ -8,6 +8,8 @@ from ddpdoctor.analysis.collectives.callsites import Comparison, Relation, spoke
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch
 from ddpdoctor.model import Where, group_ranks
 
+FROM_TWO_THREADS = "two threads of a rank call collectives of this group, so their order is nondeterministic"
+GROUP_OF_ITS_OWN = "give the thread a process group of its own (`dist.new_group()`) that nothing else uses"
 MINUTES_FROM = 120.0  # seconds above which nobody reads seconds
 
 

@@ -29,7 +29,7 @@ from ddpdoctor.analysis.collectives.desync import Cause, Desync, cause_of
 from ddpdoctor.analysis.collectives.desync_by_requests import by_calls_requested
 from ddpdoctor.analysis.collectives.final_counts import final_counts
 from ddpdoctor.analysis.collectives.matching import MismatchKind, dtypes, operation, shape
-from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns, made_by_a_thread
+from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both, made_by_a_thread
 from ddpdoctor.analysis.collectives.program_comparison import Deviation, ProgramComparison
 from ddpdoctor.analysis.collectives.sequence_offset import SequenceOffset, has_usual_period, sequence_offset_of
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, IssuedCall, Mismatch, Timeline
@@ -67,16 +67,16 @@ def desyncs_of(
 
 
 def _is_race(group: GroupTimeline, timeline: Timeline, mismatch: Mismatch) -> bool:
-    """Whether ranks came apart in calls of different threads, which each makes in turns, or which differ in shape alone."""
+    """Whether ranks came apart in calls of different threads, which each rank makes from both, or which differ in shape alone."""
     records = timeline.call_index.records
-    by_a_thread = {
-        made_by_a_thread(records[sequence.rank], sequence.entries[mismatch.seq - sequence.first])
-        for sequence in group.group_sequences.sequences
-        if sequence.rank in mismatch.issued
-    }
-    in_turns = {issued.name for rank in group.recorded for issued in groups_in_turns(records[rank])}
-    return len(by_a_thread) > 1 and (
-        mismatch.kind is MismatchKind.SHAPE or group.group_sequences.group.name in in_turns
+    by_a_thread = {made_by_a_thread(records[rank], issued.entry) for rank, issued in mismatch.issued.items()}
+    if len(by_a_thread) < 2:
+        return False
+    its = group.group_sequences.group.name
+    return (
+        mismatch.kind is MismatchKind.SHAPE
+        or all(has_both(records[rank], its) for rank in mismatch.issued)
+        or any(called_in_turns(records[rank], its) for rank in group.recorded)
     )
 
 

@@ -10,7 +10,7 @@ from operator import and_
 
 from ddpdoctor.analysis.collectives.callsites import rank_test
 from ddpdoctor.analysis.collectives.loop_passes import SkippedBatch, passed_over
-from ddpdoctor.analysis.collectives.multithreaded import groups_in_turns
+from ddpdoctor.analysis.collectives.multithreaded import called_in_turns, has_both
 from ddpdoctor.analysis.collectives.timeline import DEFAULT_GROUP
 from ddpdoctor.analysis.majority import Vote, vote
 from ddpdoctor.evidence import PerRank
@@ -176,7 +176,9 @@ def derive(
 def _counts_tell_nothing(record: FlightRecord) -> bool:
     joins = any(frame.file.endswith(JOIN) for frame in record.frames)
     return joins or any(
-        group.name in DEFAULT_GROUP or group.description == DEFAULT_GROUP[0] for group in groups_in_turns(record)
+        (group.name in DEFAULT_GROUP or group.description == DEFAULT_GROUP[0])
+        and (has_both(record, group.name) or called_in_turns(record, group.name))
+        for group in record.groups
     )
 
 

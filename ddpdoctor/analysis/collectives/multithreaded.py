@@ -28,6 +28,21 @@ def groups_in_turns(record: FlightRecord) -> Iterator[ProcessGroup]:
             yield group
 
 
+def has_both(record: FlightRecord, group: str) -> bool:
+    """Whether the main thread and another one of this rank both made calls of the group with this name."""
+    made = {
+        _began_in_a_thread(record, record.stacks[stack])
+        for call, stack in zip(record.call, record.stack, strict=True)
+        if record.groups[record.calls[call].group].name == group and record.stacks[stack]
+    }
+    return len(made) > 1
+
+
+def called_in_turns(record: FlightRecord, group: str) -> bool:
+    """Whether two threads of this rank made the calls of the group with this name in turns."""
+    return any(one.name == group for one in groups_in_turns(record))
+
+
 def made_by_a_thread(record: FlightRecord, entry: int) -> bool:
     """Whether another thread than the main one made this call."""
     return _began_in_a_thread(record, record.stacks[record.stack[entry]])

@@ -7,13 +7,15 @@ from dataclasses import replace
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.ranks import CollectiveCalls, StepMark
+from ddpdoctor.evidence.ranks import CollectiveCalls, RankExit, StepMark
 from ddpdoctor.evidence.recorder import FlightRecord
 from ddpdoctor.evidence.source import CodePlace, Condition, Loop
 from tests.flight_records import STEP, TRAIN, Did, flights, record, waits
 from tests.hangs import STDLIB, rank
+from tests.rank_ends import WRONG_SIZE
 
 BEAT = Did("all_reduce", line=21, function="run", sizes=((1,),))
+FORWARD = Did("broadcast", line=20, function="train_step")
 ROOT = Frame(file=f"{STDLIB}/threading.py", line=1002, function="_bootstrap")
 
 
@@ -61,6 +63,31 @@ def test_one_meeting_with_a_call_of_another_shape_is_enough() -> None:
     here, there = record([STEP, waits(STEP)], backend="gloo", world=2), threaded([STEP, waits(BEAT)])
     (finding,) = diagnose(flights(here, there, backend="gloo")).findings
     assert (finding.code, finding.ranks) == ("DDP301", ())
+
+
+def test_two_operations_that_two_threads_exchanged_are_enough() -> None:
+    """The first call of the thread: rank 0 came to its next forward before it, and makes it behind."""
+    here, there = [STEP, waits(FORWARD), waits(BEAT)], [STEP, waits(BEAT), waits(FORWARD)]
+    facts = {0: [marks(1, 1)], 1: [marks(1, 2)], 2: [marks(1, 2)]}
+    findings = diagnose(flights(*map(threaded, (here, there, there)), backend="gloo", facts=facts)).findings
+    assert [(one.code, one.ranks) for one in findings] == [("DDP301", ())]
+
+
+def test_a_rank_whose_thread_makes_no_call_is_told_from_the_others() -> None:
+    """Rank 0's thread was never started: that is no race."""
+    here, there = [STEP, waits(FORWARD)], [STEP, waits(BEAT), waits(FORWARD)]
+    plain = record(here, backend="gloo", world=3)
+    finding, *_ = diagnose(flights(plain, threaded(there), threaded(there), backend="gloo")).findings
+    assert (finding.code, finding.ranks) == ("DDP305", (0,))
+
+
+def test_gloo_aborted_two_ranks_and_the_third_still_shows_that_threads_called_in_turns() -> None:
+    aborted = RankExit(exit_code=-6, tail=(WRONG_SIZE,))
+    record = threaded([*IN_TURN, waits(STEP)])
+    (finding,) = diagnose(flights(None, None, record, backend="gloo", facts={0: [aborted], 1: [aborted]})).findings
+    assert (finding.code, finding.ranks) == ("DDP302", ())
+    assert "two threads" in finding.details[0]
+    assert "new_group" in finding.remedy
 
 
 def test_a_thread_that_does_all_the_training_is_no_cause() -> None:
