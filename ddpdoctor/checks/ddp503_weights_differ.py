@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ddpdoctor.evidence.replicas import Replicas
-from ddpdoctor.messages.replicas import differing, value_finding
-from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Writer
+from ddpdoctor.evidence.replicas import Replicas, ValueDifference
+from ddpdoctor.messages.replicas import at_step, differing, element_sentence, value_finding
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Writer, group_ranks
 
 RULE = Rule(
     code="DDP503",
@@ -21,10 +22,30 @@ RULE = Rule(
 )
 
 
+EXCHANGE = (
+    "send each parameter from the rank that steps it to all others (broadcast, all_gather), after each step and on every rank, "
+    "and check that the exchange leaves none out"
+)
+
+
 def check(replicas: Replicas) -> Iterator[Finding]:
     """The first parameter that differs after the training began."""
     if not replicas.stepped:
         raise SkipCheck("the model had not been trained yet when it was compared")
     differences = differing(replicas, "parameter")
-    if differences:
+    if differences and replicas.steppers:
+        yield _not_sent(replicas, differences)
+    elif differences:
         yield value_finding(RULE, replicas, differences, "parameters")
+
+
+def _not_sent(replicas: Replicas, differences: Sequence[ValueDifference]) -> Finding:
+    """Ranks share the parameters out, and one was not made equal before the next forward."""
+    steppers = group_ranks(replicas.steppers)
+    steps = "steps" if len(replicas.steppers) == 1 else "step"
+    found = value_finding(RULE, replicas, differences, "parameters", remedy=EXCHANGE)
+    return replace(
+        found,
+        message=f"{at_step(replicas)}{element_sentence(differences[0])} before the forward; only {steppers} {steps} it",
+        measured={**found.measured, "steppers": list(replicas.steppers)},
+    )

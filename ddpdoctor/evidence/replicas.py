@@ -113,6 +113,8 @@ class Replicas:
     """The user's lines that loaded the optimizer's state since its last step."""
     shadowed: Mapping[int, int] = field(default_factory=dict)
     """For each rank without data inside `Join`, how many steps its peers made without it."""
+    steppers: tuple[int, ...] = ()
+    """The only ranks whose optimizer steps the first parameter of `values`, where ranks share the parameters out."""
     own_buffers: bool = False
     """Whether `values` are buffers that the wrapper leaves to each rank, and that each rank updates on its own."""
     averaged: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 
 from typing_extensions import assert_never
@@ -42,10 +42,13 @@ class _Happened(Enum):
 
 
 def gradient_divergences(
-    seen: Mapping[int, StepSeen], step: int
+    seen: Mapping[int, StepSeen], step: int, *, apart: Collection[str] = ()
 ) -> Iterator[GradientsNotReduced | ParameterOutside | GradientsChanged | CollectiveDiffers]:
-    """The gradients that differ between ranks when the optimizer gets them, by what happened to them."""
-    names = [name for one in seen.values() for name in one.gradients]
+    """The gradients that differ between ranks when the optimizer gets them, by what happened to them.
+
+    Those of the parameters `apart` are each rank's own by design.
+    """
+    names = [name for one in seen.values() for name in one.gradients if name not in apart]
     differing = [name for name in dict.fromkeys(names) if _differs(name, seen) and not _is_stepped_by_some(name, seen)]
     groups: dict[_Happened | NotReducedCause, list[str]] = {}
     for name in differing:

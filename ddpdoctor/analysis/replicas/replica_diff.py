@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ddpdoctor.analysis.majority import vote, vote_of
@@ -19,6 +19,7 @@ from ddpdoctor.analysis.replicas.comparison import (
     structure_differences,
 )
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
+from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding, sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.analysis.replicas.training_divergence import ByRank, aligned
 from ddpdoctor.evidence import PerRank
@@ -53,7 +54,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
     if values or structure:
         wraps = {rank: _wrap_line(track, (structure or values)[0].name) for rank, track in by_rank.items()}
         return _replicas(by_rank, starts, structure=structure, values=values, stepped=False, lines=wraps)
-    left = _left(by_rank, total)
+    left = _left(by_rank, steps, total)
     if averages_weights(by_rank, steps):
         return _between_averagings(by_rank, comparable(by_rank, steps), total) or left or _replicas(
             by_rank, starts, stepped=True, total=total
@@ -67,11 +68,17 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         if before and not any(one.step for one in seen.values()):
             return _replicas(by_rank, starts, values=before, stepped=False)
         after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
+        shared = sharding(seen, by_rank)
+        if shared is not None:
+            unsent = _unsent(by_rank, seen, shared, total)
+            if unsent is not None:
+                return unsent
+            after = {rank: _without(table, shared.names) for rank, table in after.items()}
         states = (
-            *_states(seen),
+            *(_states(seen) if shared is None else ()),
             *_compare_parts({rank: one.state_parts for rank, one in seen.items()}, "optimizer state"),
         )
-        absent = _absent_states(seen)
+        absent = _absent_states(seen) if shared is None else ()
         found = (
             *compare_tables(after),
             *buffers.differing(seen),
@@ -91,6 +98,22 @@ def derive(tracks: PerRank[Track]) -> Replicas:
                 step=max(one.step for one in seen.values()), lines={**lines_at(seen, "forward")}, own_buffers=True,
             )  # fmt: skip
     return left or own or _replicas(by_rank, starts, stepped=bool(steps), total=total)
+
+
+def _unsent(tracks: Mapping[int, Track], seen: ByRank, shared: Sharding, total: int | None) -> Replicas | None:
+    """Weights that differ before the forward, where the program sends them to all ranks after each step."""
+    tables = {rank: _table(tracks[rank], one.weights) for rank, one in seen.items()}
+    values = compare_tables(tables)
+    if not values:
+        return None
+    return _replicas(
+        tracks, tables, values=values, stepped=True, step=max(one.step for one in seen.values()), total=total,
+        lines={**lines_at(seen)}, steppers=shared.owners.get(values[0].name, ()),
+    )  # fmt: skip
+
+
+def _without(table: Table, names: Collection[str]) -> Table:
+    return replace(table, digests={name: digest for name, digest in table.digests.items() if name not in names})
 
 
 class _Buffers:
@@ -136,10 +159,15 @@ def _between_averagings(tracks: Mapping[int, Track], steps: Sequence[ByRank], to
     return None
 
 
-def _left(tracks: Mapping[int, Track], total: int | None) -> Replicas | None:
+def _left(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | None) -> Replicas | None:
     """The weights with which models ended, the first of those that differ; where all ranks had made as many steps."""
+    last = sharding(steps[-1], tracks) if steps else None
     for ends in zip(*(track.left for track in tracks.values()), strict=False):
         tables = {rank: _table(track, end.weights) for (rank, track), end in zip(tracks.items(), ends, strict=True)}
+        if last is not None and any(
+            end.weights == one.after for end, one in zip(ends, steps[-1].values(), strict=True)
+        ):
+            tables = {rank: _without(table, last.names) for rank, table in tables.items()}
         if (
             len({end.step for end in ends}) == 1
             and not any(end.local for end in ends)
@@ -312,6 +340,7 @@ def _replicas(
     state_lines: Mapping[int, Frame] | None = None,
     loads: Mapping[int, Frame] | None = None,
     shadowed: Mapping[int, int] | None = None,
+    steppers: tuple[int, ...] = (),
     averaged: bool = False,
     own_buffers: bool = False,
 ) -> Replicas:
@@ -330,6 +359,7 @@ def _replicas(
         state_lines=state_lines or {},
         loads=loads or {},
         shadowed=shadowed or {},
+        steppers=steppers,
         averaged=averaged,
         own_buffers=own_buffers,
     )

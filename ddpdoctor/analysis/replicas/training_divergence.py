@@ -39,7 +39,7 @@ from ddpdoctor.analysis.replicas.divergence import (
     WeightsWritten,
     WrittenAt,
 )
-from ddpdoctor.analysis.replicas.gradient_sync import gradient_divergences, reduction_differs
+from ddpdoctor.analysis.replicas.gradient_sync import STEPPED, gradient_divergences, reduction_differs
 from ddpdoctor.analysis.replicas.hardware_errors import (
     changed_by_itself,
     different_forwards,
@@ -49,6 +49,7 @@ from ddpdoctor.analysis.replicas.hardware_errors import (
 )
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
 from ddpdoctor.analysis.replicas.rng_sync import same_draws
+from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding, differs_after, sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
 from ddpdoctor.evidence import PerRank
@@ -73,7 +74,7 @@ def derive(tracks: PerRank[Track]) -> Divergences:
     last: StepKey | None = None  # up to which the ranks have the same weights; None for all steps
     for place, seen in enumerate(compared):
         found += _at_step(seen, compared[place - 1] if place else None, by_rank, gradients=not averaged)
-        if parted(seen) and not averaged:
+        if not averaged and differs_after(seen, by_rank, sharding(seen, by_rank)):
             last = _last_equal(seen, compared[place - 1] if place else None)
             break
     found += _at_the_end(by_rank, found)
@@ -144,11 +145,6 @@ def _with_left_out(tracks: Mapping[int, Track]) -> list[ByRank]:
     return aligned({rank: replace(track, steps=track.steps + track.left_out) for rank, track in tracks.items()})
 
 
-def parted(seen: ByRank) -> bool:
-    """Whether the weights differ after this step."""
-    return len({step.after for step in seen.values()}) > 1
-
-
 def _last_equal(seen: ByRank, before: ByRank | None) -> StepKey:
     """The last step until whose end no rank's weights had been other than its peers', where they differ after `seen`."""
     if len({one.weights for one in seen.values()}) == 1:
@@ -180,9 +176,10 @@ def _at_step(
     non_finite = _non_finite(seen, tracks)
     if non_finite is not None:
         yield non_finite
-    elif gradients:
-        yield from gradient_divergences(seen, step)
-    yield from _settings_differ(seen, step)
+    shared = sharding(seen, tracks)
+    if non_finite is None and gradients:
+        yield from gradient_divergences(seen, step, apart=shared.names if shared is not None else frozenset())
+    yield from _settings_differ(seen, step, shared)
 
 
 def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track], step: int) -> Iterator[Divergence]:
@@ -202,9 +199,14 @@ def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track
         yield _by_scaler(overflows, step, sides_of({rank: one.following for rank, one in seen.items()}), step + 1)
 
 
-def _settings_differ(seen: ByRank, step: int) -> Iterator[SettingsDiffer]:
+def _settings_differ(seen: ByRank, step: int, shared: Sharding | None) -> Iterator[SettingsDiffer]:
     """Settings that are not the same on all ranks; those that tell the same ranks apart are one finding, `lr` before others."""
     settings = {rank: _settings(one) for rank, one in seen.items()}
+    if shared is not None:  # groups may hold other parameters on each rank
+        common = {
+            name for name in set.intersection(*map(set, settings.values())) if "[" not in name and name != STEPPED
+        }
+        settings = {rank: {name: own[name] for name in common} for rank, own in settings.items()}
     apart: dict[tuple[tuple[int, ...], ...], list[str]] = {}
     for name in sorted({name for own in settings.values() for name in own}, key=lambda name: (name[:2] != "lr", name)):
         decided = vote({rank: own.get(name, "absent") for rank, own in settings.items()})

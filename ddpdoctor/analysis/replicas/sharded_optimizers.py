@@ -1,0 +1,81 @@
+"""Optimizers that share the parameters out among the ranks, as in ZeRO-1 written by hand: what is equal by design there.
+
+Each rank steps its own part of the parameters, and the program sends the result to the others before the next forward. Right
+after the step the parameters differ, and the optimizer's state is a partition. Before the next forward they must be equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ddpdoctor.evidence.training_trace import StepSeen, Track
+
+ByRank = Mapping[int, StepSeen]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """Which parameters ranks step on their own in one step."""
+
+    owners: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """For each parameter that only some ranks step: these ranks."""
+    copies: frozenset[str] = frozenset()
+    """What only the optimizers know, and each rank has another one: its part of a copy of all parameters."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that may differ right after the step."""
+        return self.copies.union(self.owners)
+
+
+def sharding(seen: ByRank, tracks: Mapping[int, Track]) -> Sharding | None:
+    """How the ranks share the parameters out in this step; None where all ranks step the same ones."""
+    owners = _owners(seen)
+    if owners:
+        return Sharding(owners=owners)
+    copies = _copies(seen, tracks)
+    return Sharding(copies=copies) if copies else None
+
+
+def differs_after(seen: ByRank, tracks: Mapping[int, Track], shared: Sharding | None) -> bool:
+    """Whether weights differ that should be equal: after the step, and before it where ranks step their own."""
+    if shared is None:
+        return len({one.after for one in seen.values()}) > 1
+    if len({one.weights for one in seen.values()}) > 1:
+        return True
+    tables = [tracks[rank].tables[one.after].digests for rank, one in seen.items()]
+    kept = [{name: digest for name, digest in table.items() if name not in shared.names} for table in tables]
+    return any(table != kept[0] for table in kept)
+
+
+def _owners(seen: ByRank) -> dict[str, tuple[int, ...]]:
+    """The owners of the parameters that not all ranks step, where two ranks step either the same of them or no common one."""
+    stepped = {rank: frozenset(one.gradients) for rank, one in seen.items()}
+    common = frozenset.intersection(*stepped.values())
+    own = {rank: names - common for rank, names in stepped.items()}
+    parts = {*own.values()}
+    if len(parts) < 2 or not all(parts) or len(frozenset().union(*parts)) < sum(map(len, parts)):
+        return {}
+    return {name: tuple(sorted(rank for rank in own if name in own[rank])) for names in parts for name in names}
+
+
+def _copies(seen: ByRank, tracks: Mapping[int, Track]) -> frozenset[str]:
+    """What the optimizers step, where that is nothing of the wrapped models, and on each rank fewer elements than these have.
+
+    The program gave them their gradients itself, and these differ between ranks.
+    """
+    first = next(iter(seen.values())).gradients
+    for rank, one in seen.items():
+        if not one.gradients or one.gradients.keys() != first.keys():
+            return frozenset()
+        if any(gradient.standing != "outside" or gradient.local is not None for gradient in one.gradients.values()):
+            return frozenset()
+        shapes = tracks[rank].tables[one.after].shapes
+        sizes = {name: math.prod(shapes.get(name, ())) for name in shapes}
+        trained = {kind.name for kind in tracks[rank].kinds if kind.structure.get("requires_grad") == "True"}
+        if sum(sizes.get(name, 0) for name in one.gradients) >= sum(sizes.get(name, 0) for name in trained):
+            return frozenset()
+    differ = (len({one.gradients[name].digest for one in seen.values()}) > 1 for name in first)
+    return frozenset(first) if all(differ) else frozenset()
