@@ -174,7 +174,7 @@ def _at_step(
     if written is not None:
         yield written
     non_finite = _non_finite(seen, tracks)
-    if non_finite is not None:
+    if non_finite is not None and not _follows_from(non_finite, written, seen):
         yield non_finite
     shared = sharding(seen, tracks)
     if non_finite is None and gradients:
@@ -370,6 +370,13 @@ def _non_finite(seen: ByRank, tracks: Mapping[int, Track]) -> LocalNotFinite | N
         total=len(next(iter(seen.values())).gradients), lost=bool(lost), cause=cause, weights=weights,
         weights_total=max(len(tracks[rank].tables[one.weights].digests) for rank, one in seen.items()),
     )  # fmt: skip
+
+
+def _follows_from(found: LocalNotFinite, written: WeightsWritten | StepNotReproducible | None, seen: ByRank) -> bool:
+    """Whether weights that changed on these ranks before the forward, frozen or huge ones too, are why numbers are not finite."""
+    if written is None or found.cause is NonFiniteCause.INPUT or len({one.weights for one in seen.values()}) == 1:
+        return False
+    return {*found.ranks} <= {*written.ranks}
 
 
 def _at_the_end(tracks: Mapping[int, Track], found: list[Divergence]) -> Iterator[StepSkipped]:

@@ -168,8 +168,9 @@ def test_a_batch_that_divides_by_zero_may_meet_weights_that_differ(
     def make(rank: int, step: int) -> dict[str, Any]:
         if step < 3:
             return {}
-        sick: dict[str, Any] = {"gradients": gradient(float("nan")), "loss": float("nan"), "weights": "other"}
-        return {**sick, "not_finite": not_finite} if rank == 1 else {"gradients": gradient(1.0), "loss": 1.0}
+        late = {"step": 4, "forwards": 5}  # a step was not audited, in which weights were written
+        sick: dict[str, Any] = {"gradients": gradient(float("nan")), "loss": float("nan"), "weights": "other", **late}
+        return {**sick, "not_finite": not_finite} if rank == 1 else {"gradients": gradient(1.0), "loss": 1.0, **late}
 
     equal = {"w": "0", "frozen": "0", "v": "0"}
     tables = {"w": Table(digests=equal), "other": Table(digests={**equal, "w": "1", "frozen": "1"})}
@@ -177,10 +178,26 @@ def test_a_batch_that_divides_by_zero_may_meet_weights_that_differ(
     (finding,) = (one for one in report.findings if one.code == "DDP517")
     assert finding.measured["cause"] == cause
     assert finding.message.startswith(
-        "at step 3 of 4, a loss and 1 of 1 local gradients (w) are not finite on rank 1 only"
+        "at step 4 of 5, a loss and 1 of 1 local gradients (w) are not finite on rank 1 only"
     )
     assert finding.message.endswith(says)
     assert ("batch is not the cause" in (finding.remedy or "")) is (cause == "weights")
+
+
+@pytest.mark.parametrize("finite", [True, False])
+def test_numbers_that_follow_from_weights_written_on_the_same_rank_are_not_put_down_to_the_batch(
+    *, finite: bool
+) -> None:
+    """Frozen weights that became infinite, or huge ones: the input alone is a cause beside them."""
+
+    def make(rank: int, step: int) -> dict[str, Any]:
+        if (rank, step) != (1, 2):
+            return {"gradients": gradient(1.0), "loss": 1.0}
+        return {"gradients": gradient(float("inf")), "loss": float("inf"), "weights": "other", "finite": finite}
+
+    tables = {key: Table(digests={"w": key}) for key in ("w", "other")}
+    codes = [one.code for one in diagnose(job_of(make, tables=[tables] * 3)).findings]
+    assert codes == (["DDP509"] if finite else ["DDP509", "DDP517"])
 
 
 @pytest.mark.parametrize(("hook", "line", "note"), [(STEP, 7, "registers the hook"), (None, 6, "the backward")])
