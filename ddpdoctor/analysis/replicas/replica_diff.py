@@ -38,6 +38,8 @@ from ddpdoctor.evidence.training_trace import Table, TensorKind, Track, model_pr
 from ddpdoctor.model import SkipCheck
 from ddpdoctor.whole_numbers import whole_number
 
+MOST_PUT_IN_PLACE = 0.9  # of the trained parameters
+
 Locate = Callable[[str, Sequence[Sequence[int]]], tuple[Element | None, Kind, str]]
 
 
@@ -172,9 +174,24 @@ def _left(tracks: Mapping[int, Track], steps: Sequence[ByRank], total: int | Non
             len({end.step for end in ends}) == 1
             and not any(end.local for end in ends)
             and (values := compare_tables(tables))
+            and not _may_be_put_in_place(values, tables, tracks)
         ):
             return _replicas(tracks, tables, values=values, stepped=ends[0].step > 0, step=ends[0].step, total=total)
     return None
+
+
+def _may_be_put_in_place(
+    values: Sequence[ValueDifference], tables: Mapping[int, Table], tracks: Mapping[int, Track]
+) -> bool:
+    """Whether rank 0 alone may hold other weights for its evaluation or checkpoint: nearly all, as those of an average.
+
+    These are the weights at the end of the process where nobody has looked at them right after the last step.
+    """
+    other = max(tables)
+    start = _table(tracks[other], tracks[other].start).digests
+    trained = [name for name, digest in tables[other].digests.items() if start.get(name) != digest]
+    alone = all(len(one.sides) == 2 and (0,) in [side.ranks for side in one.sides] for one in values)
+    return alone and len(values) >= max(2.0, MOST_PUT_IN_PLACE * len(trained))
 
 
 def _wrap_line(track: Track, name: str) -> Frame | None:

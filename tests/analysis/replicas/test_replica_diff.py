@@ -5,7 +5,7 @@ from __future__ import annotations
 from ddpdoctor.engine import diagnose
 from ddpdoctor.evidence import Evidence, RankFacts
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.training_trace import StepSeen, Table, Track
+from ddpdoctor.evidence.training_trace import Left, StepSeen, Table, Track
 
 WRAP = Frame(file="train.py", line=7, function="main")
 STEP = Frame(file="train.py", line=12, function="main")
@@ -80,3 +80,26 @@ def test_the_state_of_one_part_is_compared_between_the_ranks_that_hold_it() -> N
 
     assert found("a", "b", "a", "b") == []
     assert found("a", "b", "a", "c") == [("DDP507", (1, 3))]
+
+
+def ended_with(*digests: dict[str, str]) -> list[tuple[str, tuple[int, ...]]]:
+    """What is said of ranks that were equal at the only audited step, and end four steps later with these weights."""
+    start = dict.fromkeys(("a", "b", "frozen"), "start")
+    ranks = []
+    for rank, own in enumerate(digests):
+        step = StepSeen(step=0, forwards=1, since=0, weights="start", after="start", line=STEP)
+        track = Track(
+            method="xxh3", every=10, start="start", steps=(step,), steps_made=5, forwards_made=5,
+            tables={"start": Table(digests=start), "last": Table(digests={**start, **own})},
+            left=(Left(step=5, weights="last"),),
+        )  # fmt: skip
+        ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
+    return [(one.code, one.ranks) for one in diagnose(Evidence(ranks=tuple(ranks), about_job=True)).findings]
+
+
+def test_an_average_that_rank_0_puts_in_place_after_the_last_step_is_no_finding() -> None:
+    trained, average = {"a": "t", "b": "t"}, {"a": "e", "b": "e"}
+    assert ended_with(average, trained, trained) == []
+    assert ended_with(average, trained) == []
+    assert ended_with(trained, average, trained) == [("DDP503", (1,))]
+    assert ended_with({**trained, "b": "e"}, trained, trained) == [("DDP503", (0,))]
