@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ddpdoctor.analysis.collectives.callsites import condition_over, spoken, tells_ranks_apart
 from ddpdoctor.analysis.collectives.desync import Cause, Desync, Desyncs, loops_left, skips
-from ddpdoctor.analysis.collectives.framework_requests import rank_requests
+from ddpdoctor.analysis.collectives.framework_requests import exits_of, rank_requests
 from ddpdoctor.analysis.collectives.iteration_skew import Iterations
 from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture, LoopDepartures
 from ddpdoctor.analysis.collectives.stack_desync import HOW_IT_IS_KNOWN, StackDesync
@@ -156,7 +156,7 @@ def check(
     if failures is not None and not told:
         yield from _by_exits(failures, made_steps, exits, calls, code, last)
         if desyncs is None and ended_peers is not None:
-            yield from _by_stacks(ended_peers)
+            yield from _by_stacks(ended_peers, code)
 
 
 def _longer(desync: Desync, gone: LoopDeparture | None) -> tuple[int, ...]:
@@ -321,7 +321,7 @@ def _in_training(
     )
 
 
-def _by_stacks(ended: EndedPeers) -> Iterator[Finding]:
+def _by_stacks(ended: EndedPeers, code: SourceCode | None) -> Iterator[Finding]:
     """The few ranks that ended with 0 where all others wait, under no test of the rank.
 
     Where these wait for all to join, those that ended are at fault, however many they are.
@@ -333,9 +333,12 @@ def _by_stacks(ended: EndedPeers) -> Iterator[Finding]:
             f"{verb(others, 'waits', 'wait')} in {ended.operations}",
             ranks=ended.ended,
             where=[
-                Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}")
-                for one in ended.waiting
-                if one.place is not None
+                *framework_requests.where(exits_of(code, ended.ended, others), ended.ended),
+                *(
+                    Where.at(one.place, rank=one.rank, note=f"waiting in {one.operation}")
+                    for one in ended.waiting
+                    if one.place is not None
+                ),
             ],
             remedy=ALL_JOIN if ended.join else None,
         )

@@ -41,6 +41,7 @@ _CALLS = re.compile(r"^should_(?:evaluate|save)$")
 _ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b")
 _ENDS_A_LOOP = re.compile(r"(?:engine|trainer|evaluator)\w{0,40}\.terminate(?:_epoch)?$", re.IGNORECASE)
 """What Lightning, Transformers and Ignite act on in their loops."""
+_EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
 _CALLS_OF_TORCH = COLLECTIVES | {"send", "recv", "isend", "irecv", "batch_isend_irecv"}
 
 
@@ -324,6 +325,8 @@ def _wants(statement: ast.stmt) -> str | None:
             return "stop"
         case ast.Raise(exc=ast.Call(func=ast.Name(id="SystemExit")) | ast.Name(id="SystemExit")):
             return "stop"
+        case ast.Expr(value=ast.Call(func=ast.Name() | ast.Attribute() as called)) if ast.unparse(called) in _EXITS:
+            return "exit"
         case ast.With(items=items) if any(_ACCUMULATES.search(ast.unparse(item.context_expr)) for item in items):
             return "accumulate"
         case ast.Assign() | ast.Return() if _ACCUMULATES.search(ast.unparse(statement)):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ddpdoctor.evidence import Evidence
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls, Forward, RankExit, StepCount
-from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import CodePlace, Condition, Jump, Loop, Request, SourceCode
 from tests.checks import Sick, ranks
 from tests.drawn_batches import drew
 from tests.flight_records import STEP, TRAIN, Did, flights, waits
@@ -65,6 +65,22 @@ def under(line: int, test: str = "rank == 0", *, branch: int = 0) -> SourceCode:
     condition = Condition(line=7, test=test, branch=branch)
     return SourceCode(places=(CodePlace(file=SCRIPT, line=line, function="train_step", conditions=(condition,)),))
 
+
+def leaves(line: int, test: str, text: str = "sys.exit(0)") -> Request:
+    """A call that ends the program under a test."""
+    condition = Condition(line=line - 1, test=test, branch=0)
+    return Request(file="/job/train.py", line=line, function="stop", text=text, wants="exit", conditions=(condition,))
+
+
+EXITS = SourceCode(
+    requests=(
+        leaves(20, "step > 8 and rank == 1"),
+        leaves(30, "rank == 1", "sys.exit(2)"),
+        leaves(40, "rank == 0"),
+        leaves(50, "not args.data"),
+    )
+)
+EITHER = SourceCode(requests=(leaves(20, "rank == '1'"), leaves(30, "shards[rank] is None")))
 
 SICK = (
     Sick(  # one rank makes a turn more than all others
@@ -310,6 +326,22 @@ SICK = (
         says="rank 2 ended with exit code 0 while ranks 0-1 wait in init_process_group",
         ranks=(2,),
         where=("rank 0 /job/train.py:8 setup", "rank 1 /job/train.py:8 setup"),
+    ),
+    Sick(  # one call in the program ends it under a test of the rank; another one fails, and another is for other ranks
+        evidence=hang(rank(), (RankExit(exit_code=0),), rank(), facts=(EXITS,)),
+        says="rank 1 ended with exit code 0 while ranks 0,2 wait in backward",
+        ranks=(1,),
+        where=(
+            "rank 1 /job/train.py:20 stop",
+            "rank 0 /job/train.py:61 train_step",
+            "rank 2 /job/train.py:61 train_step",
+        ),
+    ),
+    Sick(  # two calls of which either can have ended it
+        evidence=hang(rank(), (RankExit(exit_code=0),), rank(), facts=(EITHER,)),
+        says="rank 1 ended with exit code 0 while ranks 0,2 wait in backward",
+        ranks=(1,),
+        where=("rank 0 /job/train.py:61 train_step", "rank 2 /job/train.py:61 train_step"),
     ),
     Sick(  # all ranks must join, so that the number of those that ended says nothing
         evidence=hang(rank(IN_INIT), *[(RankExit(exit_code=0),)] * 3),

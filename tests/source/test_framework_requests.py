@@ -94,3 +94,12 @@ def test_the_ranks_that_a_test_lets_through(test: str, ranks: tuple[int, ...]) -
     assert ranks_under(Condition(line=1, test=test, branch=0), range(3)) == ranks
     rest = tuple(rank for rank in range(3) if rank not in ranks)
     assert ranks_under(Condition(line=1, test=test, branch=1), range(3)) == (rest if ranks or "== 7" in test else ())
+
+
+def test_which_calls_end_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    calls = ("sys.exit(0)", "os._exit(0)", "exit()", "quit()", "self.exit()", "sys.exit(3)", "parser.exit(0)")
+    path.write_text("def stop(rank):\n" + "".join(f"    if rank == 1: {call}\n" for call in calls))
+    found = source_of([Frame(file=str(path), line=2, function="stop")])
+    assert found is not None
+    assert [one.text for one in found.requests if one.wants == "exit"] == [*calls[:4], calls[5]]

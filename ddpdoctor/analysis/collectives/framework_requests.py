@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ddpdoctor.analysis.collectives.callsites import ranks_under, tells_ranks_apart
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import Condition, Request, SourceCode
+
+_ENDS_WELL = re.compile(r"(?:raise SystemExit|(?:sys\.|os\._)?exit|quit)(?:\((?:0|None)?\))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +37,17 @@ def rank_requests(code: SourceCode | None, wants: str) -> Iterator[RankRequest]:
         told = next((one for one in request.conditions if request.wants == wants and tells_ranks_apart(one)), None)
         if told is not None:
             yield RankRequest(request, told)
+
+
+def exits_of(code: SourceCode | None, ranks: Sequence[int], others: Sequence[int]) -> RankRequest | None:
+    """The statement under a test of the rank by which these `ranks`, and not the `others`, end the program with exit code 0.
+
+    None where there is none, or where tests that name no rank leave it open which of several it is.
+    """
+    found = []
+    for asked in (*rank_requests(code, "stop"), *rank_requests(code, "exit")):
+        made = asked.made_by(sorted({*ranks, *others}))
+        if _ENDS_WELL.fullmatch(asked.request.text) and (not made or {*made} == {*ranks}):
+            found.append((bool(made), asked))
+    named = [asked for names, asked in found if names] or [asked for _, asked in found]
+    return named[0] if len(named) == 1 else None
