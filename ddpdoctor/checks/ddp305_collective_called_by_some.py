@@ -45,6 +45,10 @@ OF_A_CONTINUE = (
 OF_A_VALUE = (
     "let all ranks decide together: all_reduce what the `if` at {place} tests, and test the result on every rank"
 )
+OF_A_CACHE = (
+    "make this call outside of the cached function, or ask it for the same things on every rank: a rank that asked before gets "
+    "the answer from its cache"
+)
 OF_A_FORWARD = "run this part on every rank, or on the unwrapped module (`ddp.module`), which needs no collective"
 
 
@@ -127,6 +131,8 @@ def _remedy(desync: Desync, *, passed_over: bool) -> str | None:
     condition, frame = desync.comparison.condition, desync.comparison.frame
     if condition is None or frame is None or tells_ranks_apart(condition):
         return None
+    if condition.test.startswith("@"):
+        return OF_A_CACHE
     return OF_A_VALUE.format(place=f"{PurePath(frame.file).name}:{condition.line}") if condition.is_if else None
 
 

@@ -29,6 +29,10 @@ _ONE_RANK_ONLY = re.compile(
     r"(?:^|\.|_)(?:(?:rank_?(?:zero|0)|master|main_process|primary)_only|on_(?:local_)?(?:main_|last_)?process)$"
 )
 """Decorators of Lightning, Accelerate, mmcv and others."""
+CACHES = frozenset(
+    {"lru_cache", "functools.lru_cache", "cache", "functools.cache", "cached_property", "functools.cached_property"}
+)
+"""Decorators of functions that do not run again for what they were asked before."""
 _ONE_RANK_FIRST = re.compile(r"(?:^|[._])(?:process|zero|rank|master|main)_first$")
 """Context managers in which one rank comes first and the others wait: of Transformers, Accelerate and others."""
 _MAKERS = frozenset({
@@ -351,10 +355,12 @@ def _is_false(value: ast.expr) -> bool:
 
 
 def _decorators(scope: Scope) -> Iterator[Condition]:
-    """Those by which one rank alone runs the function."""
+    """Those by which one rank alone runs the function, or a rank that was asked before does not: its cache answers."""
     for decorator in scope.decorators:
-        if _ONE_RANK_ONLY.search(_called(decorator)):
-            yield Condition(line=decorator.lineno, test=f"@{_short(decorator)}", branch=0, by_rank=True)
+        called = _called(decorator)
+        only_one = _ONE_RANK_ONLY.search(called) is not None
+        if only_one or called in CACHES:
+            yield Condition(line=decorator.lineno, test=f"@{_short(decorator)}", branch=0, by_rank=only_one)
 
 
 def _called(expression: ast.expr) -> str:

@@ -45,6 +45,10 @@ _TELLS_THE_FIRST_RANK = re.compile(
 )
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^(?:int\(.+\)|[^ ]+) (?:[!=]= -1|>= 0|> -1|< 0|is (?:not )?None)$")
 
+_ALIKE_IN_A_JOB = re.compile(
+    r"is_initialized|is_available|world_?size|\bdistributed\b|num_(?:processes|gpus|nodes)", re.IGNORECASE
+)
+"""What all ranks of a job answer alike."""
 _ONE_RANK = re.compile(
     r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d{1,18})\b"
 )
@@ -164,7 +168,27 @@ def _in_one_function(
     if found.loop is not None:
         again = _comes_again(one[:depth], known, code)
         return _before_the_loop(found, here, there) if again is False else replace(found, again=again is True)
+    if found.relation in _ORDER_ONLY:
+        found = _by_conditions_inside(one[depth + 1 :], other[depth + 1 :], code) or found
     return _with_telling_condition(found, one[depth:], other[depth:], code)
+
+
+def _by_conditions_inside(
+    one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None
+) -> Comparison | None:
+    """A condition in the functions that lead to one of the calls alone: a rank that comes there may not make the call."""
+    mine, theirs = _deciding_condition(one, code), _deciding_condition(other, code)
+    if mine is not None and theirs is None:
+        return Comparison(Relation.CONDITIONAL, condition=mine[0], frame=mine[1])
+    if theirs is not None and mine is None:
+        return Comparison(Relation.UNCONDITIONAL, condition=theirs[0], frame=theirs[1])
+    return None
+
+
+def _deciding_condition(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
+    """The last condition above these frames of the user's that ranks of one job can answer differently."""
+    found = condition_over(tuple(frame for frame in frames if is_users(frame.file)), code)
+    return found if found is not None and not _ALIKE_IN_A_JOB.search(found[0].test) else None
 
 
 def seen_from_minority(

@@ -75,3 +75,55 @@ def test_a_handler_is_a_branch_of_its_own(seen) -> None:
     assert found.relation is Relation.CONDITIONAL
     assert found.condition is not None
     assert spoken(found.condition, "train.py") == "inside `except BadBatch` (train.py:8)"
+
+
+HELPED = """\
+def main():
+    for batch in loader:
+        rescale(batch)
+        step(batch)
+
+{decorator}
+def rescale(batch):
+    {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "line", "told"),
+    [
+        ("", "if norm(batch) > 1: all_reduce(batch)", "norm(batch) > 1"),
+        ("@functools.lru_cache", "all_reduce(batch)", "@functools.lru_cache"),
+        ("@cache", "all_reduce(batch)", "@cache"),
+    ],
+)
+def test_a_condition_in_the_function_that_makes_the_call_tells_why_a_rank_passed_it(
+    tmp_path: Path, decorator: str, line: str, told: str
+) -> None:
+    past, inside = helped(tmp_path, decorator, line)
+
+    found = compare(past, inside, source_of([*past, *inside]))
+    assert found.relation is Relation.UNCONDITIONAL
+    assert found.condition is not None
+    assert found.condition.test == told
+    assert compare(inside, past, source_of([*past, *inside])).relation is Relation.CONDITIONAL
+
+
+@pytest.mark.parametrize(
+    ("decorator", "line"),
+    [("", "all_reduce(batch)"), ("", "if dist.is_initialized(): all_reduce(batch)"), ("@timed", "all_reduce(batch)")],
+)
+def test_what_all_ranks_of_a_job_answer_alike_tells_nothing(tmp_path: Path, decorator: str, line: str) -> None:
+    past, inside = helped(tmp_path, decorator, line)
+
+    assert compare(past, inside, source_of([*past, *inside])).relation is Relation.PAST
+
+
+def helped(folder: Path, decorator: str, line: str) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:
+    """A rank in `step`, and one in the helper that is called before it."""
+    path = folder / "train.py"
+    path.write_text(HELPED.format(decorator=decorator, line=line))
+    at = [
+        Frame(file=str(path), line=number, function=name) for number, name in ((4, "main"), (3, "main"), (8, "rescale"))
+    ]
+    return (at[0],), (at[1], at[2])
