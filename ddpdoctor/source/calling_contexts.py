@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ddpdoctor.source import torch_names as names
@@ -38,7 +38,7 @@ class CallingContext:
 class Contexts:
     """The contexts of each function that makes something for several callers."""
 
-    calls_of: Callable[[Scope], list[Site]]
+    calls_of: Callable[[Scope], Sequence[Site]]
     """The calls of a function."""
     _known: dict[int, dict[tuple[int, int], CallingContext]] = field(default_factory=dict)
 
@@ -86,11 +86,11 @@ class Contexts:
     def _callers(self, function: Scope) -> Iterator[Scope]:
         return (site.caller for site in self._sites(function))
 
-    def _sites(self, function: Scope) -> list[Site]:
+    def _sites(self, function: Scope) -> Sequence[Site]:
         """The calls of a factory; none where there are so many that it is not looked at call by call."""
         sites = self.calls_of(function)
         few = 0 < len(sites) <= MOST_CONTEXTS and not any(site.spawned or site.caller is function for site in sites)
-        return sites if few and _is_small(function) else []
+        return sites if few and _is_small(function) else ()
 
     def _new(self, function: Scope) -> dict[tuple[int, int], CallingContext]:
         sites = self._sites(function)

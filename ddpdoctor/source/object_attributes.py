@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import RANK_KINDS, Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.calls_in_programs import MOST_SITES
 from ddpdoctor.source.origins import At, Origins, joined, note_of, or_unknown, with_link, without_context
-from ddpdoctor.source.parameters import MOST_SITES
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Definition, Scope
 from ddpdoctor.source.walk import dotted

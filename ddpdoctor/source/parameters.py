@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ddpdoctor.evidence.training_code import Kind, Link, Origin
 from ddpdoctor.source import torch_names as names
+from ddpdoctor.source.calls_in_programs import MOST_SITES
 from ddpdoctor.source.index import Site
 from ddpdoctor.source.origins import At, Origins, note_of, with_link
 from ddpdoctor.source.reaching import END
@@ -20,9 +21,6 @@ from ddpdoctor.source.walk import dotted
 if TYPE_CHECKING:
     from ddpdoctor.source.calling_contexts import CallingContext
     from ddpdoctor.source.values import Values
-
-
-MOST_SITES = 12
 
 
 def parameter_of(values: Values, scope: Scope, name: str) -> Origins:
@@ -177,7 +175,7 @@ def ways_into(values: Values, scope: Scope) -> tuple[list[Site], CallingContext 
 
 def sites_of(values: Values, scope: Scope) -> list[Site]:
     """The calls of a function: those by name, and those of a method on an object whose class is known."""
-    found = values.calls_of(scope)
+    found = [*values.calls_of(scope)]
     cls = scope.parent
     if cls is None or not cls.is_class:
         return found

@@ -15,6 +15,7 @@ from ddpdoctor.source import torch_names as names
 from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.call_meanings import Meaning, meaning
 from ddpdoctor.source.calling_contexts import CallingContext, Contexts
+from ddpdoctor.source.calls_in_programs import MOST_SITES, CallsInPrograms
 from ddpdoctor.source.chosen_values import Alternative, by_branches
 from ddpdoctor.source.code_text import segment
 from ddpdoctor.source.conditions import held_by, is_none
@@ -34,7 +35,7 @@ from ddpdoctor.source.origins import (
     with_link,
     without_context,
 )
-from ddpdoctor.source.parameters import MOST_SITES, parameter_of, rest_of
+from ddpdoctor.source.parameters import parameter_of, rest_of
 from ddpdoctor.source.project import Project
 from ddpdoctor.source.reaching import END, reaching
 from ddpdoctor.source.scopes import Block, Definition, RawCall, Scope
@@ -390,18 +391,13 @@ class Values:
         """The files of all programs that a file belongs to; the same object each time."""
         return self.near.setdefault(file, frozenset({file}))
 
-    def calls_of(self, function: Scope) -> list[Site]:
-        """The calls of a function by its name, in the programs that its file belongs to.
+    def calls_of(self, function: Scope) -> tuple[Site, ...]:
+        """The calls of a function by its name, in the programs that its file belongs to."""
+        return self._calls.of(function)
 
-        Where there are too many, those in the smallest of these programs alone: a program's tests call it more often
-        than it does itself.
-        """
-        found = self.index.sites_near(function, self.files_near(function.file))
-        if len(found) <= MOST_SITES:
-            return found
-        mine = {files for files in self.programs if function.file in files}
-        smallest = [files for files in mine if not any(other < files for other in mine)]
-        return [site for site in found if not mine or any(site.caller.file in files for files in smallest)]
+    @cached_property
+    def _calls(self) -> CallsInPrograms:
+        return CallsInPrograms(self.index, self.near, self.programs)
 
     # words
 
