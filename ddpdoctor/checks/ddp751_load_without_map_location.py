@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph
 from ddpdoctor.analysis.training_code.frameworks import DOES_THE_DEVICE
-from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Call, Function, Kind, Origin
+from ddpdoctor.evidence.training_code import LISTINGS, RANK_KINDS, Call, Function, Kind, Origin, Value
 from ddpdoctor.messages.code_findings import code_finding, fix
 from ddpdoctor.model import Edit, Finding, Rule, Severity
 
@@ -34,7 +34,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
         if graph.any_program(function, gives_the_device) or not graph.line_on_all_ranks(function, call):
             continue
         path = call.argument("f", 0)
-        if path is None or path.may(*RANK_KINDS) or any(map(_of_one_rank, path.origins)):
+        if path is None or path.may(*RANK_KINDS) or any(map(_of_one_rank, path.origins)) or _is_loaded(path):
             continue
         if any(word in guard.test.lower() for guard in call.guards for word in _DEVICE_WORDS[:-1]):
             continue
@@ -67,6 +67,11 @@ def _is_restored(graph: CallGraph, load: Call) -> bool:
         if call.does == "load-state"
         for argument in call.arguments[:1]
     )
+
+
+def _is_loaded(path: Value) -> bool:
+    """Whether callers give what a load gave: a function that takes either loads a path alone."""
+    return bool(path.origins) and all(origin.note == "load" for origin in path.origins)
 
 
 def _of_one_rank(origin: Origin) -> bool:

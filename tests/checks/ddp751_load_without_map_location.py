@@ -26,7 +26,24 @@ def main(config):
 
 main(read())
 """
+RESTORE = """import torch
+
+
+def restore(model, checkpoint):
+    if isinstance(checkpoint, str):
+        checkpoint = torch.load(checkpoint)
+    model.load_state_dict(checkpoint["model"])
+"""
+RESTORED = (
+    ("import os\n", "import os\nfrom resume import restore\n"),
+    ("    best = 0.0\n", '    restore(ddp.module, "last.pt")\n    best = 0.0\n'),
+)
 SICK = (
+    Sick(
+        evidence=training(*RESTORED, resume=RESTORE),
+        says="torch.load(checkpoint) has no map_location: the tensors of all ranks land on the GPU that saved them, GPU 0",
+        where=("resume.py:6 restore",),
+    ),
     Sick(
         evidence=source(train=IGNITE),
         says="torch.load(path) has no map_location: the tensors of all ranks land on the GPU that saved them, GPU 0",
@@ -43,6 +60,14 @@ SICK = (
     ),
 )
 HEALTHY = (
+    training(
+        RESTORED[0],
+        (
+            "    best = 0.0\n",
+            '    restore(ddp.module, torch.load("last.pt", map_location="cpu"))\n    best = 0.0\n',
+        ),
+        resume=RESTORE,
+    ),
     source(
         train=IGNITE.replace('"nccl"', '"gloo"').replace("torch.load(path)", 'torch.load(path, map_location="cpu")')
     ),
