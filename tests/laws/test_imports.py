@@ -15,6 +15,7 @@ LAZY = ("torch", "numpy", "pynvml")
 IN_A_RANK = {"torch"}
 IN_A_RANK_WHERE_INSTALLED = {
     "bit_parity.py": {"numpy"},
+    "gradient_projection.py": {"numpy"},
     "fingerprint.py": {"numpy", "xxhash"},
     "triton_row_hash.py": {"triton"},
 }

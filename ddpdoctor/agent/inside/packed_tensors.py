@@ -22,7 +22,7 @@ from torch import Tensor
 from . import fingerprint
 from .bit_parity import as_digits, parities, parities_of_parts, parity
 from .fingerprint import Method
-from .gradient_projection import projection, signs_of
+from .gradient_projection import PERIOD, projection, signs_of, signs_of_period, sums_of_parts, turns_of
 from .readable_tensors import memory, stand_ins
 from .schema.training_trace import SAMPLED
 from .whereabouts import Whereabouts
@@ -312,6 +312,7 @@ class _Block:
         self.places = torch.tensor(places)
         self._rows = torch.tensor([_padded(size) // ROW_BYTES for size in sizes])
         self._owners = torch.repeat_interleave(torch.arange(len(places)), self._rows).to(device)
+        self._first_rows = (torch.cumsum(self._rows, 0) - self._rows).numpy()
         self._gaps = [bytes(_padded(size) - size) for size in sizes]
 
     @cached_property
@@ -354,7 +355,10 @@ class _Block:
 
     def projections(self) -> Tensor:
         """Of each tensor in the order of `places`, on the device."""
-        sums = torch.cat([run.row_projections() for run in self._runs])
+        parts = [run.row_projections() for run in self._runs]
+        sums = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if not self.waits:
+            return sums_of_parts(sums, self._first_rows)
         result = torch.zeros(len(self.order), dtype=torch.float64, device=sums.device)
         return result.index_add_(0, self._owners, sums)
 
@@ -383,6 +387,7 @@ class _Run:
         self._data = room[:end].view(dtype)
         self._row = ROW_BYTES // dtype.itemsize
         self._signs: Tensor | None = None
+        self._turns: Tensor | None = None  # of each row
         self._sampled: Tensor | None = None
 
     @cached_property
@@ -399,6 +404,10 @@ class _Run:
 
     def row_projections(self) -> Tensor:
         """A part of a projection for each row, in float64."""
+        if self._row == PERIOD and self._data.dtype is torch.float32:  # no sign for each element, and no products of all
+            if self._turns is None:
+                self._turns = torch.cat([*map(turns_of, self._counts)]).to(self._data.device)
+            return self._data.view(-1, PERIOD).mv(signs_of_period(self._data)) * self._turns
         data = self._data if self._data.dtype in {torch.float32, torch.float64} else self._data.float()
         if self._signs is None:
             self._signs = torch.zeros_like(data)
