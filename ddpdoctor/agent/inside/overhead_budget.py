@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from collections.abc import Callable
 
 import torch
 
@@ -12,6 +13,7 @@ from .trace_writer import TraceWriter
 
 FIRST_SECONDS = 0.05  # what following may cost before the job has run for long
 SPARSEST = 1 << 14
+_set_grad_enabled: Callable[[bool], object] = torch._C._set_grad_enabled  # noqa: SLF001 - what torch.no_grad calls at last
 
 
 class Budget:
@@ -78,18 +80,18 @@ class Budget:
                 self._collects = True
                 gc.disable()
             self._inside += 1
-        guard = torch.no_grad()
-        guard.__enter__()
+        had_grad = torch.is_grad_enabled()
+        _set_grad_enabled(False)
         cast = torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else None
         if cast is not None:
             cast.__enter__()
-        self._of_thread.blocks.append((guard, cast))
+        self._of_thread.blocks.append((had_grad, cast))
 
     def __exit__(self, *error: object) -> None:
-        guard, cast = self._of_thread.blocks.pop()
+        had_grad, cast = self._of_thread.blocks.pop()
         if cast is not None:
             cast.__exit__(*error)
-        guard.__exit__(*error)
+        _set_grad_enabled(had_grad)
         with self._lock:
             self._inside -= 1
             if not self._inside and self._collects:
@@ -101,4 +103,4 @@ class _Entered(threading.local):
     """The blocks that this thread is in: the modes of autograd and autocast are those of a thread."""
 
     def __init__(self) -> None:
-        self.blocks: list[tuple[torch.no_grad, torch.autocast | None]] = []
+        self.blocks: list[tuple[bool, torch.autocast | None]] = []  # whether autograd was on before
