@@ -118,6 +118,29 @@ def test_projections_are_those_of_each_gradient_and_samples_its_elements(method:
     assert found[4] == [repr(gradients[4].flatten()[576 * place // 8].item()) for place in range(8)]
 
 
+@pytest.mark.parametrize("count", [3, 64, 65, 4096, 4097, 12_000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_copy_has_the_projection_of_the_gradient_itself(count: int, dtype: torch.dtype) -> None:
+    """An average of local projections, which are of copies, is compared with one that may be of the gradient."""
+    generator = torch.Generator().manual_seed(count)
+    gradients = [torch.randint(-9, 9, (size,), generator=generator).to(dtype) for size in (count, 5, 2 * count)]
+    packed = Packed("xxh3")
+    packed.fingerprints(gradients)
+    assert packed.projections(gradients).tolist() == [float(projection(one)) for one in gradients]  # sums of integers
+
+
+@pytest.mark.filterwarnings("error")
+def test_gradients_that_are_not_finite_are_projected_without_a_warning() -> None:
+    gradients = [torch.zeros(200), torch.zeros(200), torch.ones(3)]
+    gradients[0][0] = gradients[0][64] = gradients[1][0] = torch.inf
+    gradients[1][64] = -torch.inf  # one of the two is the sum of both infinities
+    packed = Packed("xxh3")
+    packed.fingerprints(gradients)
+    found = packed.projections(gradients)
+    assert found.isfinite().tolist() == [False, False, True]
+    assert found.isnan().any()
+
+
 def test_local_gradients_keep_what_was_taken_last_or_carried_over() -> None:
     parameters = [nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(300, 300))]
     local = LocalGradients(parameters, "xxh3")

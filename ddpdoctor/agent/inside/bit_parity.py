@@ -7,6 +7,7 @@ where a whole layer was written, about half of all bits of the parities differ.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,6 +44,23 @@ def parities(tensors: Sequence[Tensor]) -> str:
 def parity(tensor: Tensor) -> int:
     """The parity of one tensor."""
     return _of_rows(as_bytes(tensor).unsqueeze(0))[0]
+
+
+def parity_of_memory(data: Any) -> int:  # noqa: ANN401 - a buffer
+    """The parity of the words in `data`; the last is filled with zeros."""
+    import numpy as np
+
+    if len(data) % WORD:
+        data = bytes(data) + bytes(-len(data) % WORD)
+    return int(np.bitwise_xor.reduce(np.frombuffer(data, dtype=np.uint64)))
+
+
+def elements_of_memory(data: Any, size: int, places: Any) -> bytes:  # noqa: ANN401 - a buffer
+    """The bytes of the elements at `places` of those of `size` bytes (1, 2, 4 or 8) in `data`."""
+    import numpy as np
+
+    found: bytes = np.frombuffer(data, dtype=f"u{size}").take(places).tobytes()
+    return found
 
 
 def parities_of_parts(words: Tensor, firsts: Sequence[int]) -> list[int]:

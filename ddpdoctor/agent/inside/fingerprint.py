@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import Any, Literal
 
 import torch
@@ -72,11 +73,17 @@ def digests(tensors: Sequence[Tensor], method: Method = "linear") -> Tensor:
         return result
 
 
-def combined(table: Tensor, salt: bytes = b"") -> bytes:
-    """One digest of 16 bytes over a table of fingerprints."""
-    from hashlib import blake2b
+def combined(table: Tensor | bytes, salt: bytes = b"") -> bytes:
+    """One digest of 16 bytes over a table of fingerprints, or over the bytes of one."""
+    data = table if isinstance(table, bytes) else table.numpy().tobytes()
+    return blake2b(salt + data, digest_size=DIGEST_BYTES).digest()
 
-    return blake2b(salt + table.numpy().tobytes(), digest_size=DIGEST_BYTES).digest()
+
+def first_halves(table: bytes) -> str:
+    """The first half of each fingerprint in the bytes of a table, 16 digits each."""
+    import numpy as np
+
+    return np.frombuffer(table, dtype="<i8")[::2].astype(">i8").tobytes().hex()
 
 
 def as_bytes(tensor: Tensor) -> Tensor:
@@ -106,7 +113,8 @@ def xxh3(data: Iterable[Any]) -> list[bytes]:
 
 def table(fingerprints: Iterable[bytes]) -> Tensor:
     """Fingerprints of 128 bits as an int64 tensor of shape [number, 2]."""
-    return torch.frombuffer(bytearray(b"".join(fingerprints)), dtype=torch.int64).view(-1, 2)
+    data = bytearray(b"".join(fingerprints))
+    return torch.frombuffer(data, dtype=torch.int64).view(-1, 2) if data else torch.zeros(0, 2, dtype=torch.int64)
 
 
 def row_hashes(words: Tensor) -> Tensor:

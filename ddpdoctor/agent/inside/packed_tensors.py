@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from . import fingerprint
-from .bit_parity import as_digits, parities, parities_of_parts, parity
+from .bit_parity import as_digits, elements_of_memory, parities, parities_of_parts, parity, parity_of_memory
 from .fingerprint import Method
 from .gradient_projection import PERIOD, projection, signs_of, signs_of_period, sums_of_parts, turns_of
 from .readable_tensors import memory, stand_ins
@@ -52,6 +52,11 @@ class Packed:
         """
         layout = self._laid_out(tensors)
         return layout.fingerprints(self._readable(tensors), self._method)
+
+    def fingerprints_in_bytes(self, tensors: Sequence[Tensor]) -> bytes:
+        """The same as the bytes of that tensor."""
+        layout = self._laid_out(tensors)
+        return layout.fingerprints_in_bytes(self._readable(tensors), self._method)
 
     def projections(self, tensors: Sequence[Tensor]) -> Tensor:
         """The projections, as a float64 tensor on the CPU; of the tensors whose fingerprints were asked for last."""
@@ -153,6 +158,7 @@ class _Layout:
         self._large: list[int] = []
         self._is_planned = False
         self._sampled: dict[int, Tensor] = {}  # which elements of a large one, by its place
+        self._sampled_elements: dict[int, list[int]] = {}  # the same of those that are read in place
         self._where: Whereabouts | None = None  # of the tensors, where they are read in place
         self._made_anew = 0  # how often in a row, as they were not known again
         self._is_filled = False
@@ -222,7 +228,7 @@ class _Layout:
 
     def fingerprints(self, tensors: Sequence[Tensor], method: Method) -> Tensor:
         if method == "xxh3" and self._on_cpu:
-            return self._hashed(tensors)
+            return fingerprint.table(self._hashed(tensors))
         if self._one_block:
             return self._blocks[0].fingerprints(method)
         result = torch.zeros(len(tensors), 2, dtype=torch.int64)
@@ -232,10 +238,15 @@ class _Layout:
             result[self._large] = fingerprint.digests([tensors[place] for place in self._large], method)
         return result
 
-    def _hashed(self, tensors: Sequence[Tensor]) -> Tensor:
+    def fingerprints_in_bytes(self, tensors: Sequence[Tensor], method: Method) -> bytes:
+        if method == "xxh3" and self._on_cpu:
+            return b"".join(self._hashed(tensors))
+        return self.fingerprints(tensors, method).numpy().tobytes()
+
+    def _hashed(self, tensors: Sequence[Tensor]) -> list[bytes]:
         """Fingerprints by `xxh3` of tensors in CPU memory."""
         if self._where is not None:
-            return fingerprint.table(fingerprint.xxh3(_contents(self._where.buffers, tensors)))
+            return fingerprint.xxh3(_contents(self._where.buffers, tensors))
         found = [b""] * len(tensors)
         for block in self._blocks:
             for place, digest in zip(block.order, fingerprint.xxh3(block.slices), strict=True):
@@ -243,7 +254,7 @@ class _Layout:
         large = [fingerprint.as_bytes(tensors[place]) for place in self._large]
         for place, digest in zip(self._large, fingerprint.xxh3(map(memory, large)), strict=True):
             found[place] = digest
-        return fingerprint.table(found) if found else torch.zeros(0, 2, dtype=torch.int64)
+        return found
 
     def projections(self, tensors: Sequence[Tensor], large: dict[int, Tensor] | None = None) -> Tensor:
         result = torch.zeros(len(self.shapes), dtype=torch.float64)
@@ -263,6 +274,14 @@ class _Layout:
             if not block.waits:
                 yield from block.samples()
         for place in self._large:
+            buffer = self._where.buffers[place] if self._where is not None else None
+            name = _name_of_plain(self._kinds.dtypes[place])
+            if name and buffer:
+                chosen = self._sampled_elements.get(place)
+                if chosen is None:
+                    chosen = self._sampled_elements[place] = sampled_places(self._kinds.shapes[place].numel())
+                yield [place], name, elements_of_memory(buffer, self._kinds.dtypes[place].itemsize, chosen)
+                continue
             tensor = tensors[place].detach()
             if tensor.numel() and not (tensor.is_cuda or tensor.is_complex() or tensor.layout is not torch.strided):
                 places = self._sampled.get(place)
@@ -279,7 +298,8 @@ class _Layout:
                 found[place] = one
         for place in self._large:
             if place < len(tensors):
-                found[place] = parity(tensors[place])
+                buffer = self._where.buffers[place] if self._where is not None else None
+                found[place] = parity(tensors[place]) if buffer is None else parity_of_memory(buffer)
         for place, tensor in enumerate(tensors):
             # the copy of a tensor that is not contiguous has its words in another order
             in_place = self._where is not None and self._where.buffers[place] is not None
@@ -368,7 +388,7 @@ class _Block:
 
     def samples(self) -> Iterator[tuple[list[int], str, bytes]]:
         for run in self._runs:
-            yield run.places, *bytes_of(run.sampled())
+            yield run.places, *run.sampled()
 
 
 class _Run:
@@ -376,6 +396,7 @@ class _Run:
 
     def __init__(self, dtype: torch.dtype, places: list[int], shapes: Sequence[torch.Size], room: Tensor) -> None:
         self.places = places
+        self.dtype = dtype
         self._chosen = itemgetter(*places)
         self._all = places == list(range(len(shapes)))
         self._shapes = [shapes[place] for place in places]
@@ -384,11 +405,11 @@ class _Run:
         for count in self._counts:
             self._begins.append(end // dtype.itemsize)
             end += _padded(count * dtype.itemsize)
-        self._data = room[:end].view(dtype)
+        self._memory = room[:end]
+        self._data = self._memory.view(dtype)
         self._row = ROW_BYTES // dtype.itemsize
         self._signs: Tensor | None = None
         self._turns: Tensor | None = None  # of each row
-        self._sampled: Tensor | None = None
 
     @cached_property
     def targets(self) -> list[Tensor]:
@@ -404,7 +425,7 @@ class _Run:
 
     def row_projections(self) -> Tensor:
         """A part of a projection for each row, in float64."""
-        if self._row == PERIOD and self._data.dtype is torch.float32:  # no sign for each element, and no products of all
+        if self._row == PERIOD and self.dtype is torch.float32:  # no sign for each element, and no products of all
             if self._turns is None:
                 self._turns = torch.cat([*map(turns_of, self._counts)]).to(self._data.device)
             return self._data.view(-1, PERIOD).mv(signs_of_period(self._data)) * self._turns
@@ -415,21 +436,35 @@ class _Run:
                 self._signs[begin : begin + count] = signs_of(count, data)
         return (data * self._signs).view(-1, self._row).mv(data.new_ones(self._row)).double()
 
-    def sampled(self) -> Tensor:
-        if self._sampled is None:
-            self._sampled = torch.tensor(
-                [
-                    begin + place
-                    for begin, count in zip(self._begins, self._counts, strict=True)
-                    for place in sampled_places(count)
-                ]
-            )
-        return self._data[self._sampled]
+    def sampled(self) -> tuple[str, bytes]:
+        """Of all copies, the dtype and the bytes of the elements that are sampled; of copies in CPU memory."""
+        name = _name_of_plain(self.dtype)
+        if name:
+            return name, elements_of_memory(self._memory.numpy().data, self.dtype.itemsize, self._sampled.numpy())
+        return bytes_of(self._data[self._sampled])
+
+    @cached_property
+    def _sampled(self) -> Tensor:
+        """The places of these elements."""
+        return torch.tensor(
+            [
+                begin + place
+                for begin, count in zip(self._begins, self._counts, strict=True)
+                for place in sampled_places(count)
+            ]
+        )
 
 
 def sampled_places(count: int) -> list[int]:
     """Which of `count` elements are sampled."""
     return [count * place // SAMPLED for place in range(SAMPLED)] if count > SAMPLED else list(range(count))
+
+
+def _name_of_plain(dtype: torch.dtype) -> str:
+    """The name of a dtype whose elements readers know by their bytes; empty for another."""
+    if dtype.is_complex or (dtype.is_floating_point and dtype.itemsize == 1):
+        return ""
+    return str(dtype).removeprefix("torch.")
 
 
 def bytes_of(elements: Tensor) -> tuple[str, bytes]:

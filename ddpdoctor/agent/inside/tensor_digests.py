@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .dtensor import is_meshed
-from .fingerprint import best_method, combined, digests
+from .fingerprint import best_method, combined, digests, first_halves
 from .packed_tensors import Packed, bytes_of
 from .schema.training_trace import Samples, Table
 from .trace_writer import TraceWriter, verbatim
@@ -34,7 +34,7 @@ class Digests:
             self._segment, self._last = self._trace.segment, ""
         names, tensors = list(named), list(named.values())
         packed = self.packed("weights")
-        table = packed.fingerprints(tensors)
+        table = packed.fingerprints_in_bytes(tensors)
         key = combined(table, "\n".join(names).encode()).hex()
         if not always and self._last == key:
             return key
@@ -54,7 +54,7 @@ class Digests:
                 phase=phase,
                 key=key,
                 names=self._trace.unless_repeated("table names", names),
-                digests=verbatim(_hex(table)),
+                digests=verbatim(first_halves(table)),
                 samples=samples,
                 shapes=self._trace.unless_repeated("table shapes", packed.shapes()),
             )
@@ -80,12 +80,12 @@ class Digests:
 
     def joined(self, tensors: Sequence[Tensor], what: str = "others") -> str:
         """The fingerprints of all tensors, one after the other; for `what` see `by_name`."""
-        return _hex(self.packed(what).fingerprints(tensors)) if tensors else ""
+        return first_halves(self.packed(what).fingerprints_in_bytes(tensors)) if tensors else ""
 
     def of(self, tensors: Iterable[Tensor], what: str = "") -> str:
         """One fingerprint of all of them; `what` is the same word for all calls with like tensors, where these are many."""
         listed = list(tensors)
-        table = self.packed(what).fingerprints(listed) if what else digests(listed, self.method)
+        table = self.packed(what).fingerprints_in_bytes(listed) if what else digests(listed, self.method)
         return combined(table).hex()[:16]
 
 
@@ -100,11 +100,6 @@ def tensors_in(value: Any, depth: int = 3) -> Iterator[Tensor]:  # noqa: ANN401 
     elif depth and isinstance(value, (list, tuple)):
         for item in value:
             yield from tensors_in(item, depth - 1)
-
-
-def _hex(table: Tensor) -> str:
-    """The first half of each fingerprint, 16 digits each."""
-    return table.numpy()[:, 0].astype(">i8").tobytes().hex()
 
 
 def _whole(place: int, tensor: Tensor) -> Samples:
