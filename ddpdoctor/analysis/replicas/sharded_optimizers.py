@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ddpdoctor.evidence.training_trace import StepSeen, Track
+from ddpdoctor.evidence.training_trace import Gradient, StepSeen, Track
 
 ByRank = Mapping[int, StepSeen]
 
@@ -22,7 +22,7 @@ class Sharding:
     owners: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """For each parameter that only some ranks step: these ranks."""
     copies: frozenset[str] = frozenset()
-    """What only the optimizers know, and each rank has another one: its part of a copy of all parameters."""
+    """What only the optimizers know, and each rank has another one: its part of the parameters, or of a copy of them."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -32,11 +32,11 @@ class Sharding:
 
 def sharding(seen: ByRank, tracks: Mapping[int, Track]) -> Sharding | None:
     """How the ranks share the parameters out in this step; None where all ranks step the same ones."""
+    copies = _given_gradients(seen) or _copies(seen, tracks)
+    if copies:
+        return Sharding(copies=copies)
     owners = _owners(seen)
-    if owners:
-        return Sharding(owners=owners)
-    copies = _copies(seen, tracks)
-    return Sharding(copies=copies) if copies else None
+    return Sharding(owners=owners) if owners else None
 
 
 def differs_after(seen: ByRank, tracks: Mapping[int, Track], shared: Sharding | None) -> bool:
@@ -59,6 +59,26 @@ def _owners(seen: ByRank) -> dict[str, tuple[int, ...]]:
     if len(parts) < 2 or not all(parts) or len(frozenset().union(*parts)) < sum(map(len, parts)):
         return {}
     return {name: tuple(sorted(rank for rank in own if name in own[rank])) for names in parts for name in names}
+
+
+def _given_gradients(seen: ByRank) -> frozenset[str]:
+    """Where no model is wrapped, the parameters that are no part of the backward: FSDP or the program gave them their gradients.
+
+    These are parts of larger tensors, or copies. Where not all ranks were given the same, they are each rank's own.
+    """
+    if not all("backward" in one.lines and "grad" not in one.lines for one in seen.values()):
+        return frozenset()
+    found: dict[str, list[Gradient]] = {}
+    for one in seen.values():
+        for name, gradient in one.gradients.items():
+            found.setdefault(name, []).append(gradient)
+    given = {
+        name: [one.digest for one in of_ranks]
+        for name, of_ranks in found.items()
+        if all(one.standing == "no model" and one.local is None for one in of_ranks)
+    }
+    same = all(len(digests) == len(seen) and len({*digests}) == 1 for digests in given.values())
+    return frozenset() if same else frozenset(given)
 
 
 def _copies(seen: ByRank, tracks: Mapping[int, Track]) -> frozenset[str]:

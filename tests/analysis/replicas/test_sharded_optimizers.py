@@ -130,3 +130,38 @@ def test_parts_of_a_flat_copy_are_each_ranks_own() -> None:
 def test_a_parameter_outside_the_wrapped_model_is_no_part_of_a_copy() -> None:
     assert flat(size=3, local=True)[0].code == "DDP518"
     assert flat(size=9)[0].code != "DDP503"
+
+
+def unwrapped(
+    *, digests: tuple[str, ...], after: tuple[str, ...], local: float | None = None
+) -> list[tuple[str, tuple[int, ...]]]:
+    """What is found where ranks without a wrapped model step one tensor with these gradients to these values."""
+    ranks = []
+    for rank, (digest, value) in enumerate(zip(digests, after, strict=True)):
+        given = Gradient(
+            digest=digest, reduced=1.0 + rank, local=local and local + rank, count=bool(local), standing="no model"
+        )
+        step = StepSeen(
+            step=0,
+            forwards=0,
+            since=1,
+            line=STEP,
+            lines={"backward": STEP},
+            gradients={GROUP: given},
+            weights="",
+            after=value,
+        )
+        tables = {"": Table(digests={}), value: Table(digests={GROUP: value})}
+        track = Track(method="xxh3", every=1, steps=(step,), steps_made=1, forwards_made=0, tables=tables)
+        ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
+    return [(one.code, one.ranks) for one in diagnose(Evidence(ranks=tuple(ranks), about_job=True)).findings]
+
+
+def test_parts_that_a_backward_does_not_reach_are_each_ranks_own() -> None:
+    """FSDP, and ZeRO written by hand without DistributedDataParallel."""
+    own = ("g0", "g1", "g2")
+    assert unwrapped(digests=own, after=("a", "b", "c")) == []
+    assert unwrapped(digests=own, after=("a", "b", "c"), local=1.0)[0] == ("DDP504", (0, 1, 2))
+    assert unwrapped(digests=("g", "g", "g"), after=("a", "a", "b")) == [
+        ("DDP503", (2,))
+    ]  # a copy in full on each rank

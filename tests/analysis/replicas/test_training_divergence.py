@@ -138,7 +138,8 @@ def test_a_script_that_averages_by_itself_and_forgets_a_gradient_is_told_so() ->
         )
         return {"gradients": {"w": own}}
 
-    for given in (make, lambda rank, step: make(rank, step, None)):
+    by_hand = {"lines": {**LINES, "grad": LINES["backward"]}}  # torch.autograd.grad
+    for given in (make, lambda rank, step: {**make(rank, step, None), **by_hand}):
         assert found(given) == ["DDP504 [0, 1, 2] 7"]
         (finding,) = diagnose(job_of(given)).findings
         assert finding.message.endswith(
