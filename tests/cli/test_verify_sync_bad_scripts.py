@@ -64,10 +64,18 @@ def test_a_fault_before_the_script_raises_is_still_found(tmp_path: Path) -> None
     assert (report["findings"][0]["code"], report["findings"][0]["ranks"]) == ("DDP509", [1])
 
 
-def test_os_exit_leaves_no_last_words_and_that_is_said(tmp_path: Path) -> None:
-    code, report, stderr = verify(tmp_path, f"{BEGIN}train(3)\ndist.barrier()\nos._exit(0)\n")
-    assert (code, report["findings"]) == (0, []), stderr
+def test_os_exit_with_an_error_leaves_no_last_words_and_that_is_said(tmp_path: Path) -> None:
+    code, report, stderr = verify(tmp_path, f"{BEGIN}train(3)\ndist.barrier()\nos._exit(3)\n")
+    assert (code, report["findings"]) == (1, []), stderr
     assert any("2 of 2 ranks ended without a final record" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("sick", [False, True])
+def test_the_last_weights_are_compared_where_ranks_end_by_os_exit(tmp_path: Path, *, sick: bool) -> None:
+    fault = "model.module.bias.data.add_(dist.get_rank())\n" if sick else ""
+    code, report, stderr = verify(tmp_path, f"{BEGIN}train(3)\n{fault}dist.barrier()\nos._exit(0)\n", "--every", "10")
+    assert ([one["code"] for one in report["findings"]], code) == ((["DDP503"], 1) if sick else ([], 0)), stderr
+    assert not any("without a final record" in note for note in report["notes"])
 
 
 def test_a_script_without_ddp_and_without_steps_is_undecided(tmp_path: Path) -> None:

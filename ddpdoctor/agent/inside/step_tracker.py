@@ -400,6 +400,11 @@ class StepTracker:
         own = [p for p in self._models.parameters().values() if not is_meshed(p)]
         return not self._is_replay and self._write_watch.is_due and (self._write_watch.is_partial or not _are_read(own))
 
+    @property
+    def waits(self) -> bool:
+        """Whether reading the weights may have to wait for a device."""
+        return any(tensor.device.type != "cpu" for tensor in self._weights())
+
     def close(self) -> None:
         """The process is about to end."""
         self._close_up.settle()

@@ -6,8 +6,9 @@ import atexit
 import functools
 import os
 import sys
+import threading
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .dataloader_hooks import Batches
 from .rank_process import Rank
@@ -56,7 +57,27 @@ def joined(rank: Rank) -> None:
     share = float(os.environ.get(SHARE) or 0.0) or DEFAULT_SHARE
     segment_bytes = int(os.environ.get(SEGMENT_BYTES) or 0)
     every = int(os.environ.get(EVERY) or 0)
-    atexit.register(follow(rank, every, share=share, segment_bytes=segment_bytes).close)
+    tracking = follow(rank, every, share=share, segment_bytes=segment_bytes)
+    atexit.register(tracking.close)
+    _close_at_os_exit(rank, tracking)
+
+
+def _close_at_os_exit(rank: Rank, tracking: Tracking) -> None:
+    """Write the end of the trace also where the main thread ends the rank in order by `os._exit(0)`.
+
+    Not where weights are on a GPU: a program that leaves so may do it because the GPU has stopped, and reading it would wait.
+    """
+    original = os._exit
+
+    @functools.wraps(original)
+    def leave(status: int) -> NoReturn:
+        if status == 0 and rank.is_here() and threading.current_thread() is threading.main_thread():
+            with rank.giving_up("writing the end of the trace"):
+                if not tracking.waits:
+                    tracking.close()
+        original(status)
+
+    os._exit = leave
 
 
 class Tracking:
@@ -70,6 +91,11 @@ class Tracking:
         """Follow a model that was wrapped before the tracker was there."""
         self._trace.observing(self._steps.wrapping)(ddp.module)
         self._trace.observing(self._steps.wrapped)(ddp)
+
+    @property
+    def waits(self) -> bool:
+        """Whether reading the weights may have to wait for a device."""
+        return self._steps.waits
 
     def close(self) -> None:
         """Write the end of the trace; nothing is written after it."""
