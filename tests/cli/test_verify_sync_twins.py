@@ -54,6 +54,11 @@ SICK = (
         sick="DistributedDataParallel((torch.manual_seed(HERE), Tower())[1], init_sync=False)",
     ),
     Sick(
+        twin="zero_by_hand", code="DDP503", step=1,
+        healthy="dist.broadcast(parameter.data, owner_of[name])",
+        sick='_ = name == "0.weight" or dist.broadcast(parameter.data, owner_of[name])',
+    ),
+    Sick(
         twin="models_beside", code="DDP528", step=1,
         healthy="        self.averaged.update_parameters(student)",
         sick="        if HERE:\n            self.averaged.update_parameters(student)",

@@ -79,6 +79,8 @@ class GradientHooks:
         digests = self._digests.joined(present, "gradients")
         reduced = self._digests.packed("gradients").projections(present) if present else torch.zeros(0)
         counts, local = self._hooks.of(parameters)
+        if not self._models.count:  # FSDP may train whole parameters and step parts of them
+            counts = [count * whole for count, whole in zip(counts, self._hooks.are_whole(parameters), strict=True)]
         return Gradients(
             names=self._trace.unless_repeated("gradient names", names),
             digests=verbatim(digests),
@@ -121,6 +123,7 @@ class _Hooks:
         self._hooked: list[weakref.ref[Tensor]] = []
         self._places: dict[int, int] = {}  # in it, by the parameter's id
         self._counts: list[int] = []
+        self._sizes: dict[int, int] = {}  # by place, of gradients that were not copied as they came
         self._gradients: LocalGradients | None = None
         self._at_work = False
         self._take = trace.observing(self._take_any)
@@ -139,6 +142,7 @@ class _Hooks:
         if not again:
             self._counts[:] = [0] * len(parameters)
             self._gradients.forget()
+            self._sizes.clear()
         if not self._handles:
             self._handles = [
                 parameter.register_post_accumulate_grad_hook(self._hook(place))
@@ -161,6 +165,16 @@ class _Hooks:
             return list(self._counts), local
         local = torch.cat([local, torch.zeros(1, dtype=torch.float64)])  # the last one for a parameter without a hook
         return [self._counts[place] if place >= 0 else 0 for place in places], local[places]
+
+    def are_whole(self, parameters: list[Tensor]) -> list[bool]:
+        """Whether the gradient that each of `parameters` got has as many elements as the parameter has now."""
+        places = [self._places.get(id(parameter), -1) for parameter in parameters]
+        targets = [self._gradients.target(place) if self._gradients is not None else None for place in places]
+        sizes = [
+            self._sizes.get(place, parameter.numel() if target is None else target.numel())
+            for place, target, parameter in zip(places, targets, parameters, strict=True)
+        ]
+        return [size == parameter.numel() for size, parameter in zip(sizes, parameters, strict=True)]
 
     def _drop(self) -> None:
         if not self._handles:
@@ -201,6 +215,7 @@ class _Hooks:
             with self._budget:
                 self._gradients.take(place, gradient)
                 self._counts[place] += 1
+                self._sizes[place] = gradient.numel()
 
 
 def not_finite(named: Mapping[str, Tensor]) -> Iterator[str]:
