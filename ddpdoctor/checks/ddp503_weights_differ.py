@@ -47,5 +47,6 @@ def _not_sent(replicas: Replicas, differences: Sequence[ValueDifference]) -> Fin
     return replace(
         found,
         message=f"{at_step(replicas)}{element_sentence(differences[0])} before the forward; only {steppers} {steps} it",
+        ranks=replicas.steppers,
         measured={**found.measured, "steppers": list(replicas.steppers)},
     )
