@@ -8,7 +8,9 @@ from typing import Literal
 from ddpdoctor.analysis.majority import vote
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
-from ddpdoctor.model import Finding, Rule, Severity, Where, group_ranks
+from ddpdoctor.evidence.stacks import GivenRoot
+from ddpdoctor.messages.majority import tie_note
+from ddpdoctor.model import Finding, Rule, Severity, SkipCheck, Where, group_ranks
 
 RULE = Rule(
     code="DDP304",
@@ -23,8 +25,13 @@ Argument = Literal["reduce_op", "root"]
 SPOKEN: dict[Argument, str] = {"reduce_op": "op", "root": "root"}
 
 
-def check(calls: PerRank[CollectiveCalls]) -> Iterator[Finding]:
+def check(calls: PerRank[CollectiveCalls] | None, given: PerRank[GivenRoot] | None) -> Iterator[Finding]:
     """The first call of each kind of difference: the ranks by what they passed."""
+    if calls is None and given is None:
+        raise SkipCheck("no record of the arguments of calls, and no rank whose stack shows the root of its call")
+    if calls is None:
+        yield from _by_stacks(given) if given is not None else ()
+        return
     issued: dict[tuple[str, int, str], dict[int, CollectiveCall]] = {}
     for entry in calls:
         for call in entry.value.calls:
@@ -36,6 +43,26 @@ def check(calls: PerRank[CollectiveCalls]) -> Iterator[Finding]:
         )
         if found is not None:
             yield found
+
+
+def _by_stacks(given: PerRank[GivenRoot]) -> Iterator[Finding]:
+    """Ranks that wait at one line with different roots."""
+    by_rank = {entry.rank: entry.value for entry in given}
+    roots = {rank: call.root for rank, call in by_rank.items()}
+    if len({*roots.values()}) < 2:
+        return
+    sides = vote(roots)
+    said = " and ".join(
+        f"{group_ranks(side)} root {roots[side[0]]}" for side in (sides.sides if sides.tied else sides.sides[::-1])
+    )
+    order = (*sides.minority, *(rank for rank in sorted(roots) if rank not in sides.minority))
+    yield RULE.finding(
+        f"{by_rank[order[0]].op} was called with different roots: {said}{tie_note(tied=sides.tied)}",
+        ranks=sides.minority,
+        where=[Where.at(by_rank[rank].place, rank=rank, note=f"root {roots[rank]}") for rank in order],
+        argument="root",
+        passed={str(rank): str(root) for rank, root in sorted(roots.items())},
+    )
 
 
 def _order(key: tuple[str, int, str]) -> tuple[int, str]:

@@ -77,4 +77,16 @@ class LoopTurn:
     there is no such loop, or no name counts its turns."""
 
 
-KINDS = {Stacks: "stacks", LoopTurn: "turn of the loop"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenRoot:
+    """The root that a rank gave to the collective in which it waits."""
+
+    op: str
+    """The function of torch.distributed: `broadcast`."""
+    root: int
+    """The root, as the rank gave it."""
+    place: Frame
+    """The line of the call."""
+
+
+KINDS = {Stacks: "stacks", LoopTurn: "turn of the loop", GivenRoot: "root of a call"}

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.ranks import CollectiveCall, CollectiveCalls
+from ddpdoctor.evidence.stacks import GivenRoot
 from tests.checks import Sick, ranks
 
 PLACE = Frame(file="/home/me/job/train.py", line=70, function="log")
@@ -11,6 +12,7 @@ SUM = CollectiveCall(op="all_reduce", group="0", seq=7, reduce_op="SUM", place=P
 MAX = replace(SUM, reduce_op="MAX")
 FROM_0 = CollectiveCall(op="broadcast", group="0", seq=8, root=0, place=PLACE)
 FROM_2 = replace(FROM_0, root=2)
+ROOT_0 = GivenRoot(op="broadcast", root=0, place=PLACE)
 
 
 def saw(*calls: CollectiveCall) -> CollectiveCalls:
@@ -37,5 +39,20 @@ SICK = (
         where=("rank 0 /home/me/job/train.py:70 log", "rank 1 /home/me/job/train.py:70 log"),
         measured={"argument": "root", "seq": 8, "passed": {"0": "0", "1": "2"}},
     ),
+    Sick(  # told by stacks alone
+        evidence=ranks(ROOT_0, ROOT_0, replace(ROOT_0, root=2)),
+        says="broadcast was called with different roots: rank 2 root 2 and ranks 0-1 root 0",
+        ranks=(2,),
+        where=tuple(f"rank {rank} /home/me/job/train.py:70 log" for rank in (2, 0, 1)),
+        measured={"argument": "root", "passed": {"0": "0", "1": "0", "2": "2"}},
+    ),
+    Sick(
+        evidence=ranks(ROOT_0, replace(ROOT_0, root=2)),
+        says="broadcast was called with different roots: rank 0 root 0 and rank 1 root 2; no majority: either side may be at "
+        "fault",
+        ranks=(0, 1),
+        where=("rank 0 /home/me/job/train.py:70 log", "rank 1 /home/me/job/train.py:70 log"),
+        measured={"argument": "root", "passed": {"0": "0", "1": "2"}},
+    ),
 )
-HEALTHY = (ranks(saw(SUM, FROM_0), saw(SUM, FROM_0)),)
+HEALTHY = (ranks(saw(SUM, FROM_0), saw(SUM, FROM_0)), ranks(ROOT_0, ROOT_0))
