@@ -80,7 +80,7 @@ EXITS = SourceCode(
         leaves(50, "not args.data"),
     )
 )
-EITHER = SourceCode(requests=(leaves(20, "rank == '1'"), leaves(30, "shards[rank] is None")))
+EITHER = SourceCode(requests=(leaves(20, "rank == '1'"), leaves(30, "not shards[rank]")))
 
 SICK = (
     Sick(  # one rank makes a turn more than all others
