@@ -6,7 +6,9 @@ import ast
 import gc
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from ddpdoctor.source.remarks import remarks_in
 from ddpdoctor.source.scopes import Block, RawCall, Scope
 from ddpdoctor.source.torch_names import FRAMEWORK_PARTS, FRAMEWORKS
 from ddpdoctor.source.unused_parts import UnusedParts
-from ddpdoctor.source.values import Values
+from ddpdoctor.source.values import DEEPEST, FRAMES, Values
 from ddpdoctor.source.walk import dotted, walk
 from ddpdoctor.source.washing import Washing
 from ddpdoctor.source.wrapped_models import makers_of_data, makers_of_models
@@ -156,6 +158,22 @@ def _sources(file: str, data: bytes, *, walked: bool = True) -> Iterator[Source]
 
 def facts(project: Project) -> TrainingCode:
     """The facts about all modules of a project that take part in training on several ranks."""
+    with _deep_stack():
+        return _facts(project)
+
+
+@contextmanager
+def _deep_stack() -> Iterator[None]:
+    """Room for questions within each other, as deep as they are followed."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, DEEPEST * FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _facts(project: Project) -> TrainingCode:
     reachable: dict[str, Source] = {}
     index = Index(project)
     while fresh := [source for source in _all(project) if source.file not in reachable]:

@@ -43,7 +43,8 @@ from ddpdoctor.source.single_objects import SingleObject, SingleObjects
 from ddpdoctor.source.substitution import Substitutions
 from ddpdoctor.source.unpacking import part_of
 
-DEEPEST = 60
+DEEPEST = 400  # questions within each other; where some are cut off, which was asked first decides what is known
+FRAMES = 40  # of Python's stack for each of them, at most
 T = TypeVar("T")
 
 
