@@ -44,7 +44,7 @@ class Stacks:
     seen: tuple[tuple[Frame, ...], ...] = ()
     """The main thread's frames of the user's own code at each look, innermost first; equal looks stand once."""
     counts: tuple[str, ...] = ()
-    """The whole numbers among the variables of the user's own functions on the main thread's stack that changed between
+    """The numbers among the variables of the user's own functions on the main thread's stack that changed between
     two looks, by name."""
 
     @property

@@ -22,12 +22,13 @@ from ddpdoctor.launch.guarded_process import ProgramEnd, run_each
 PY_SPY_SECONDS = 4.0  # a dump takes 0.02 s, 0.1 s on a loaded machine; more means that it cannot
 NATIVE_SECONDS = 8.0  # reads the symbols of libtorch: 1 s
 _NUMBER = re.compile(r"[0-9]{1,9}")
+_ANY_NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,30})?(?:e[-+]?[0-9]{1,3})?")
 _HOST = re.compile(r"[\w.:\-]{1,253}")
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 CONTAINER = "start the container with `--cap-add=SYS_PTRACE` (Kubernetes: capabilities.add SYS_PTRACE)"
 
-Counters: TypeAlias = dict[tuple[int, str, str, str], int]
-"""Whole numbers by the depth of their frame, counted from outside, its file, its function, and their name."""
+Counters: TypeAlias = dict[tuple[int, str, str, str], float]
+"""Numbers by the depth of their frame, counted from outside, its file, its function, and their name."""
 
 
 class NoStacks(Exception):  # noqa: N818 - it is an answer: the reason why there are none
@@ -101,7 +102,7 @@ def _texts_of(pids: Sequence[int], *, file: str, function: str, names: Sequence[
 
 
 def counters_of(pids: Sequence[int]) -> dict[int, Counters]:
-    """By process, the whole numbers among the variables of the user's own functions on its main thread's stack.
+    """By process, the numbers among the variables of the user's own functions on its main thread's stack.
 
     Processes that cannot be read are left out, and so are the variables of a module itself, which py-spy does not show.
     """
@@ -111,9 +112,11 @@ def counters_of(pids: Sequence[int]) -> dict[int, Counters]:
         frames = [frame for thread in threads if thread.os_thread_id == main for frame in thread.frames[::-1]]
         found[pid] = {
             (depth, frame.filename, frame.name, one.name): int(one.repr)
+            if _NUMBER.fullmatch(one.repr)
+            else float(one.repr)
             for depth, frame in enumerate(frame for frame in frames if is_users(frame.filename))
             for one in frame.locals or ()
-            if one.repr is not None and _NUMBER.fullmatch(one.repr)
+            if one.repr is not None and _ANY_NUMBER.fullmatch(one.repr)
         }
     return found
 

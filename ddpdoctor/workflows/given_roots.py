@@ -64,7 +64,7 @@ def _variables(counters: Counters, file: str, function: str) -> dict[str, int]:
     """The whole numbers of the innermost frame of this function, by name."""
     here = {key: number for key, number in counters.items() if key[1] == file and key[2].rpartition(".")[2] == function}
     innermost = max((key[0] for key in here), default=0)
-    return {key[3]: number for key, number in here.items() if key[0] == innermost}
+    return {key[3]: number for key, number in here.items() if key[0] == innermost and isinstance(number, int)}
 
 
 def _differ_by_rank_alone(argument: RootArgument, variables: Mapping[int, Mapping[str, int]]) -> bool:

@@ -101,8 +101,9 @@ def test_faulthandlers_text_is_read() -> None:
 
 def test_what_the_functions_of_the_user_count_is_read_at_one_line() -> None:
     program = (
-        "def validate(limit, tensor):\n    seen = 0\n    while seen < limit:\n        print(seen, flush=True); input()\n"
-        "        seen += 1\nvalidate(1 << 20, [1])\n"
+        "def validate(limit, tensor):\n    seen, total = 0, 0.5\n    while seen < limit:\n"
+        "        print(seen, flush=True); input()\n"
+        "        seen += 1; total -= 2\nvalidate(1 << 20, [1])\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -116,6 +117,7 @@ def test_what_the_functions_of_the_user_count_is_read_at_one_line() -> None:
             assert {key[2:]: number for key, number in found.items()} == {
                 ("validate", "limit"): 1 << 20,
                 ("validate", "seen"): turn,
+                ("validate", "total"): 0.5 - 2 * turn,
             }
             process.stdin.write("\n")
             process.stdin.flush()
