@@ -113,8 +113,8 @@ def _changed(argument: ast.expr) -> list[str]:
 
 
 def _and_listed(scope: Scope, key: str) -> list[str]:
-    """A name, and where a loop gives it the tensors of a list or dict, the names of these: `for t in (a, b)`."""
-    found = [key]
+    """A name, and where it is of a list or dict, or a loop gives it the tensors of one, the names of these: `for t in (a, b)`."""
+    found = [key, *_members(scope, key)]
     for definition in scope.definitions.get(key, ()):
         over = _gone_over(definition.value) if definition.form == "for" else None
         if isinstance(over, ast.Tuple | ast.List):
@@ -124,10 +124,19 @@ def _and_listed(scope: Scope, key: str) -> list[str]:
             and isinstance(over.func, ast.Attribute)
             and over.func.attr in {"values", "items"}
         ):
-            found.append(dotted(over.func.value))
+            found += [dotted(over.func.value), *_members(scope, dotted(over.func.value))]
         elif isinstance(over, ast.Name | ast.Attribute):
-            found.append(dotted(over))
+            found += [dotted(over), *_members(scope, dotted(over))]
     return [each for each in found if each]
+
+
+def _members(scope: Scope, key: str) -> list[str]:
+    """The names of the tensors in the list or dict that a name holds: `a` and `b` of `tensors = [a, b]`."""
+    given = [one.value for one in scope.definitions.get(key, ()) if one.form == "assign"]
+    written = given[0] if len(given) == 1 else None
+    if isinstance(written, ast.Dict):
+        return [dotted(part) for part in written.values]
+    return [dotted(part) for part in written.elts] if isinstance(written, ast.List | ast.Tuple) else []
 
 
 def _gone_over(node: ast.expr | None) -> ast.expr | None:
