@@ -129,16 +129,8 @@ def _test(values: Values, block: Block, scope: Scope) -> Iterator[Origin]:
     """The rank that decides whether a block is run, noted with the ranks that run it."""
     at = At(scope, block.order, block.parent or block)
     found = values.of(block.test, at) if block.test is not None else ()
-    for origin in found if block.form == "case" else truth(found):
+    for origin in truth(found):
         if origin.kind not in RANK_KINDS or origin.note == "uncertain":
             continue
-        note = _of_case(block) if block.form == "case" else origin.note if origin.note in FLIPPED else ""
+        note = origin.note if origin.note in FLIPPED else ""
         yield replace(origin, kind=Kind.RANK, note=FLIPPED.get(note, "") if block.form == "else" else note)
-
-
-def _of_case(block: Block) -> str:
-    cases: list[ast.match_case] = getattr(block.node, "cases", [])
-    pattern = cases[block.branch].pattern if block.branch < len(cases) else None
-    if isinstance(pattern, ast.MatchValue | ast.MatchSingleton):
-        return "first"
-    return "others" if isinstance(pattern, ast.MatchAs) and pattern.pattern is None else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
+from ddpdoctor.source.match_cases import as_comparison
 from ddpdoctor.source.scopes import Block, Definition, RawCall, RawCut, RawExit, RawLoop, RawStatement, Scope
 
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.boolop, ast.cmpop, ast.unaryop)
@@ -376,7 +377,7 @@ class _Walker:
         outer, blocks, complete = self.block, [], False
         for branch, case in enumerate(node.cases):
             block = Block("case", node, outer, branch=branch)
-            block.test = node.subject
+            block.test = as_comparison(node, branch)
             complete = complete or (isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None)
             blocks.append(block)
             self.inner(block, case.body)
