@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Held, Reached
@@ -9,6 +10,7 @@ from ddpdoctor.analysis.training_code.guards import inner_loops, unconditional
 from ddpdoctor.analysis.training_code.models_and_loaders import forwards_of, loss_of
 from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard, Kind, Loop
 
+_FIGURE = re.compile(r"(?:loss|(?:total_|grad_|g)?norm)(?:\.(?:detach|clone|float)\(\))*")
 _REDUCE = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
 
 
@@ -69,11 +71,17 @@ def reduces_by_hand(graph: CallGraph, function: Function, backward: Call) -> boo
         if call.order <= backward.order or backward.loops[-1:] != call.loops[: len(backward.loops)][-1:]:
             continue
         reached = graph.leads_to_collective(call)
-        if reached is not None and not reached.call.name.endswith("barrier"):
+        if reached is not None and not reached.call.name.endswith("barrier") and not _is_of_figure(reached.call):
             return True
         if call.target and any(graph.may_make(call.target, name) for name in _REDUCE):
             return True
     return False
+
+
+def _is_of_figure(call: Call) -> bool:
+    """Whether a collective is one of a loss or a norm, by its name, and of no gradient."""
+    given = call.argument("tensor", 0)
+    return given is not None and _FIGURE.fullmatch(given.text) is not None
 
 
 def leads_to_backward(graph: CallGraph, call: Call) -> Call | None:
