@@ -20,6 +20,8 @@ RULE = Rule(
     leads_to=("DDP518", "DDP503"),
 )
 
+_BY_NAME = re.compile(r"\.(?:startswith|endswith)\(|^(?:not )?\(?[\"'][^\"']*[\"'] (?:not )?in \w+\)?$")
+"""A test of a parameter's name: `name.startswith("head")`, `"head" in name`."""
 _ALL = re.compile(r" in (?:self\.)?\w+(?:\.module)?\.(?:named_)?parameters\(\)$")
 
 _TOLD = ("add_param_group",)
@@ -41,7 +43,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
 
 def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
     """Parameters that are reached through the wrapper and frozen, for good: DDP waits for their gradients."""
-    mine = [each for each in function.changes if each.key.endswith(".requires_grad") and each.value.constant == "False"]
+    mine = [each for each in function.changes if each.key.endswith(".requires_grad") and _freezes(each)]
     if not mine:
         return
     near = [
@@ -51,7 +53,7 @@ def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
         for other in each.changes
         if other.key.endswith(".requires_grad")
     ]
-    if any(other.value.constant != "False" for other in near) or graph.any_program(function, ("requires_grad_",)):
+    if any(not _freezes(other) for other in near) or graph.any_program(function, ("requires_grad_",)):
         return
     for change in mine:
         wrap = _wrapper_of(graph, change)
@@ -62,8 +64,8 @@ def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
         if wrap.argument("static_graph") is None:
             yield code_finding(
                 RULE,
-                f"`{change.key} = False` freezes parameters after the wrapper was made in line {wrap.place.line}, which waits "
-                "for their gradients: the second step raises",
+                f"`{change.key} = {change.value.text}` freezes parameters after the wrapper was made in line "
+                f"{wrap.place.line}, which waits for their gradients: the second step raises",
                 change.place,
                 wrap.place,
                 remedy="freeze them before the model is wrapped, or wrap it anew",
@@ -71,10 +73,15 @@ def _frozen(graph: CallGraph, function: Function) -> Iterator[Finding]:
             return
 
 
+def _freezes(change: Change) -> bool:
+    """Whether parameters are frozen: all that are gone over, or those whose name fails a test."""
+    return change.value.constant == "False" or _BY_NAME.search(change.value.text) is not None
+
+
 def _is_whole(change: Change) -> bool:
     """Whether all parameters of a model are frozen: the loop goes over them, and no test picks some."""
     over = next((link.text for origin in change.owner.origins for link in origin.why[:1]), "")
-    return not change.guards and _ALL.search(over) is not None
+    return change.value.constant == "False" and not change.guards and _ALL.search(over) is not None
 
 
 def _after_wrapper(function: Function) -> Iterator[Finding]:

@@ -67,7 +67,12 @@ def _saves(graph: CallGraph, function: Function) -> Iterator[_Save]:
     for call in function.calls:
         guard = rank_guard(call.guards)
         if call.does == "save" and guard is not None:
-            yield _Save(call, call, _path(call, 1), guard)
+            moved = _moved(function, call)
+            yield (
+                _Save(call, call, _path(call, 1), guard)
+                if moved is None
+                else _Save(moved, call, _path(moved, 1), guard)
+            )
         inner = graph.functions.get(call.target)
         for save in inner.calls if inner is not None else ():
             own = rank_guard(save.guards) or guard
@@ -78,6 +83,22 @@ def _saves(graph: CallGraph, function: Function) -> Iterator[_Save]:
                 and not _meets(graph, inner, save.order, _END)
             ):
                 yield _Save(call, save, _path_of_all(inner, save, 1), own)
+
+
+def _moved(function: Function, save: Call) -> Call | None:
+    """The call that gives a file its last name, where it is written under another: `os.replace(path + ".tmp", path)`."""
+    written = _path(save, 1)
+    return next(
+        (
+            call
+            for call in function.calls
+            if call.does == "move"
+            and call.order > save.order
+            and call.guards == save.guards
+            and _path(call, 0) == written
+        ),
+        None,
+    )
 
 
 def _loads(graph: CallGraph, function: Function) -> Iterator[_Load]:
