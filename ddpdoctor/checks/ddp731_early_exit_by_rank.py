@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
 from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.analysis.training_code.later_calls import after_end, after_exit, collective_before
-from ddpdoctor.evidence.training_code import Call, Exit, Guard
+from ddpdoctor.evidence.training_code import Call, Exit, Function, Guard
 from ddpdoctor.messages.code_findings import code_finding, guarded, short, through
 from ddpdoctor.model import Finding, Rule, Severity
 
@@ -31,7 +31,7 @@ def check(graph: CallGraph) -> Iterator[Finding]:
     """One finding for each exit under a test of the rank that a collective follows."""
     for function in graph.functions.values():
         for leave in function.exits:
-            guard = rank_guard(leave.guards)
+            guard = rank_guard(leave.guards) or _by_turn(function, leave)
             if guard is None or leave.fails or leave.form not in _WORDS or guard.form in {"and", "or"}:
                 continue
             if collective_before(graph, function, guard):
@@ -41,6 +41,18 @@ def check(graph: CallGraph) -> Iterator[Finding]:
             )
             if later is not None:
                 yield _finding(leave, guard, *later)
+
+
+def _by_turn(function: Function, leave: Exit) -> Guard | None:
+    """The test by which ranks leave a loop in different turns: `if step > rank: break`."""
+    around = [loop for loop in function.loops if loop.order in leave.loops]
+    counters = {loop.head.split()[1].strip("(,)") for loop in around if loop.counts or " in enumerate(" in loop.head}
+    for guard in leave.guards:
+        if guard.form != "if" or guard.of_rank or guard.by_rank is None or leave.form not in {"break", "return"}:
+            continue
+        if counters.intersection(guard.names) and "%" not in guard.test and any(sign in guard.test for sign in "<>"):
+            return guard
+    return None
 
 
 def _finding(leave: Exit, guard: Guard, call: Call, reached: Reached | None) -> Finding:
