@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 from ddpdoctor.evidence.training_code import Remark
 
-_REMARK = re.compile(r"#\s*ddpdoctor:\s*ignore(?:\[([A-Z0-9, ]{0,200})\])?")
+_REMARK = re.compile(r"#\s*ddpdoctor:\s*ignore(?: ?\[([^\]]{0,200})|\(([^)]{0,200}))?")
+"""Codes stand in brackets; round ones right behind the word are taken for these, so that a slip does not silence all codes."""
 
 
 def remarks_in(text: str, place: Callable[[int], tuple[str, int]]) -> Iterator[Remark]:
@@ -20,5 +21,5 @@ def remarks_in(text: str, place: Callable[[int], tuple[str, int]]) -> Iterator[R
             alone = line.lstrip().startswith("#")
             after = (at for at in range(number + 1, len(lines) + 1) if lines[at - 1].strip())
             file, shown = place(next(after, number) if alone else number)
-            codes = tuple(code.strip() for code in (match[1] or "").split(",") if code.strip())
+            codes = tuple(code.strip() for code in (match[1] or match[2] or "").split(",") if code.strip())
             yield Remark(file=file, line=shown, codes=codes)

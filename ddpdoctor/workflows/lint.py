@@ -128,7 +128,8 @@ def _without_silenced(
 
 
 def _silences(remark: Remark, finding: Finding) -> bool:
-    if remark.codes and finding.code not in remark.codes:
+    named = {code.upper() for code in remark.codes}
+    if named and not named & {finding.code, finding.rule.name.upper()}:
         return False
     return any((where.file, where.line) == (remark.file, remark.line) for where in finding.where[:1])
 
