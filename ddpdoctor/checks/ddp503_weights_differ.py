@@ -26,6 +26,10 @@ EXCHANGE = (
     "send each parameter from the rank that steps it to all others (broadcast, all_gather), after each step and on every rank, "
     "and check that the exchange leaves none out"
 )
+REPLAYED = (
+    "look for hooks, C++ extensions and other threads that write these weights on some ranks: the replay saw no line that does; "
+    "if there are none, test the memory of the hosts of these ranks"
+)
 
 
 def check(replicas: Replicas) -> Iterator[Finding]:
@@ -36,7 +40,7 @@ def check(replicas: Replicas) -> Iterator[Finding]:
     if differences and replicas.steppers:
         yield _not_sent(replicas, differences)
     elif differences:
-        yield value_finding(RULE, replicas, differences, "parameters")
+        yield value_finding(RULE, replicas, differences, "parameters", remedy=REPLAYED if replicas.replayed else None)
 
 
 def _not_sent(replicas: Replicas, differences: Sequence[ValueDifference]) -> Finding:

@@ -115,6 +115,8 @@ class Replicas:
     """For each rank without data inside `Join`, how many steps its peers made without it."""
     steppers: tuple[int, ...] = ()
     """The only ranks whose optimizer steps the first parameter of `values`, where ranks share the parameters out."""
+    replayed: bool = False
+    """Whether the run was a replay, which looks for lines that write."""
     own_buffers: bool = False
     """Whether `values` are buffers that the wrapper leaves to each rank, and that each rank updates on its own."""
     averaged: bool = False

@@ -360,6 +360,8 @@ class Track:
     """How fingerprints are made; ranks with different methods cannot be compared."""
     every: int
     """Every how many steps the rank was audited; 0 as often as the budget allows."""
+    replayed: bool = False
+    """Whether this run looked closely at some steps of a run before it."""
     kinds: tuple[TensorKind, ...] = ()
     """The parameters and buffers before the models were wrapped."""
     wrap_lines: tuple[Frame | None, ...] = ()

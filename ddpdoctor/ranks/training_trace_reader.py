@@ -195,6 +195,7 @@ def _track(joined: Joined, records: Sequence[TraceRecord]) -> Track:
     return Track(
         method=joined.method,
         every=joined.every,
+        replayed=joined.replay,
         kinds=tuple(
             _kind(number, row)
             for number, listing in enumerate(_of(trace.ModelListing, records))

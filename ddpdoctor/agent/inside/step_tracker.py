@@ -118,7 +118,8 @@ class StepTracker:
     def begin(self) -> None:
         """The rank has joined: say who writes."""
         rank = self._trace.rank
-        self._trace.write(Joined(VERSION, rank.number, socket.gethostname(), self._digests.method, self._budget.every))
+        host, method = socket.gethostname(), self._digests.method
+        self._trace.write(Joined(VERSION, rank.number, host, method, self._budget.every, replay=self._is_replay))
 
     def wrapping(self, module: nn.Module) -> None:
         """A model is about to be wrapped."""

@@ -19,7 +19,7 @@ from ddpdoctor.analysis.replicas.comparison import (
     structure_differences,
 )
 from ddpdoctor.analysis.replicas.local_steps import averages_weights, comparable
-from ddpdoctor.analysis.replicas.sharded_optimizers import Sharding, sharding
+from ddpdoctor.analysis.replicas.sharded_optimizers import sharding
 from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrote
 from ddpdoctor.analysis.replicas.training_divergence import ByRank, aligned
 from ddpdoctor.evidence import PerRank
@@ -63,7 +63,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         )  # fmt: skip
     buffers = _Buffers(by_rank)
     own: Replicas | None = None
-    for seen in steps:
+    for place, seen in enumerate(steps):
         if left is not None and (left.step or 0) <= max(one.step for one in seen.values()):
             return left
         before = _compare_parts({rank: one.parts_before for rank, one in seen.items()})
@@ -72,7 +72,7 @@ def derive(tracks: PerRank[Track]) -> Replicas:
         after = {rank: _table(by_rank[rank], one.after) for rank, one in seen.items()}
         shared = sharding(seen, by_rank)
         if shared is not None:
-            unsent = _unsent(by_rank, seen, shared, total)
+            unsent = _unsent(by_rank, seen, steps[place - 1] if place else {}, total)
             if unsent is not None:
                 return unsent
             after = {rank: _without(table, shared.names) for rank, table in after.items()}
@@ -102,15 +102,27 @@ def derive(tracks: PerRank[Track]) -> Replicas:
     return left or own or _replicas(by_rank, starts, stepped=bool(steps), total=total)
 
 
-def _unsent(tracks: Mapping[int, Track], seen: ByRank, shared: Sharding, total: int | None) -> Replicas | None:
-    """Weights that differ before the forward, where the program sends them to all ranks after each step."""
+def _unsent(tracks: Mapping[int, Track], seen: ByRank, before: ByRank, total: int | None) -> Replicas | None:
+    """Weights that differ before the forward, where the program sends them to all ranks after each step.
+
+    The first was not sent where those that do not step it hold what they held right after the step `before`.
+    """
     tables = {rank: _table(tracks[rank], one.weights) for rank, one in seen.items()}
     values = compare_tables(tables)
     if not values:
         return None
+    name = values[0].name
+    shared = sharding(before, tracks) if before else None
+    owners = shared.owners.get(name, ()) if shared is not None else ()
+    kept = all(
+        one.step == before[rank].following
+        and tables[rank].digests.get(name) == _table(tracks[rank], before[rank].after).digests.get(name)
+        for rank, one in seen.items()
+        if owners and rank not in owners
+    )
     return _replicas(
         tracks, tables, values=values, stepped=True, step=max(one.step for one in seen.values()), total=total,
-        lines={**lines_at(seen)}, steppers=shared.owners.get(values[0].name, ()),
+        lines={**lines_at(seen)}, steppers=owners if kept else (),
     )  # fmt: skip
 
 
@@ -377,6 +389,7 @@ def _replicas(
         loads=loads or {},
         shadowed=shadowed or {},
         steppers=steppers,
+        replayed=any(track.replayed for track in tracks.values()),
         averaged=averaged,
         own_buffers=own_buffers,
     )

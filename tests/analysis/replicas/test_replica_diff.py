@@ -97,6 +97,23 @@ def ended_with(*digests: dict[str, str]) -> list[tuple[str, tuple[int, ...]]]:
     return [(one.code, one.ranks) for one in diagnose(Evidence(ranks=tuple(ranks), about_job=True)).findings]
 
 
+def test_a_replay_that_saw_no_line_is_not_told_to_replay() -> None:
+    def remedy(*, replayed: bool) -> str:
+        ranks = []
+        for rank in range(3):
+            step = StepSeen(step=0, forwards=1, since=0, weights="start", after=f"{rank // 2}", line=STEP)
+            tables = {key: Table(digests={"a": key, "b": key}) for key in ("start", "0", "1")}
+            track = Track(method="xxh3", every=1, replayed=replayed, start="start", steps=(step,), tables=tables)
+            ranks.append(RankFacts(rank=rank, host="a", facts=(track,)))
+        (found,) = diagnose(Evidence(ranks=tuple(ranks), about_job=True)).findings
+        assert (found.code, found.ranks) == ("DDP503", (2,))
+        return found.remedy
+
+    assert "--replay" in remedy(replayed=False)
+    assert "--replay" not in remedy(replayed=True)
+    assert "saw no line" in remedy(replayed=True)
+
+
 def test_an_average_that_rank_0_puts_in_place_after_the_last_step_is_no_finding() -> None:
     trained, average = {"a": "t", "b": "t"}, {"a": "e", "b": "e"}
     assert ended_with(average, trained, trained) == []

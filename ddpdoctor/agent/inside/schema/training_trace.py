@@ -38,6 +38,8 @@ class Joined(NamedTuple):
     """How fingerprints are made; ranks with different methods cannot be compared."""
     every: int
     """Every how many steps the writer looks; 0 as often as the budget allows."""
+    replay: bool = False
+    """Whether it looks closely at some steps of a run before this one."""
 
 
 class TensorRow(NamedTuple):
