@@ -22,9 +22,16 @@ def gradient(digest: str, standing: str = "reduced") -> Gradient:
 
 
 def job(
-    stepped: Mapping[int, tuple[str, ...]], *, unsent: str = "", settings: Mapping[int, Mapping[str, str]] | None = None
+    stepped: Mapping[int, tuple[str, ...]],
+    *,
+    unsent: str = "",
+    changed: str = "",
+    settings: Mapping[int, Mapping[str, str]] | None = None,
 ) -> list[Finding]:
-    """What is found in three steps of ranks that step these parameters each; `unsent` stays with its owner after step 1."""
+    """What is found in three steps of ranks that step these parameters each; `unsent` stays with its owner after step 1.
+
+    `changed` changes on its owner alone after it was sent.
+    """
     ranks = []
     for rank, own in stepped.items():
         tables: dict[str, Table] = {}
@@ -32,6 +39,8 @@ def job(
         for step in range(3):
             late = unsent if step == 2 else ""
             before = {name: f"{step - 1 if name == late and name not in own else step}" for name in NAMES}
+            if step == 2 and changed in own:
+                before[changed] = "flipped"
             after = {name: f"{step + (name in own)}" for name in NAMES}
             tables |= {key(before): table(before), key(after): table(after)}
             steps.append(
@@ -75,6 +84,12 @@ def test_a_part_that_is_not_sent_is_named_with_the_rank_that_steps_it() -> None:
         "at step 2 of 3: c differs between ranks 0-1 and rank 2 before the forward; only rank 2 steps it"
     )
     assert "broadcast" in found.remedy
+
+
+def test_a_part_that_changed_after_it_was_sent_is_not_called_unsent() -> None:
+    (found,) = job(SHARED, changed="c")
+    assert (found.code, found.ranks, found.measured["tensor"]) == ("DDP503", (2,), "c")
+    assert "steppers" not in found.measured
 
 
 def test_an_optimizer_that_lacks_a_parameter_shares_nothing_out() -> None:
