@@ -359,7 +359,8 @@ def _with_batches(
     is a batch of its own. That status is of a collective or of a send, whichever ended last: it is believed only where the
     collectives that the group had made at this send, and one that may follow it, do not come to the same number.
     """
-    if not any(call.op == END_OF_BATCH or call.point_to_point for call in calls):
+    complete = State.DONE in states or not any(group.last_completed for group in groups)
+    if complete and not any(call.op == END_OF_BATCH or call.point_to_point for call in calls):
         return states
     closed: dict[tuple[int, bool, int], State] = {}
     times: Counter[tuple[int, bool, int]] = Counter()
@@ -378,7 +379,7 @@ def _with_batches(
         return states
     through = {
         key: groups[key[0]].last_completed or 0
-        for key in (batching if State.DONE not in states else ())
+        for key in (() if State.DONE in states else batching)
         if _counts(groups[key[0]], key, keys)
     }
     return _shared_states(

@@ -221,3 +221,26 @@ def test_a_send_is_open_though_a_collective_of_the_same_number_is_through(made: 
     send = {"p2p_seq_id": 5, "collective_seq_id": made, "state": state.name.lower()}
     through = made == 0 and state is State.SCHEDULED  # no collective has this number
     assert record_of(in_a_group(send, completed=5)).state == (State.DONE if through else state,)
+
+
+def active_entries(*, completed: int) -> dict[str, Any]:
+    """A dump of active entries alone: three batches of two collectives, without the closing entries of those that are through."""
+    entry = {
+        "pg_id": 0, "process_group": ("0", "default_pg"), "p2p_seq_id": 0, "is_p2p": False,
+        "time_created_ns": 1, "state": "scheduled", "retired": False,
+        "input_sizes": [[8]], "input_dtypes": ["Float"], "output_sizes": [[8]], "output_dtypes": ["Float"],
+    }  # fmt: skip
+    names = ("all_reduce", "all_reduce", "coalesced")
+    entries = [
+        {**entry, "record_id": 3 * batch + place, "collective_seq_id": batch + 1, "profiling_name": f"nccl:{name}"}
+        for batch in range(3)
+        for place, name in enumerate(names)
+        if name != "coalesced" or batch >= completed
+    ]
+    status = {"last_enqueued_collective": 3, "last_completed_collective": completed}
+    return {"version": "2.10", "pg_status": {"0": status}, "entries": entries}
+
+
+def test_collectives_of_a_batch_that_is_through_are_done_by_the_table_of_groups() -> None:
+    assert {*record_of(active_entries(completed=3)).state} == {State.DONE}
+    assert [*record_of(active_entries(completed=2)).state] == [State.DONE] * 4 + [State.SCHEDULED] * 3
