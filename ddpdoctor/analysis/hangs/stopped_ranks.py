@@ -52,6 +52,8 @@ def stopped_ranks(
                 continue
             lost = call.seq > furthest > ended.get(rank, furthest) and not _has_root(timeline, group)
             found = call if lost else _not_completed(timeline, group, rank, call.seq, furthest)
+            if found is None and _ended_for_most(outstanding, rank, call.seq, ended):
+                found = call
             if found is None:
                 continue
             first = ended[rank] + 1 if lost else found.seq
@@ -88,6 +90,19 @@ def _backend(timeline: Timeline, issued: IssuedCall) -> str:
 def differs(group: GroupTimeline, seq: int) -> bool:
     """Whether the ranks of this group had come to call different things by this number: then one may end without the other."""
     return any(mismatch.seq <= seq for mismatch in group.mismatches.values())
+
+
+def _ended_for_most(outstanding: Outstanding, rank: int, seq: int, ended: Mapping[int, int]) -> bool:
+    """Whether a call that has a root is the oldest that the rank waits in, all have enqueued it, and it ended for most of them.
+
+    The root has sent then, or has all that it needs: nothing but the device of this rank is left to wait for.
+    """
+    oldest = outstanding.oldest(rank)
+    if oldest is None or rank not in oldest.waiting or oldest.waiting[rank].seq != seq or not oldest.complete:
+        return False
+    through = [peer for peer in oldest.members if ended.get(peer, 0) >= seq]
+    waiting = len(oldest.members) - len(through)
+    return oldest.group is not None and waiting < len(through) and len(through) > 1
 
 
 def _has_root(timeline: Timeline, group: GroupTimeline) -> bool:

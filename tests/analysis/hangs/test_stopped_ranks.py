@@ -1,0 +1,32 @@
+"""A device that stopped in a call that has a root: its peers complete such a call without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ddpdoctor.engine import diagnose
+from tests.flight_records import STEP, Did, flights, waits
+
+BROADCAST = Did("broadcast")
+
+
+def told(*each: list[Did]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(finding.code, finding.ranks) for finding in diagnose(flights(*each)).findings]
+
+
+def test_a_rank_that_alone_has_not_completed_a_broadcast_has_stopped() -> None:
+    through = [STEP, BROADCAST, waits(STEP)]
+    assert told(through, through, [STEP, waits(BROADCAST), waits(STEP)], through) == [("DDP319", (2,))]
+
+
+def test_a_broadcast_that_only_its_root_has_completed_accuses_nobody() -> None:
+    waiting = [STEP, waits(BROADCAST)]
+    assert ("DDP319", (1, 2, 3)) not in told([STEP, BROADCAST, waits(STEP)], waiting, waiting, waiting)
+
+
+def test_a_rank_that_waits_in_something_older_is_not_accused_of_the_broadcast() -> None:
+    pair = Did("all_gather", group="1", members=(2, 3))
+    through = [STEP, BROADCAST, waits(STEP)]
+    behind = [STEP, waits(pair), waits(BROADCAST), waits(STEP)]
+    found = told(through, through, behind, [STEP, replace(pair, done=False), BROADCAST, waits(STEP)])
+    assert ("DDP319", (2,)) not in found
