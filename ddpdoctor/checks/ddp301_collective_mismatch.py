@@ -22,7 +22,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="`ddpdoctor hang` or `diagnose` on the dumps shows different operations at one position",
     remedy="make every rank of the group call the same collective at this point; take it out of the branch that differs",
-    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+    explains=("DDP307", "DDP312", "DDP314", "DDP318", "DDP408"),
     errors=(
         ErrorPattern(
             regex=r"Detected mismatch between collectives on ranks",

@@ -33,7 +33,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="TORCH_DISTRIBUTED_DEBUG=DETAIL or the dumps show one operation with different shapes",
     remedy="give it the same shape on every rank: pad, or exchange the sizes first (all_gather of the sizes)",
-    explains=("DDP307", "DDP314", "DDP318", "DDP408"),
+    explains=("DDP307", "DDP312", "DDP314", "DDP318", "DDP408"),
     errors=(
         ErrorPattern(
             regex=r"Detected mismatch between collectives on ranks",

@@ -31,7 +31,7 @@ RULE = Rule(
     severity=Severity.FAIL,
     shown_by="`ddpdoctor hang` shows one rank at another line, or in no call, because of an `if` or a loop turn",
     remedy="call it on every rank, or run this part on the unwrapped module (`ddp.module`) so that it needs no collective",
-    explains=("DDP307", "DDP314", "DDP316", "DDP318", "DDP408"),
+    explains=("DDP307", "DDP312", "DDP314", "DDP316", "DDP318", "DDP408"),
 )
 
 
