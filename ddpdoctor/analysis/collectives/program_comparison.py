@@ -173,6 +173,20 @@ class ProgramComparison:
         alike = [not any(ahead_of(mine, other).values()) for other in others if other.part == mine.part]
         return 2 * sum(alike) > len(alike)
 
+    def exchanged(self, rank: int, one: tuple[Kind, int], other: tuple[Kind, int]) -> bool:
+        """Whether the rank made these two calls, each a kind and a number, in another order than nearly all of its like."""
+        mine = self._in_order(rank, one, other)
+        if mine is None:
+            return False
+        like = islice(self._nearest(rank, self._with_part(self._program(rank).part)), MOST_COMPARED)
+        orders = Counter(self._in_order(rank, one, other) for rank in like)
+        return orders[not mine] > 1 and orders[not mine] > 2 * orders[mine]
+
+    def _in_order(self, rank: int, one: tuple[Kind, int], other: tuple[Kind, int]) -> bool | None:
+        """Whether the rank made the first of these calls before the second; None where its dump does not hold both."""
+        places = [self._program(rank).place(kind, number) for kind, number in (one, other)]
+        return None if places[0] is None or places[1] is None else places[0] < places[1]
+
     def first_deviation(self, rank: int) -> FirstDeviation | None:
         """The calls that the rank first left out, or made besides, compared with the nearest rank with its part.
 

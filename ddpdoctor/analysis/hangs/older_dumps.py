@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ddpdoctor.analysis.collectives.matching import needs_all
 from ddpdoctor.analysis.collectives.timeline import GroupTimeline, Timeline, age
 from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Outstanding
-from ddpdoctor.evidence.recorder import State
+from ddpdoctor.evidence.recorder import FlightRecord, State
 
 WENT_ON_BY = 8  # calls that peers completed without a rank after its dump was made; a root alone is ahead by fewer
 
@@ -41,6 +41,23 @@ def recorded_nothing(timeline: Timeline) -> Iterator[int]:
         for group in timeline.groups:
             if not empty.isdisjoint(group.members) and _ended_one(timeline, group):
                 yield from empty.intersection(group.members)
+
+
+def most_ranks_move(timeline: Timeline) -> bool:
+    """Whether most ranks enqueued or completed a call shortly before their dumps: the job was on its way then.
+
+    On a device calls are queued: in a healthy job the oldest outstanding one may be seconds old.
+    """
+    records = timeline.call_index.records.values()
+    return 2 * sum(map(_has_just_moved, records)) > len(records)
+
+
+def _has_just_moved(record: FlightRecord) -> bool:
+    if not len(record):
+        return False
+    last = max(record.created_ns[-1], max(record.completed_ns, default=0))
+    seconds = age(record, last, record.calls[record.call[-1]].timeout_ms)
+    return seconds is not None and seconds < MOVING_SECONDS
 
 
 def _overtaken(group: GroupTimeline, completed: Mapping[int, int]) -> Iterator[int]:

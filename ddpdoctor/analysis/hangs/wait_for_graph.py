@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import combinations
 
 from ddpdoctor.analysis.collectives.program_comparison import FirstDeviation, ProgramComparison
 from ddpdoctor.analysis.collectives.rank_program import Kind
 from ddpdoctor.analysis.collectives.timeline import IssuedCall, Timeline
 from ddpdoctor.analysis.hangs.components import final_components, reaching
-from ddpdoctor.analysis.hangs.older_dumps import older_dumps, recorded_nothing
+from ddpdoctor.analysis.hangs.older_dumps import most_ranks_move, older_dumps, recorded_nothing
 from ddpdoctor.analysis.hangs.outstanding import MOVING_SECONDS, Operation, Outstanding, completed_by, outstanding_of
 from ddpdoctor.analysis.hangs.standing_operations import StandingOperations, at_different_turns, in_one_batch
 from ddpdoctor.analysis.hangs.stopped_ranks import Behind, differs, stopped_ranks
 from ddpdoctor.model import SkipCheck, group_ranks
 
 MOST_COMPARED = 64  # ranks whose programs are compared, call by call, with those of their like
+MOST_EXCHANGED = 12  # operations of a cycle, two of which a rank may have exchanged
 
 
 class Reason(Enum):
@@ -126,6 +128,8 @@ def derive(timeline: Timeline, programs: ProgramComparison) -> WaitForGraph:
     seconds = outstanding.seconds
     if seconds is not None and seconds < MOVING_SECONDS:
         raise SkipCheck(f"the oldest outstanding call is {seconds:.1f} s old: the job moves")
+    if most_ranks_move(timeline):
+        raise SkipCheck(f"most ranks came on less than {MOVING_SECONDS:.0f} s before their dumps: the job moves")
     return _Graph(programs, outstanding).verdict()
 
 
@@ -324,7 +328,22 @@ class _Graph:
                 return self._towards(Reason.LEFT_OUT if fewer else Reason.EXTRA, deviating, operations=(operation,))
         if found.reason is not Reason.CYCLE:
             return found
-        return self._met_later(found) or self._unusual(found) or found
+        return self._exchanged(found) or self._met_later(found) or self._unusual(found) or found
+
+    def _exchanged(self, found: WaitForGraph) -> WaitForGraph | None:
+        """The same with the ranks that made two of these calls in another order than ranks with their part made them."""
+        deviating = [rank for rank in found.ranks[:MOST_COMPARED] if self._exchanged_by(rank, found.operations)]
+        if not deviating or 2 * len(deviating) >= max(len(found.ranks), 3):
+            return None
+        return replace(found, deviating=tuple(deviating))
+
+    def _exchanged_by(self, rank: int, operations: Sequence[Operation]) -> bool:
+        made = [
+            (kind, one.seq)
+            for one in operations
+            if one.group is not None and rank in one.members and (kind := self._kind(rank, one)) is not None
+        ]
+        return any(self._programs.exchanged(rank, *pair) for pair in combinations(made[:MOST_EXCHANGED], 2))
 
     def _met_later(self, found: WaitForGraph) -> WaitForGraph | None:
         """The minority in a call that some of its ranks made and others did not, where both went on to a common later one."""

@@ -1,0 +1,42 @@
+"""Two collectives of two groups that one rank queued in another order than the ranks with its part in other groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ddpdoctor.engine import diagnose
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.recorder import FlightRecord, ProcessGroup
+from tests.flight_records import STEP, Did, flights, record, waits
+
+PAIRS = 4
+
+
+def program(rank: int, *, exchanged: bool = False) -> FlightRecord:
+    """Two steps of a rank in two groups with its neighbour, the calls of the second one queued and not through."""
+    members = (rank - rank % 2, rank - rank % 2 + 1)
+    one = Did("all_reduce", group=f"1{members[0]}", members=members, line=70)
+    other = Did("all_gather", group=f"2{members[0]}", members=members, line=80)
+    stuck = members == (4, 5)
+    last = [other, one] if exchanged else [one, other]
+    made = record([STEP, one, other, *(map(waits, last) if stuck else last), waits(STEP)], world=2 * PAIRS)
+    return replace(made, groups=tuple(map(described, made.groups)))
+
+
+def described(group: ProcessGroup) -> ProcessGroup:
+    """The group with the description that it has on every rank."""
+    return replace(group, description={"1": "TENSOR", "2": "EMBEDDING"}.get(group.name[0], "default_pg"))
+
+
+def job(odd: int | None) -> Evidence:
+    return flights(*(program(rank, exchanged=rank == odd) for rank in range(2 * PAIRS)))
+
+
+def test_the_rank_that_exchanged_two_calls_is_named() -> None:
+    for odd in (4, 5):
+        (finding,) = diagnose(job(odd)).findings
+        assert (finding.code, finding.ranks) == ("DDP312", (odd,))
+
+
+def test_nobody_is_called_out_of_order_where_all_queued_alike() -> None:
+    assert "DDP312" not in {finding.code for finding in diagnose(job(None)).findings}

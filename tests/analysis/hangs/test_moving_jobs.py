@@ -1,0 +1,63 @@
+"""Dumps of jobs that were on their way: a call that was queued on a device seconds ago is no hang."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
+from ddpdoctor.engine import derived, diagnose
+from ddpdoctor.evidence import Evidence
+from ddpdoctor.evidence.recorder import FlightRecord
+from tests.flight_records import STEP, Did, flights, record, waits
+
+QUEUED_SECONDS = 4.0
+
+
+def queued(*, completed: int, since_the_last: float) -> FlightRecord:
+    """A rank that queued six calls within 4 s, completed the first of them, and left its dump that long after the last."""
+    calls = [*[STEP] * completed, *[waits(STEP)] * (6 - completed)]
+    one = record(calls, world=4)
+    last = one.created_ns[-1]
+    created = tuple(last - round(QUEUED_SECONDS * 1e9 * (5 - place) / 5) for place in range(6))
+    ended = tuple(last if place < completed else 0 for place in range(6))
+    return replace(one, created_ns=created, completed_ns=ended, taken_at=last / 1e9 + since_the_last)
+
+
+def job(since_the_last: float) -> Evidence:
+    """Four ranks that complete call after call; the dump of rank 1 was made a call earlier than the others."""
+    return flights(*(queued(completed=1 if rank == 1 else 2, since_the_last=since_the_last) for rank in range(4)))
+
+
+def test_a_job_that_queues_and_completes_calls_is_left_alone() -> None:
+    assert derived(job(0.2), WaitForGraph) is None
+    assert not diagnose(job(0.2)).findings
+
+
+def test_the_same_dumps_made_long_after_the_last_call_show_a_rank_that_stopped() -> None:
+    graph = derived(job(600.0), WaitForGraph)
+    assert graph is not None
+    assert (graph.reason, graph.ranks) == (Reason.STOPPED, (1,))
+    assert [finding.code for finding in diagnose(job(600.0)).findings] == ["DDP319"]
+
+
+def test_one_rank_that_still_moves_does_not_excuse_the_others() -> None:
+    ranks = [queued(completed=1 if rank == 1 else 2, since_the_last=0.2 if rank == 0 else 600.0) for rank in range(4)]
+    graph = derived(flights(*ranks), WaitForGraph)
+    assert graph is not None
+    assert (graph.reason, graph.ranks) == (Reason.STOPPED, (1,))
+
+
+def test_a_batch_that_the_host_was_issuing_is_not_compared() -> None:
+    one, other, end = Did("all_gather"), Did("all_gather", sizes=((20,),)), Did("coalesced")
+    batches = [[one, other, end], [one, other, end], [one, other, end]]
+    whole, open_ = (in_batches(each) for each in (batches, [*batches[:2], [one]]))
+    assert "DDP301" not in {finding.code for finding in diagnose(flights(whole, whole, open_, whole)).findings}
+    left_out = in_batches([*batches[:2], [one, end]])
+    assert [finding.ranks for finding in diagnose(flights(whole, whole, left_out, whole)).findings] == [(2,)]
+
+
+def in_batches(batches: list[list[Did]]) -> FlightRecord:
+    """A rank that issued these batches, the last of which has not ended."""
+    made = [waits(did) if batch is batches[-1] else did for batch in batches for did in batch]
+    numbers = tuple(number for number, batch in enumerate(batches, start=1) for _ in batch)
+    return replace(record(made, world=4), seq=numbers)
