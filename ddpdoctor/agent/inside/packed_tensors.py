@@ -10,6 +10,7 @@ one. They are copied only where more than fingerprints is asked for.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, groupby
@@ -23,7 +24,7 @@ from . import fingerprint
 from .bit_parity import as_digits, elements_of_memory, parities, parities_of_parts, parity, parity_of_memory
 from .fingerprint import Method
 from .gradient_projection import PERIOD, projection, signs_of, signs_of_period, sums_of_parts, turns_of
-from .readable_tensors import memory, stand_ins
+from .readable_tensors import copier, memory, stand_ins
 from .schema.training_trace import SAMPLED
 from .whereabouts import Whereabouts
 
@@ -31,6 +32,7 @@ ROW_BYTES = 256  # a tensor's copy begins at a multiple: it is some rows of 32 w
 # of a tensor: below, copying costs less than the operations that it needs for itself
 SMALL_BYTES = {"xxh3": 1 << 17, "linear": 1 << 18}
 MOST_BYTES = 1 << 24  # of the copies of one list of tensors
+MOVED_BYTES = 1 << 12  # a tensor, from which on one call for each costs less than to write all of them twice
 MOST_MISSES = 1  # in a row, before PyTorch's guards are not used: autocast may change between any two reads
 KEPT_LAYOUTS = 4  # of lists that are asked for in turns: a job may have several optimizers
 
@@ -333,6 +335,7 @@ class _Block:
         self._rows = torch.tensor([_padded(size) // ROW_BYTES for size in sizes])
         self._owners = torch.repeat_interleave(torch.arange(len(places)), self._rows).to(device)
         self._first_rows = (torch.cumsum(self._rows, 0) - self._rows).numpy()
+        self._addresses = [self._words.data_ptr() + 8 * first for first in self._firsts]
         self._gaps = [bytes(_padded(size) - size) for size in sizes]
 
     @cached_property
@@ -353,6 +356,10 @@ class _Block:
     def gather(self, buffers: Sequence[Any]) -> None:
         """Copy what is in `buffers`, by place: the memory of contiguous tensors of these sizes and dtypes on the CPU."""
         chosen = [buffers[place] for place in self.order]
+        if sum(self._sizes) >= MOVED_BYTES * len(chosen):
+            for _ in map(copier(), self._addresses, map(ctypes.addressof, chosen), self._sizes):
+                pass
+            return
         together = b"".join(chain.from_iterable(zip(chosen, self._gaps, strict=True)))
         self._memory.numpy().data[:] = together
 

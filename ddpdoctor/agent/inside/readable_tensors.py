@@ -7,7 +7,8 @@ address, but nothing of theirs lies there: to read it is a segmentation fault in
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -35,6 +36,14 @@ def readable_memory(data: Tensor) -> Any:  # noqa: ANN401 - a buffer
     """`memory` of a tensor that is known to have its elements there: a read of any other may be a segmentation fault."""
     size = data.numel() * data.element_size()
     return (ctypes.c_char * size).from_address(data.data_ptr()) if size else b""
+
+
+@functools.cache
+def copier() -> Callable[[int, int, int], object]:
+    """Copies memory to an address, from another, of so many bytes; unlike `ctypes.memmove` it does not let other threads run."""
+    move = ctypes.PyDLL(None).memmove
+    move.argtypes, move.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t], None
+    return move
 
 
 def stand_ins(tensors: Sequence[Tensor]) -> dict[int, Tensor]:
