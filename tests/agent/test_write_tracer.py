@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,6 +114,24 @@ def test_an_error_while_looking_is_ours_alone(tmp_path: Path) -> None:
     assert after >= 1
     assert not trace.alive
     assert list(tmp_path.glob("*.gave-up"))
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_only_processor_time_ends_a_watch(tmp_path: Path, *, waits: bool) -> None:
+    rank = Rank(str(tmp_path))
+    rank.place((), {})
+    values = [0]
+    writes = Writes(TraceWriter(rank).observing, most_seconds=0.2)
+    writes.watch({"values": lambda: list(values)})
+    until = time.thread_time() + 0.3
+    while not waits and time.thread_time() < until:
+        nothing()
+    time.sleep(0.25)
+    values[0] = 1
+    nothing()
+    writes.settle()
+    assert ("values" in writes.take()) is waits
+    assert writes.ended_early is not waits
 
 
 def nothing() -> None:

@@ -31,7 +31,8 @@ def _is_written_down(file: str) -> bool:
 class Writes:
     """Watches what it is given until `settle`; `take` tells which lines changed it, in the order in which they ran.
 
-    With `most_seconds` it watches no longer after so many, nor after `MOST_CALLS` calls of whatever function.
+    With `most_seconds` it watches no longer after so many of the thread's processor time, which a busy host or a wait does not
+    use up, nor after `MOST_CALLS` calls of whatever function.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Writes:
             return
         self._watched = dict(watched)
         self._pid, self._calls_left = os.getpid(), MOST_CALLS
-        self._until = time.monotonic() + (self._most_seconds or 0.0)
+        self._until = time.thread_time() + (self._most_seconds or 0.0)
         self._held = {name: state() for name, state in watched.items()}
         self._at = user_line()
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the way to one's callers
@@ -105,7 +106,7 @@ class Writes:
         if not self._watched or os.getpid() != self._pid:
             return None
         self._look()
-        if self._most_seconds is not None and time.monotonic() > self._until:
+        if self._most_seconds is not None and time.thread_time() > self._until:
             self._end_early()
             return None
         back = frame.f_back if event == "return" else frame
