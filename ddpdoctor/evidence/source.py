@@ -16,9 +16,19 @@ class Jump:
     word: str
     """`break`, `continue` or `return`."""
     test: str = ""
-    """The test of the innermost `if` in the loop that it stands under, as written; empty without one."""
+    """The test of an `if` in the loop that it stands under, as written; empty without one.
+
+    The innermost, behind the one that tells ranks apart where another does: `rank == 0 and step > 9`.
+    """
     by_rank: bool = False
     """Whether that test is one of the rank: see `Condition.by_rank`."""
+    branch: int = 0
+    """0 where it stands under the test, 1 in the `else` of it."""
+
+    @property
+    def condition(self) -> Condition:
+        """What holds where it is taken."""
+        return Condition(line=self.line, test=self.test, branch=self.branch, by_rank=self.by_rank)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +63,13 @@ class Condition:
     """The branch that the line is in: 0 is the body, and every `elif` or `else` adds one."""
     by_rank: bool = False
     """Whether a name stands in the test that the file assigns the rank to, as in `r = dist.get_rank()`."""
+    elif_: bool = False
+    """Whether the test is that of an `elif`, and the line in its body."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the test is true where the line runs."""
+        return self.branch == 0 or self.elif_
 
     @property
     def is_if(self) -> bool:

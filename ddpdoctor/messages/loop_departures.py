@@ -10,7 +10,7 @@ from ddpdoctor.analysis.collectives.loop_departures import How, LoopDeparture
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.frames import Frame, only_users
 from ddpdoctor.evidence.ranks import CollectiveCalls
-from ddpdoctor.evidence.source import Condition, Jump, Loop, SourceCode
+from ddpdoctor.evidence.source import Jump, Loop, SourceCode
 from ddpdoctor.model import Where, group_ranks
 
 MIXED = "since then gradients are averaged with those of other steps"
@@ -111,8 +111,7 @@ def ways_out(
 def ways_past(over: Iterable[tuple[Frame, Jump]], ranks: Sequence[int]) -> Iterator[Where]:
     """The statements by which these ranks may have passed over the rest of a turn; not those whose test names another rank."""
     for frame, jump in [*over][:MOST_JUMPS]:
-        test = Condition(line=jump.line, test=jump.test, branch=0, by_rank=jump.by_rank)
-        under = ranks_under(test, ranks) if selects_ranks(jump.test) else ranks
+        under = ranks_under(jump.condition, ranks) if selects_ranks(jump.test) else ranks
         place = Frame(file=frame.file, line=jump.line, function=frame.function)
         note = f"{_note(jump)}: a turn that takes it makes no such call"
         yield from (Where.at(place, rank=rank, note=note) for rank in under)
@@ -131,4 +130,5 @@ def ways_out_of_training(
 
 
 def _note(jump: Jump) -> str:
-    return f"`{jump.word}`" + (f" inside `if {jump.test}`" if jump.test else "")
+    under = "not" if jump.branch else "inside"
+    return f"`{jump.word}`" + (f" {under} `if {jump.test}`" if jump.test else "")

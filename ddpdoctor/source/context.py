@@ -40,6 +40,11 @@ _MAKERS = frozenset({
     "empty_like", "float", "int", "str", "bool", "len", "range",
 })  # fmt: skip
 """The last part of the names of functions that make a value or a context and communicate with nobody."""
+_OF_TENSORS = frozenset({
+    "clone", "detach", "repeat", "repeat_interleave", "expand", "expand_as", "view", "reshape", "unsqueeze", "squeeze",
+    "flatten", "contiguous", "item", "tolist", "cpu", "double", "half", "long", "new_zeros", "new_ones", "new_tensor",
+})  # fmt: skip
+"""Methods of tensors that do so; other objects have none of these names that communicates."""
 _STOPS = re.compile(r"^should_(?:\w+_)?stop$|^stop_training$")
 _CALLS = re.compile(r"^should_(?:evaluate|save)$")
 _ACCUMULATES = re.compile(r"\bno_sync\b|\.accumulate\(|\brequire_backward_grad_sync\b")
@@ -203,7 +208,7 @@ class _Index:
                 if left.form == "if" and left.ends == "return" and left not in chain and ends < found.node.lineno:
                     test = self._condition(left)
                     if test is not None and selects_ranks(test.test) and tells_ranks_apart(test):
-                        yield replace(test, branch=test.branch + 1)
+                        yield replace(test, branch=test.branch + 1, elif_=False)
 
     def _condition(self, block: Block) -> Condition | None:
         """What a block says of when it runs; None of loops, of `try`, and of a `with` that lets every rank in."""
@@ -212,7 +217,8 @@ class _Index:
             case "if" | "else" | "and" | "or" if test is not None:
                 line = node.lineno if isinstance(node, ast.If) else test.lineno
                 by_rank = tells_the_rank(test, self.ranks)
-                return Condition(line=line, test=_short(test), branch=block.branch, by_rank=by_rank)
+                of_elif = isinstance(node, ast.If) and block.form == "if" and block.branch > 0
+                return Condition(line=line, test=_short(test), branch=block.branch, by_rank=by_rank, elif_=of_elif)
             case "except" if (handler := block.handler) is not None:
                 caught = f"except {_short(test)}" if test is not None else "except"
                 return Condition(line=handler.lineno, test=caught, branch=0)
@@ -242,12 +248,18 @@ class _Index:
                 continue
             inside = leaves.block.chain()[loop.body.depth + 1 :]
             if leaves.form == "return" or not any(block.form in {"for", "while"} for block in inside):
-                test = next((block.test for block in reversed(inside) if block.form in {"if", "else"}), None)
+                around = (self._condition(block) for block in reversed(inside) if block.form in {"if", "else"})
+                tests = [one for one in around if one is not None]
+                test = next((one for one in tests if tells_ranks_apart(one)), tests[0] if tests else None)
+                further = [
+                    one for one in tests[:1] if test is not None and one is not test and test.holds and one.holds
+                ]
                 yield Jump(
                     line=leaves.node.lineno,
                     word=leaves.form,
-                    test=_short(test) if test is not None else "",
-                    by_rank=test is not None and tells_the_rank(test, self.ranks),
+                    test=" and ".join(one.test for one in (test, *further) if one is not None)[:MAX_TEST],
+                    by_rank=test is not None and test.by_rank,
+                    branch=0 if test is None or test.holds else 1,
                 )
 
 
@@ -314,7 +326,8 @@ def _choices(statement: ast.stmt) -> Iterator[ast.expr]:
 
 def _only_makes(call: ast.Call) -> bool:
     """Whether a call makes a value or an empty context, such as `torch.tensor(0.0)` and `nullcontext()`, and no collective."""
-    return _called(call).rpartition(".")[2] in _MAKERS
+    name = _called(call).rpartition(".")[2]
+    return name in _MAKERS or (name in _OF_TENSORS and isinstance(call.func, ast.Attribute))
 
 
 def _wants(statement: ast.stmt) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ddpdoctor.analysis.collectives.callsites import ranks_under, spoken
 from ddpdoctor.evidence.frames import Frame
 from ddpdoctor.evidence.source import CodePlace, Jump, RankValue
 from ddpdoctor.source.context import source_of
@@ -40,6 +41,48 @@ def test_the_statements_that_leave_a_loop_have_the_test_above_them(tmp_path: Pat
         Jump(line=13, word="break", test="done()"),
     )
     assert loop.skips == (8,)
+
+
+NESTED = """\
+def main(rank, loader):
+    for batch in loader:
+        if rank == 0:
+            log(batch)
+            if done():
+                break
+        else:
+            if batch is None:
+                continue
+        if len(batch) < 2:
+            if skips:
+                continue
+        elif rank == 1:
+            continue
+        train(batch)
+"""
+
+
+def test_a_jump_stands_under_the_test_of_the_rank_around_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(NESTED)
+    code = source_of([Frame(file=str(path), line=15, function="main"), Frame(file=str(path), line=14, function="main")])
+    assert code is not None
+    (leaves, others, skips, second) = code.places[0].loops[0].jumps
+    assert leaves == Jump(line=6, word="break", test="rank == 0 and done()")
+    assert others == Jump(line=9, word="continue", test="rank == 0", branch=1)
+    assert skips == Jump(line=12, word="continue", test="skips")
+    assert second == Jump(line=14, word="continue", test="rank == 1")
+    assert [ranks_under(jump.condition, [0, 1, 2]) for jump in (leaves, others, second)] == [(0,), (1, 2), (1,)]
+
+
+def test_an_elif_holds_where_its_body_runs(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(NESTED)
+    code = source_of([Frame(file=str(path), line=14, function="main")])
+    assert code is not None
+    (condition,) = code.places[0].conditions
+    assert (condition.branch, condition.holds, ranks_under(condition, [0, 1, 2])) == (1, True, (1,))
+    assert spoken(condition, "train.py") == "inside `if rank == 1` (train.py:10)"
 
 
 def test_values_that_depend_on_the_rank_are_no_switches(tmp_path: Path) -> None:

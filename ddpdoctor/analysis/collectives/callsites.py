@@ -46,9 +46,10 @@ _TELLS_THE_FIRST_RANK = re.compile(
 _TELLS_A_JOB_FROM_A_PROCESS = re.compile(r"^(?:int\(.+\)|[^ ]+) (?:[!=]= -1|>= 0|> -1|< 0|is (?:not )?None)$")
 
 _ALIKE_IN_A_JOB = re.compile(
-    r"is_initialized|is_available|world_?size|\bdistributed\b|num_(?:processes|gpus|nodes)", re.IGNORECASE
+    r"is_initialized|is_dist|is_available|world_?size|\bdistributed\b|num_(?:processes|gpus|nodes)", re.IGNORECASE
 )
 """What all ranks of a job answer alike."""
+
 _ONE_RANK = re.compile(
     r"(?:rank|process_index|process_id|\bgpu(?:_id)?)\w*(?:\(\))? (?P<how>==|!=) (?P<rank>\d{1,18})\b"
 )
@@ -218,13 +219,22 @@ def _with_telling_condition(
 
 
 def condition_over(frames: tuple[Frame, ...], code: SourceCode | None) -> tuple[Condition, Frame] | None:
-    """The last condition above `frames`, outermost first, and the frame that stands under it; not that of a script's main."""
+    """The last condition above `frames`, outermost first, and the frame that stands under it.
+
+    Not that of a script's main, nor one that asks whether there is a job of several ranks: all of them answer it alike.
+    """
     for frame in reversed(frames):
         place = code.at(frame.file, frame.line) if code is not None else None
-        conditions = [one for one in place.conditions if "__name__" not in one.test] if place is not None else []
+        conditions = [one for one in place.conditions if not _is_the_same_everywhere(one)] if place is not None else []
         if conditions:
             return conditions[-1], frame
     return None
+
+
+def _is_the_same_everywhere(condition: Condition) -> bool:
+    if "%" in condition.test or _JOINS_TESTS.search(condition.test):
+        return False
+    return "__name__" in condition.test or bool(_ALIKE_IN_A_JOB.search(condition.test))
 
 
 def _by_rank_tests(one: tuple[Frame, ...], other: tuple[Frame, ...], code: SourceCode | None) -> Comparison | None:
@@ -274,7 +284,7 @@ def _rank_passes_over(place: CodePlace, elsewhere: CodePlace, sides: Sides | Non
 
 def _past(jump: Jump) -> Condition:
     """What holds behind a jump that was not taken."""
-    return Condition(line=jump.line, test=jump.test, branch=1, by_rank=jump.by_rank)
+    return replace(jump.condition, branch=0 if jump.branch else 1)
 
 
 def _turned(sides: Sides | None) -> Sides | None:
@@ -372,7 +382,7 @@ def ranks_under(condition: Condition, ranks: Sequence[int]) -> tuple[int, ...]:
         wanted, same = 0, first["not"] is None
     else:
         return ()
-    return tuple(rank for rank in ranks if (rank == wanted) is (same is (condition.branch == 0)))
+    return tuple(rank for rank in ranks if (rank == wanted) is (same is condition.holds))
 
 
 def selects_ranks(test: str) -> bool:
@@ -384,8 +394,7 @@ def lets_pass_only(jump: Jump, ranks: Sequence[int], others: Sequence[int]) -> b
     """Whether the test of this statement is one of the rank that all of `ranks` pass, and none of the others."""
     if not selects_ranks(jump.test):
         return False
-    test = Condition(line=jump.line, test=jump.test, branch=0, by_rank=jump.by_rank)
-    return {*ranks_under(test, sorted({*ranks, *others}))} == {*ranks}
+    return {*ranks_under(jump.condition, sorted({*ranks, *others}))} == {*ranks}
 
 
 def names_a_rank(test: str) -> bool:
@@ -400,7 +409,7 @@ def spoken(condition: Condition, file: str) -> str:
         return f"inside `{condition.test}` {where}"
     if condition.asks:
         return f"with `{condition.test}` {where}"
-    return f"inside `if {condition.test}` {where}" if condition.branch == 0 else f"not `if {condition.test}` {where}"
+    return f"inside `if {condition.test}` {where}" if condition.holds else f"not `if {condition.test}` {where}"
 
 
 def _both(here: Frame, there: Frame, code: SourceCode | None) -> tuple[CodePlace, CodePlace] | None:

@@ -226,6 +226,7 @@ def test_decorators_and_blocks_for_one_rank_are_tests_of_the_rank(
         ("rank == 0 and validate()", "inside `if rank == 0` (train.py:2)"),
         ("rank or validate()", "not `if rank` (train.py:2)"),
         ("score = validate() * 100 if rank != 1 else torch.tensor(0.0)", "inside `if rank != 1` (train.py:2)"),
+        ("keys = gather(keys) if rank == 0 else keys.repeat(2, 1)", "inside `if rank == 0` (train.py:2)"),
         ("return validate() if rank == 0 else None", "inside `if rank == 0` (train.py:2)"),
     ],
 )
@@ -240,6 +241,30 @@ def test_a_test_within_a_statement_is_one_of_its_call(tmp_path: Path, statement:
     assert condition_note(found) == note
 
 
+@pytest.mark.parametrize(
+    ("inner", "shown"),
+    [
+        ("world_size > 1", "inside `if writer is not None` (train.py:6)"),
+        ("is_dist_avail_and_initialized()", "inside `if writer is not None` (train.py:6)"),
+        ("args.distributed", "inside `if writer is not None` (train.py:6)"),
+        ("size > limit", "inside `if size > limit` (train.py:2)"),
+        ("step % world_size == 0", "inside `if step % world_size == 0` (train.py:2)"),
+        ("world_size > 1 and bad(x)", "inside `if world_size > 1 and bad(x)` (train.py:2)"),
+    ],
+)
+def test_whether_there_is_a_job_of_several_ranks_is_no_condition_to_show(
+    tmp_path: Path, inner: str, shown: str
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        f"def mean(x):\n    if {inner}:\n        reduce(x)\n\n"
+        "def main():\n    if writer is not None:\n        mean(1)\n    train()\n"
+    )
+    mine, theirs = stack(path, (7, "main"), (3, "mean")), stack(path, (8, "main"))
+
+    assert condition_note(compare(mine, theirs, source_of([*mine, *theirs]))) == shown
+
+
 @pytest.mark.parametrize(("other", "decides"), [("contextlib.nullcontext()", True), ("second()", False)])
 def test_a_context_that_some_ranks_enter(tmp_path: Path, other: str, *, decides: bool) -> None:
     path = tmp_path / "train.py"
@@ -250,7 +275,12 @@ def test_a_context_that_some_ranks_enter(tmp_path: Path, other: str, *, decides:
 
 
 @pytest.mark.parametrize(
-    "statement", ["score = validate() if rank == 0 else test()", "return validate() if rank == 0 else test()"]
+    "statement",
+    [
+        "score = validate() if rank == 0 else test()",
+        "return validate() if rank == 0 else test()",
+        "keys = gather(keys) if rank == 0 else keys.gather(2, 1)",
+    ],
 )
 def test_both_branches_of_an_expression_call(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "train.py"
