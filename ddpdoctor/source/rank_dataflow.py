@@ -44,11 +44,16 @@ def values_by_rank(statement: ast.stmt, names: frozenset[str]) -> Iterator[tuple
         node = pending.pop()
         if isinstance(node, ast.BinOp | ast.IfExp) and _compares_the_rank(node, names):
             yield node, True
-        elif isinstance(node, ast.BinOp) and tells_the_rank(node, names):
+        elif isinstance(node, ast.BinOp) and _contains_the_rank(node, names):
             yield node, False
         else:
             inner = (child.value if isinstance(child, ast.keyword) else child for child in ast.iter_child_nodes(node))
             pending.extend(child for child in inner if isinstance(child, ast.expr))
+
+
+def _contains_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:
+    known = {*names}
+    return any(isinstance(part, ast.expr) and _is_rank(part, known) for part in ast.walk(expression))
 
 
 def _compares_the_rank(expression: ast.expr, names: frozenset[str]) -> bool:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank
+from ddpdoctor.source.rank_dataflow import names_of_the_rank, tells_the_rank, values_by_rank
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,19 @@ def test_names_that_hold_the_rank(source: str, names: set[str]) -> None:
 def test_a_condition_with_such_a_name_tells_ranks_apart(test: str, *, told: bool) -> None:
     condition = ast.parse(test, mode="eval").body
     assert tells_the_rank(condition, frozenset({"r", "args.gpu"})) is told
+
+
+@pytest.mark.parametrize(
+    ("statement", "values"),
+    [
+        ("lr = get_lr(step * (1 + dist.get_rank() // 2), 10)", ["step * (1 + dist.get_rank() // 2)"]),
+        ("lr = base * (1 + int(os.environ['RANK']))", ["base * (1 + int(os.environ['RANK']))"]),
+        ("lr = base * r", ["base * r"]),
+        ("lr = base * dist.get_world_size()", []),
+        ("lr = get_lr(step, self.rank * 2)", []),  # of a matrix, for all that this file says
+        ("log(dist.get_rank())", []),
+    ],
+)
+def test_arithmetic_with_the_rank(statement: str, values: list[str]) -> None:
+    found = values_by_rank(ast.parse(statement).body[0], frozenset({"r"}))
+    assert [ast.unparse(value) for value, _ in found] == values
