@@ -196,7 +196,7 @@ class StepTracker:
                 forward=user_line(),
                 load=self._loaded,
                 finite=before.finite and _all_finite(inputs),
-                input=self._digests.of(tensors_in(inputs), "inputs") if before.input is None else before.input,
+                input=self._digests.of_inputs(inputs) if before.input is None else before.input,
             )
 
     def inner_forward(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401

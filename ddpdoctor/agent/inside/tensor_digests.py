@@ -14,6 +14,8 @@ from .packed_tensors import Packed, bytes_of
 from .schema.training_trace import Samples, Table
 from .trace_writer import TraceWriter, verbatim
 
+_PLAIN = (bool, int, float, complex, str, bytes, range, slice, torch.dtype, torch.device)
+DEEPEST = 5  # lists in lists of numbers
 MOST_SAMPLED = 1 << 20  # of one that a replay asks for: 20 MB of text
 
 
@@ -88,6 +90,11 @@ class Digests:
         table = self.packed(what).fingerprints_in_bytes(listed) if what else digests(listed, self.method)
         return combined(table).hex()[:16]
 
+    def of_inputs(self, inputs: Any) -> str | None:  # noqa: ANN401 - whatever a forward takes
+        """One fingerprint of all tensors in it; None where it holds none, or an object that may tell ranks apart as well."""
+        tensors = [*tensors_in(inputs)]
+        return self.of(tensors, "inputs") if tensors and not _holds_more(inputs) else None
+
 
 def tensors_in(value: Any, depth: int = 3) -> Iterator[Tensor]:  # noqa: ANN401 - whatever a forward takes
     """The tensors of which the whole is on this rank, in tuples, lists and dicts."""
@@ -100,6 +107,16 @@ def tensors_in(value: Any, depth: int = 3) -> Iterator[Tensor]:  # noqa: ANN401 
     elif depth and isinstance(value, (list, tuple)):
         for item in value:
             yield from tensors_in(item, depth - 1)
+
+
+def _holds_more(value: Any, depth: int = 3) -> bool:  # noqa: ANN401 - whatever a forward takes
+    """Whether `tensors_in` may have left something of it out: an object that may keep tensors or arrays of its own."""
+    if isinstance(value, Tensor):
+        return is_meshed(value) or depth < 0
+    if isinstance(value, (dict, list, tuple)):
+        items = value.values() if isinstance(value, dict) else value
+        return bool(value) and (depth < -DEEPEST or any(_holds_more(item, depth - 1) for item in items))
+    return not (value is None or isinstance(value, _PLAIN))
 
 
 def _whole(place: int, tensor: Tensor) -> Samples:
