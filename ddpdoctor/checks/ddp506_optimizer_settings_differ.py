@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ddpdoctor.analysis.replicas.divergence import Divergences, SettingsAt, SettingsDiffer
 from ddpdoctor.evidence.frames import Frame
-from ddpdoctor.evidence.source import SourceCode
+from ddpdoctor.evidence.source import CodePlace, SourceCode
 from ddpdoctor.messages.divergence import SHOWN, WRITE, finding, when
 from ddpdoctor.messages.majority import tie_note
 from ddpdoctor.messages.replicas import sides_sentence
@@ -51,14 +51,20 @@ def check(divergences: Divergences, code: SourceCode | None) -> Iterator[Finding
         yield replace(shown, where=(*by_rank, *shown.where))
 
 
+def _place(frame: Frame, code: SourceCode) -> CodePlace | None:
+    """The line, or the last one known of its function."""
+    known = (one for one in reversed(code.places) if (one.file, one.function) == (frame.file, frame.function))
+    return code.at(frame.file, frame.line) or next(known, None)
+
+
 def _by_rank(found: SettingsDiffer, code: SourceCode | None) -> Iterator[Where]:
     """Values with the name of the setting that depend on the rank, in the function that makes the step."""
     name = re.compile(rf"\b{re.escape(found.names[0].partition('[')[0])}\b")
     for rank in found.ranks:
         frame = found.lines.get(rank)
-        place = code.at(frame.file, frame.line) if code is not None and frame is not None else None
+        place = _place(frame, code) if code is not None and frame is not None else None
         for value in place.rank_values if place is not None else ():
             told = (*value.targets, value.text) if value.compares else value.targets
-            if frame is not None and any(map(name.search, told)):
+            if frame is not None and value.line <= frame.line and any(map(name.search, told)):
                 at = Frame(file=frame.file, line=value.line, function=frame.function)
                 yield Where.at(at, rank=rank, note=f"`{value.text}` depends on the rank")

@@ -33,6 +33,13 @@ RATES = (
     RankValue(line=50, text="epochs - (rank == 1)"),
 )
 CODE = SourceCode(places=(CodePlace(file=STEP.file, line=STEP.line, function="train", rank_values=RATES),))
+LATER = RankValue(line=70, text="lr + (rank == 2)")
+NEARBY = SourceCode(
+    places=(
+        CodePlace(file=STEP.file, line=80, function="train", rank_values=(LATER, *RATES)),
+        CodePlace(file=STEP.file, line=90, function="main", rank_values=(RankValue(line=20, text="lr - (rank == 1)"),)),
+    )
+)
 ITS_OWN = found(
     SettingsDiffer(
         step=5,
@@ -46,6 +53,19 @@ SICK = (
     *SICK,
     Sick(  # the source shows which learning rate depends on the rank
         evidence=replace(ITS_OWN, job=(*ITS_OWN.job, CODE)),
+        says="at step 5 of 40, lr[0] is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
+        ranks=(2,),
+        where=(
+            "rank 2 /job/train.py:40 train",
+            "rank 2 /job/train.py:61 train",
+            "rank 0 /job/train.py:61 train",
+            "rank 1 /job/train.py:61 train",
+            "rank 3 /job/train.py:61 train",
+        ),
+        measured={"step": 5, "tensors": ["lr[0]"], "cause": "", "shown": ""},
+    ),
+    Sick(  # of the function of the step another line is known, and of another function
+        evidence=replace(ITS_OWN, job=(*ITS_OWN.job, NEARBY)),
         says="at step 5 of 40, lr[0] is 0.1 on ranks 0-1,3 and 0.01 on rank 2",
         ranks=(2,),
         where=(
