@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpdoctor.analysis.training_code.branches import answered_by_own_value, answered_elsewhere
+from ddpdoctor.analysis.training_code.branches import answered_by_another, answered_by_own_value, answered_elsewhere
 from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
 from ddpdoctor.analysis.training_code.guards import rank_guard, unconditional
 from ddpdoctor.analysis.training_code.local_values import own_value
-from ddpdoctor.analysis.training_code.models_and_loaders import has_batch_norm, trains, wraps_of
+from ddpdoctor.analysis.training_code.models_and_loaders import always_wrapped, has_batch_norm, trains, wraps_of
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Kind
 from ddpdoctor.messages.code_findings import alike, code_finding, guarded, of_this_rank, short, through
 from ddpdoctor.model import Finding, Rule, Severity
@@ -41,6 +41,8 @@ def check(graph: CallGraph) -> Iterator[Finding]:
                     yield found
                 continue
             reached = graph.leads_to_collective(call)
+            if reached is not None and answered_by_another(graph, function, reached, guard):
+                continue
             if reached is not None and not answered_elsewhere(graph, function, call, guard):
                 if (guard.line, reached.call.id) not in seen:
                     seen.add((guard.line, reached.call.id))
@@ -148,7 +150,7 @@ def _forward(graph: CallGraph, call: Call, depth: int = 2) -> tuple[Severity, Ca
     if target is not None and not target.guards:
         inner = (each for each in target.calls if unconditional(each.guards, target))
         return next((found for each in inner if (found := _forward(graph, each, depth - 1))), None)
-    if call.does != "forward" or call.receiver is None or call.receiver.only(Kind.WRAPPED) is None:
+    if call.does != "forward" or call.receiver is None or not always_wrapped(graph, call.receiver):
         return None
     if trains(graph, call):
         return Severity.FAIL, call

@@ -53,6 +53,30 @@ def by_branches(values: Values, alternatives: Sequence[Alternative]) -> Iterator
                 yield chosen_by(test, mine, other)
 
 
+def flag_of_some(values: Values, alternatives: Sequence[Alternative]) -> Iterator[Origin]:
+    """The test of the rank under which alone a name gets a value, where it is False else: `if rank == 0: stop = late()`.
+
+    Nothing where a rank may be told the value: one of the alternatives is the result of a collective.
+    """
+    if not 1 < len(alternatives) <= MOST:
+        return
+    unset = [one for one in alternatives if isinstance(one.value, ast.Constant) and one.value.value is False]
+    given = [one for one in alternatives if one.value is not None and not isinstance(one.value, ast.Constant)]
+    if not unset or len(unset) + len(given) != len(alternatives):
+        return
+    for one in given:
+        found = values.of(one.value, At(one.scope, one.block.order, one.block)) if one.value is not None else ()
+        if any(origin.kind is Kind.SHARED for origin in found):
+            return
+    around = [[block for block in one.block.chain() if block not in unset[0].block.chain()] for one in given]
+    tests = [
+        [test for block in blocks for test in _test(values, block, one.scope)]
+        for one, blocks in zip(given, around, strict=True)
+    ]
+    if all(tests):
+        yield from (test for found in tests for test in found[:1])
+
+
 def label(values: Values, node: ast.expr | None, at: At) -> str:
     """A constant or a member of a class of the program, as a word; empty for anything else."""
     if isinstance(node, ast.Constant):

@@ -49,7 +49,11 @@ def evaluate(values: Values, node: ast.expr, at: At) -> Iterable[Origin]:
         case ast.BoolOp(values=parts):
             return either_or_both(values, node, parts, at)
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return tuple(negated(origin) for origin in truth(values.of(operand, at)) if origin.kind in TAINTS)
+            return tuple(
+                negated(origin)
+                for origin in truth(values.of(operand, at))
+                if origin.kind in TAINTS or origin.kind is Kind.FUNCTION
+            )
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=value)):
             return (Origin(kind=Kind.CONSTANT, text=f"-{value!r}"),)
         case ast.UnaryOp(operand=operand):
@@ -150,6 +154,8 @@ def _item(values: Values, node: ast.Subscript, at: At) -> Origins:
         found += tuple(replace(origin, kind=Kind.LOCAL, note=note) for origin in ranks[:1])
     elif isinstance(node.slice, ast.Compare) and any(one.kind is Kind.LOCAL for one in values.of(node.slice, at)):
         found = tuple(replace(origin, note="picked") if origin.kind is Kind.LOCAL else origin for origin in found)
+    elif not isinstance(node.slice, ast.Constant):  # `data[torch.randperm(len(data))]`
+        found = joined([*found, *(one for one in values.of(node.slice, at) if one.note == "drawn")])
     return found
 
 

@@ -43,6 +43,8 @@ class Index:
     options: dict[str, list[tuple[Scope, RawCall, str]]] = field(default_factory=dict)
     items: dict[tuple[str, str], list[tuple[Scope, Definition]]] = field(default_factory=dict)
     """By file and `name['key']`, what functions assign to the keys of a module's dict."""
+    from_functions: dict[tuple[str, str], list[tuple[Scope, Definition]]] = field(default_factory=dict)
+    """By file and name, what functions assign to a name of their module (`global name`)."""
     named: dict[str, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
     """The calls of what is no function of the program, by the last part of the name: they may call an object."""
     constructions: dict[int, list[tuple[Scope, RawCall]]] = field(default_factory=dict)
@@ -120,6 +122,9 @@ class Index:
                     self._object(scope, key, definition)
                 self._item(scope, key, definitions)
             self._changes(scope)
+            for name in scope.globals:
+                given = ((scope, one) for one in scope.definitions.get(name, ()))
+                self.from_functions.setdefault((scope.file, name), []).extend(given)
 
     def _changes(self, scope: Scope) -> None:
         """Enter which keys of tables the statements of a function or module replace."""

@@ -16,7 +16,7 @@ from ddpdoctor.source.answers import Answers
 from ddpdoctor.source.call_meanings import Meaning, meaning
 from ddpdoctor.source.calling_contexts import CallingContext, Contexts
 from ddpdoctor.source.calls_in_programs import MOST_SITES, CallsInPrograms
-from ddpdoctor.source.chosen_values import Alternative, by_branches
+from ddpdoctor.source.chosen_values import Alternative, by_branches, flag_of_some
 from ddpdoctor.source.code_text import segment
 from ddpdoctor.source.conditions import held_by, is_none
 from ddpdoctor.source.decided_branches import alive, reached
@@ -183,6 +183,9 @@ class Values:
                     found += given
                 found += or_unknown(found, unknown)
                 found += self.chosen([(scope, definition) for definition in possible])
+                told = self.index.from_functions.get((scope.file, key), ()) if scope.parent is None else ()
+                for function, definition in told:
+                    found += self.defined(key, definition, function)
                 if always:
                     return joined(found)
             if key in scope.parameters:
@@ -267,7 +270,7 @@ class Values:
             for scope, one in definitions
             if one.form == "assign" and not one.index
         ]
-        return by_branches(self, given) if len(given) > 1 else ()
+        return (*by_branches(self, given), *flag_of_some(self, given)) if len(given) > 1 else ()
 
     def _had_by_some(self, key: str, definition: Definition, scope: Scope) -> Origins:
         """The test of the rank that decides whether a name holds an object, where it holds None else."""

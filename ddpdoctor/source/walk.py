@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
+from ddpdoctor.source.divisions import divided
 from ddpdoctor.source.match_cases import as_comparison
 from ddpdoctor.source.scopes import Block, Definition, RawCall, RawCut, RawExit, RawLoop, RawStatement, Scope
 
@@ -160,6 +161,9 @@ class _Walker:
                 pending.append(at.slice)  # type: ignore[attr-defined]
                 if isinstance(at.slice, ast.Slice):  # type: ignore[attr-defined]
                     self._cut(at)  # type: ignore[arg-type]
+                elif (division := divided(at, self.scope)) is not None:  # type: ignore[arg-type]
+                    whole, by = division
+                    self.scope.cuts.append(RawCut(at, whole, (at.slice, by), self._tick(), self.block))  # type: ignore[arg-type, attr-defined]
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 self.scope.generator = True
                 self.scope.yielding.append(self.block)

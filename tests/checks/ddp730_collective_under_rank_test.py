@@ -1,5 +1,6 @@
 """Training programs with DDP730 collective-under-rank-test, and healthy ones."""
 
+from ddpdoctor.model import Severity
 from tests.checks import Sick
 from tests.training_programs import training
 
@@ -36,6 +37,50 @@ SICK = (
         ),
         where=("train.py:57 main",),
         measured={"collective": "barrier"},
+    ),
+    Sick(
+        evidence=training(
+            (
+                "def main():\n",
+                (
+                    "_rank = None\n\n\ndef start():\n    global _rank\n    _rank = dist.get_rank()\n\n\n"
+                    "def first():\n    return _rank == 0\n\n\ndef main():\n"
+                ),
+            ),
+            ("    torch.manual_seed(0)\n", "    torch.manual_seed(0)\n    start()\n"),
+            (
+                "        if rank == 0:\n            print(",
+                "        if first():\n            dist.barrier()\n            print(",
+            ),
+        ),
+        says=(
+            "barrier is called inside `if first()` (line 67): the ranks that take the branch wait for the others, "
+            "which never call it"
+        ),
+        where=("train.py:68 main",),
+        measured={"collective": "barrier"},
+    ),
+    Sick(
+        evidence=training(
+            (
+                "    ddp = DDP(model, device_ids=[local_rank])\n",
+                "    if dist.is_initialized():\n        model = DDP(model, device_ids=[local_rank])\n",
+            ),
+            ("ddp.", "model."),
+            ("(ddp(", "(model("),
+            ("evaluate(ddp,", "evaluate(model,"),
+            (
+                "            print(epoch, accuracy)\n",
+                "            with torch.no_grad():\n                model(images.to(device))\n",
+            ),
+        ),
+        says=(
+            "the wrapped model is called inside `if rank == 0` (line 55): the wrapper broadcasts the model's buffers in "
+            "every forward, and the others never call it"
+        ),
+        where=("train.py:57 main",),
+        severity=Severity.WARN,
+        measured={"collective": "forward"},
     ),
 )
 HEALTHY = (
@@ -76,6 +121,19 @@ HEALTHY = (
                 "        with FSDP.state_dict_type(ddp, StateDictType.LOCAL_STATE_DICT):\n"
                 '            if rank == 0:\n                torch.save(weights(ddp), "last.pt")\n'
             ),
+        ),
+    ),
+    training(
+        (
+            "def main():\n",
+            (
+                "def wait_for_first():\n    if dist.get_rank() != 0:\n        dist.barrier()\n\n\n"
+                "def let_others_in():\n    if dist.get_rank() == 0:\n        dist.barrier()\n\n\ndef main():\n"
+            ),
+        ),
+        (
+            '    if local_rank == 0:\n        datasets.CIFAR10("data", download=True)\n    dist.barrier()\n',
+            '    wait_for_first()\n    datasets.CIFAR10("data", download=True)\n    let_others_in()\n',
         ),
     ),
 )

@@ -38,6 +38,26 @@ SICK = (
         where=("train.py:37 main", "train.py:51 main"),
         measured={"collective": "backward"},
     ),
+    Sick(
+        evidence=training(
+            (
+                "        if rank == 0:\n",
+                '        stop = False\n        if rank == 0:\n            stop = accuracy > float(os.environ["GOAL"])\n',
+            ),
+            (
+                "        dist.barrier()\n    dist.destroy",
+                "        if stop:\n            break\n        dist.barrier()\n    dist.destroy",
+            ),
+            ("    dist.all_reduce(correct)\n", ""),
+            ("            print(epoch, accuracy)\n", ""),
+        ),
+        says=(
+            "a rank leaves the loop inside `if stop` (line 57), and the others wait for it in the backward of the wrapped "
+            "model in line 48"
+        ),
+        where=("train.py:58 main", "train.py:48 main"),
+        measured={"collective": "backward"},
+    ),
 )
 HEALTHY = (
     training(
@@ -55,5 +75,19 @@ HEALTHY = (
             "    dist.destroy_process_group()\n",
             ("    dist.destroy_process_group()\n    if rank != 0:\n        return\n    print('done')\n"),
         )
+    ),
+    training(
+        (
+            "        if rank == 0:\n",
+            '        stop = False\n        if rank == 0:\n            stop = accuracy > float(os.environ["GOAL"])\n',
+        ),
+        (
+            "        dist.barrier()\n    dist.destroy",
+            (
+                "        told = [stop]\n        dist.broadcast_object_list(told, src=0)\n"
+                "        if rank != 0:\n            stop = told[0]\n"
+                "        if stop:\n            break\n        dist.barrier()\n    dist.destroy"
+            ),
+        ),
     ),
 )

@@ -13,6 +13,18 @@ SICK = (
         where=("train.py:58 main",),
         also=("DDP750", "DDP755"),
     ),
+    Sick(
+        evidence=training(
+            (
+                "        if rank == 0:\n",
+                "        if not is_main_process:\n            continue\n        if rank == 0:\n",
+            ),
+            ("        dist.barrier()\n    dist.destroy", "    dist.destroy"),
+            ("def main():", "def is_main_process():\n    return dist.get_rank() == 0\n\n\ndef main():"),
+        ),
+        says="`is_main_process` is a function and always true: every rank takes this branch",
+        where=("train.py:58 main",),
+    ),
 )
 HEALTHY = (
     training(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ddpdoctor.analysis.training_code.call_graph import CallGraph
+from ddpdoctor.analysis.training_code.call_graph import CallGraph, Reached
 from ddpdoctor.analysis.training_code.collective_calls import is_collective
+from ddpdoctor.analysis.training_code.guards import rank_guard
 from ddpdoctor.evidence.training_code import Call, Function, Guard, Origin
+
+_OTHERS = {"first": "others", "others": "first"}
 
 
 def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: Guard) -> bool:
@@ -39,6 +42,36 @@ def answered_elsewhere(graph: CallGraph, function: Function, call: Call, guard: 
         and any(each.form == "after" and each.line == guard.line for each in other.guards)
         for other in function.calls
     )
+
+
+def answered_by_another(graph: CallGraph, function: Function, reached: Reached, guard: Guard) -> bool:
+    """Whether a function makes a collective for some ranks, and its callers call another that makes it for the others.
+
+    `wait_for_first()` and `let_others_in()` around a download are a pair. Where nobody calls the function, the other one
+    stands beside it in its file.
+    """
+    if guard.of_rank not in _OTHERS:
+        return False
+    name = reached.call.name
+    around = {caller.id: caller for caller, _ in graph.callers.get(function.id, ())}
+    if not around:
+        beside = (one for one in graph.functions.values() if one.place.file == function.place.file)
+        return any(_makes_for(one, name, _OTHERS[guard.of_rank]) for one in beside if one is not function)
+    return all(
+        any(
+            _makes_for(graph.functions[call.target], name, _OTHERS[guard.of_rank])
+            for call in caller.calls
+            if call.target in graph.functions and call.target != function.id
+        )
+        for caller in around.values()
+    )
+
+
+def _makes_for(function: Function, name: str, ranks: str) -> bool:
+    """Whether a function makes a collective for these ranks alone."""
+    made = (call for call in function.calls if is_collective(call) and call.name == name)
+    guards = (rank_guard(call.guards) for call in made)
+    return any(guard is not None and guard.of_rank == ranks for guard in guards)
 
 
 def answered_by_own_value(graph: CallGraph, function: Function, call: Call, guard: Guard, origin: Origin) -> bool:

@@ -48,6 +48,20 @@ def wraps_of(graph: CallGraph, value: Value) -> list[tuple[Function, Call]]:
     ]
 
 
+def always_wrapped(graph: CallGraph, value: Value) -> bool:
+    """Whether a value is a wrapped model, or the one that is wrapped where there are several ranks: `if distributed: ...`."""
+    inner = {
+        made
+        for _, wrap in wraps_of(graph, value)
+        if (model := wrap.argument("module", 0)) is not None
+        for made in model.made
+    }
+    rest = [origin for origin in value.origins if origin.kind is not Kind.CONSTANT]
+    return value.may(Kind.WRAPPED) is not None and all(
+        one.kind is Kind.WRAPPED or (one.kind is Kind.MODEL and one.made in inner) for one in rest
+    )
+
+
 def forwards_of(graph: CallGraph, value: Value) -> list[tuple[Function, Call]]:
     """The forward calls that a loss comes from."""
     found = [graph.made[made] for made in value.made if made in graph.made]
