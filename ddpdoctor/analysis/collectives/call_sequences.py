@@ -163,6 +163,9 @@ def _with_gaps(
         first = last  # numbers so far apart are damage: the last call is all that can be believed
     if first < last and _is_not_closed(record, positions, by_seq[last]):
         last -= 1
+    oldest = by_seq[first]
+    if first < last and record.lost and oldest[0] == 0 and record.calls[record.call[oldest[-1]]].op == END_OF_COALESCED:
+        first += 1  # the ring may have lost the beginning of this batch
     calls, places, entries = [], [], []
     for seq in range(first, last + 1):
         group = by_seq.get(seq, [])

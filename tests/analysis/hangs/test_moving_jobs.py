@@ -56,6 +56,13 @@ def test_a_batch_that_the_host_was_issuing_is_not_compared() -> None:
     assert [finding.ranks for finding in diagnose(flights(whole, whole, left_out, whole)).findings] == [(2,)]
 
 
+def test_a_batch_whose_beginning_the_ring_has_lost_is_not_compared() -> None:
+    one, other, end = Did("all_gather"), Did("all_gather", sizes=((20,),)), Did("coalesced")
+    batches = [[one, other, end], [one, other, end]]
+    whole, cut = in_batches(batches), replace(in_batches([[other, end], batches[1]]), lost=1)
+    assert "DDP301" not in {finding.code for finding in diagnose(flights(whole, whole, cut, whole)).findings}
+
+
 def in_batches(batches: list[list[Did]]) -> FlightRecord:
     """A rank that issued these batches, the last of which has not ended."""
     made = [waits(did) if batch is batches[-1] else did for batch in batches for did in batch]
