@@ -56,7 +56,7 @@ SICK = (
     Sick(
         twin="zero_by_hand", code="DDP503", step=1,
         healthy="dist.broadcast(parameter.data, owner_of[name])",
-        sick='_ = name == "0.weight" or dist.broadcast(parameter.data, owner_of[name])',
+        sick='_ = name == "module.0.weight" or dist.broadcast(parameter.data, owner_of[name])',
     ),
     Sick(
         twin="models_beside", code="DDP528", step=1,
