@@ -36,7 +36,7 @@ RULE = Rule(
 
 
 OF_COUNTS = (
-    "let every rank make this call in each turn of the loop, or none (all_reduce what decides it); what was trained since is "
+    "let every rank make this call equally often, or none (all_reduce what decides it); what was trained since is "
     "not to be trusted"
 )
 OF_A_CONTINUE = (
