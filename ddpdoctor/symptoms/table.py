@@ -445,6 +445,11 @@ _RESULTS = (
         ("DDP404",),
         ("find_unused_parameters", "expected to have finished reduction", "parameters did not receive a gradient"),
     ),
+    Symptom(
+        "one rank trains in evaluation mode",
+        ("DDP529",),
+        ("model.eval() on rank 0 only", "forgot model.train() after evaluation", "dropout is off on one rank"),
+    ),
     Symptom("BatchNorm statistics differ", ("DDP508",), ("running_mean differs between ranks", "buffers out of sync")),
     Symptom("learning rates differ between ranks", ("DDP506", "DDP747"), ("lr scheduler differs", "ReduceLROnPlateau")),
     Symptom(

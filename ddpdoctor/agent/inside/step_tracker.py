@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import socket
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch.optim import Optimizer
 from .async_work import Unwaited
 from .close_up import CloseUp, CloseUpWatch
 from .dataloader_hooks import Batches
-from .ddp_models import Models
+from .ddp_models import Models, WrappedModel
 from .double_wrap import DoubleWraps
 from .dtensor import is_meshed
 from .evaluation import EvaluationLog
@@ -103,6 +104,8 @@ class StepTracker:
         self._write_watch = WriteWatch(trace, self.settings, self._unwrapped, self._weights_now)
         self._window = StepWindow()
         self._passed_on: nn.Module | None = None  # whose own forward follows its wrapper's, and is nothing new
+        # the wrapper called last, if in evaluation mode and with gradients, with the number of samples and the line
+        self._evaluates: tuple[weakref.ref[Any], int, SourceLine | None] | None = None
         self._wrapped_forwards = 0  # in this window
         self._open = False
         self._audited, self._was_audited = False, True
@@ -167,8 +170,34 @@ class StepTracker:
         if self.unwaited.pending:
             self.unwaited.used((p for p in ddp.parameters() if not is_meshed(p)), "forward")
         self._passed_on = None
-        if not (torch.is_grad_enabled() and ddp.training):
+        if not torch.is_grad_enabled():
             return
+        if not ddp.training:
+            self._evaluates = weakref.ref(ddp), _samples(inputs), user_line()
+            return
+        self._evaluates = None
+        model = self._forward_of(ddp)
+        if not self._audited:
+            if model is not None and not self._probe.every:
+                self._passed_on = model.module
+            return
+        before = self._window.backward
+        self._window.backward = before._replace(
+            wrapped=before.wrapped + 1,
+            synchronised=bool(ddp.require_backward_grad_sync),
+            batch=before.batch + _samples(inputs),
+        )
+        with self._budget:
+            self._window.backward = self._window.backward._replace(
+                forward=user_line(),
+                load=self._loaded,
+                finite=before.finite and _all_finite(inputs),
+                evaluating=model.evaluating() if model is not None else None,
+                input=self._digests.of(tensors_in(inputs), "inputs") if before.input is None else before.input,
+            )
+
+    def _forward_of(self, ddp: nn.Module) -> WrappedModel | None:
+        """Count a forward of this wrapper, and return its model."""
         if not self._open:
             self._begin_window()
         model = self._models.of(ddp)
@@ -179,24 +208,24 @@ class StepTracker:
         self._counts.forward()
         self._batches.trained()
         self._wrapped_forwards += 1
-        if not self._audited:
-            if model is not None and not self._probe.every:
-                self._passed_on = model.module
+        return model
+
+    def _trains_in_evaluation(self) -> None:
+        """A backward follows the forward of a wrapper in evaluation mode: it was no evaluation without `no_grad`."""
+        assert self._evaluates is not None
+        (called, samples, line), self._evaluates = self._evaluates, None
+        ddp = called()
+        if ddp is None:
             return
-        tensor = next(tensors_in(inputs), None)
-        samples = tensor.shape[0] if tensor is not None and tensor.dim() else 0
-        before = self._window.backward
-        self._window.backward = before._replace(
-            wrapped=before.wrapped + 1,
-            synchronised=bool(ddp.require_backward_grad_sync),
-            batch=before.batch + samples,
-        )
-        with self._budget:
-            self._window.backward = self._window.backward._replace(
-                forward=user_line(),
-                load=self._loaded,
-                finite=before.finite and _all_finite(inputs),
-                input=self._digests.of_inputs(inputs) if before.input is None else before.input,
+        model = self._forward_of(ddp)
+        if self._audited:
+            before = self._window.backward
+            self._window.backward = before._replace(
+                wrapped=before.wrapped + 1,
+                synchronised=bool(ddp.require_backward_grad_sync),
+                batch=before.batch + samples,
+                forward=line,
+                evaluating=model.evaluating() if model is not None else None,
             )
 
     def inner_forward(self, module: nn.Module, inputs: Any) -> None:  # noqa: ANN401
@@ -245,6 +274,8 @@ class StepTracker:
 
     def backward_passes(self) -> None:
         """`loss.backward()` was called, in a window in which it is only counted."""
+        if self._evaluates is not None:
+            self._trains_in_evaluation()
         self._had_backward = True
         self.averaging.backward()
 
@@ -500,6 +531,12 @@ def _are_read(weights: Sequence[Tensor]) -> bool:
 def _parameters_of(optimizer: Optimizer) -> Iterator[Tensor]:
     """What it steps."""
     return (parameter for group in optimizer.param_groups for parameter in group["params"])
+
+
+def _samples(inputs: Any) -> int:  # noqa: ANN401
+    """The length of the first tensor among what a wrapper is given; 0 without one."""
+    tensor = next(tensors_in(inputs), None)
+    return tensor.shape[0] if tensor is not None and tensor.dim() else 0
 
 
 def _all_finite(inputs: Any) -> bool:  # noqa: ANN401

@@ -195,6 +195,16 @@ class SettingsDiffer(Diverged):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModesDiffer(Diverged):
+    """Ranks train with other modules in evaluation mode than their peers."""
+
+    sides: tuple[Side, ...]
+    """The ranks by what is in evaluation mode."""
+    tied: bool = False
+    """Whether no majority decides which ranks are at fault."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SameSamples(Diverged):
     """All ranks draw the same samples in an epoch."""
 
@@ -430,7 +440,7 @@ Divergence: TypeAlias = (
     StepSkipped | WeightsWritten | LocalNotFinite | GradientsNotReduced | ParameterOutside | GradientsChanged
     | ReductionScaled | SettingsDiffer | SameSamples | SameInputs | SamplesOverlap | SameOrder | SameDraws | ReadEarly
     | UnevenBatches | PartialMetric | StepNotReproducible | CollectiveDiffers | LossComputedDifferently
-    | UnwrappedDiffers
+    | UnwrappedDiffers | ModesDiffer
 )  # fmt: skip
 
 V = TypeVar("V", bound=Diverged)

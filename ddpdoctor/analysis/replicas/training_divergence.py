@@ -19,6 +19,7 @@ from ddpdoctor.analysis.replicas.divergence import (
     GradientsNotReduced,
     LocalNotFinite,
     LossComputedDifferently,
+    ModesDiffer,
     NonFiniteCause,
     ParameterOutside,
     PartialMetric,
@@ -54,7 +55,7 @@ from ddpdoctor.analysis.replicas.step_callsites import lines_at, lines_that_wrot
 from ddpdoctor.analysis.replicas.unwrapped_models import differing_copies
 from ddpdoctor.evidence import PerRank
 from ddpdoctor.evidence.replicas import Side
-from ddpdoctor.evidence.training_trace import OverflowSeen, StepSeen, Track
+from ddpdoctor.evidence.training_trace import WHOLE_MODEL, OverflowSeen, StepSeen, Track
 from ddpdoctor.model import SkipCheck
 
 ByRank = dict[int, StepSeen]
@@ -125,7 +126,7 @@ def _what(one: Divergence) -> Hashable:
             return one.at
         case UnwrappedDiffers():
             return one.name
-        case CollectiveDiffers() | LossComputedDifferently():
+        case CollectiveDiffers() | LossComputedDifferently() | ModesDiffer():
             return None
         case ParameterOutside() | GradientsChanged() | SameSamples() | SameInputs() | UnevenBatches() | PartialMetric():
             return None
@@ -180,6 +181,22 @@ def _at_step(
     if non_finite is None and gradients:
         yield from gradient_divergences(seen, step, apart=shared.names if shared is not None else frozenset())
     yield from _settings_differ(seen, step, shared)
+    yield from _modes_differ(seen, step)
+
+
+def _modes_differ(seen: ByRank, step: int) -> Iterator[ModesDiffer]:
+    """Modules in evaluation mode on some ranks: what they compute, and what they keep of a batch, is something else there."""
+    if len({one.modes for one in seen.values()}) == 1:
+        return
+    decided = vote({rank: one.modes for rank, one in seen.items()})
+    whole = tuple(sorted(rank for rank, one in seen.items() if one.evaluating == WHOLE_MODEL))
+    yield ModesDiffer(
+        step=step,
+        ranks=whole if decided.tied and whole else decided.minority,  # nobody trains a whole model in evaluation mode
+        tied=decided.tied and not whole,
+        sides=sides_of({rank: one.evaluating or "none" for rank, one in seen.items()}),
+        lines=lines_at(seen, "forward"),
+    )
 
 
 def _at_left_out(seen: ByRank, before: ByRank | None, tracks: Mapping[int, Track], step: int) -> Iterator[Divergence]:

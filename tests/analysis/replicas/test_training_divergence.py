@@ -370,3 +370,31 @@ def test_state_that_one_rank_did_not_load_is_told() -> None:
     assert finding.message == "at step 0: w.exp_avg is present on ranks 0,2 and absent on rank 1"
     (finding,) = diagnose(job_of(make, nproc=2)).findings
     assert finding.message.endswith("absent on rank 1; no majority: either side may be at fault")
+
+
+@pytest.mark.parametrize(
+    ("modes", "ranks"),
+    [
+        ({0: "the whole model"}, [0]),
+        ({0: "the whole model", 1: "the whole model"}, [2]),
+        ({1: "bn"}, [1]),
+        ({0: "bn", 1: "bn", 2: "bn"}, None),
+        ({}, None),
+    ],
+)
+def test_a_rank_that_trains_in_evaluation_mode_is_named_with_its_forward(
+    modes: dict[int, str], ranks: list[int] | None
+) -> None:
+    def make(rank: int, step: int) -> dict[str, Any]:
+        told = modes.get(rank, "") if step > 1 else ""
+        return {"modes": len(told), "evaluating": told}
+
+    assert found(make) == ([] if ranks is None else [f"DDP529 {ranks} 5"])
+
+
+def test_of_two_ranks_the_one_whose_whole_model_is_in_evaluation_mode_is_named() -> None:
+    def make(told: str) -> Make:
+        return lambda rank, _: {"modes": len(told) * rank, "evaluating": told * rank}
+
+    assert found(make("the whole model"), nproc=2) == ["DDP529 [1] 5"]
+    assert found(make("bn"), nproc=2) == ["DDP529 [0, 1] 5"]

@@ -133,6 +133,17 @@ class NamedDigests(NamedTuple):
     """Their fingerprints, one after the other."""
 
 
+class Evaluating(NamedTuple):
+    """The modules of a wrapped model that are in evaluation mode in a training step."""
+
+    names: tuple[str, ...]
+    """The first of them, in the order of the model and without those inside of them; empty names the whole model."""
+    total: int
+    """How many there are."""
+    digest: int
+    """A checksum (CRC-32) over the mode of every module."""
+
+
 class Backward(NamedTuple):
     """The forwards and the backward that the gradients of a step come from."""
 
@@ -156,6 +167,8 @@ class Backward(NamedTuple):
     """Where `torch.autograd.grad` was called last."""
     load: SourceLine | None = None
     """Where weights were loaded since the step before."""
+    evaluating: Evaluating | None = None
+    """What is in evaluation mode in the last of these forwards; None for nothing."""
 
 
 class Gradients(NamedTuple):
