@@ -193,7 +193,7 @@ class StepTracker:
                 load=self._loaded,
                 finite=before.finite and _all_finite(inputs),
                 evaluating=model.evaluating() if model is not None else None,
-                input=self._digests.of(tensors_in(inputs), "inputs") if before.input is None else before.input,
+                input=self._digests.of_inputs(inputs) if before.input is None else before.input,
             )
 
     def _forward_of(self, ddp: nn.Module) -> WrappedModel | None:
