@@ -162,10 +162,10 @@ def _with_gaps(
     if last - first > 2 * len(record) + 1_000_000:
         first = last  # numbers so far apart are damage: the last call is all that can be believed
     if first < last and _is_not_closed(record, positions, by_seq[last]):
-        last -= 1
+        last = max(seq for seq in by_seq if seq < last)
     oldest = by_seq[first]
     if first < last and record.lost and oldest[0] == 0 and record.calls[record.call[oldest[-1]]].op == END_OF_COALESCED:
-        first += 1  # the ring may have lost the beginning of this batch
+        first = min(seq for seq in by_seq if seq > first)  # the ring may have lost the beginning of this batch
     calls, places, entries = [], [], []
     for seq in range(first, last + 1):
         group = by_seq.get(seq, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ddpdoctor.analysis.collectives.timeline import Timeline
 from ddpdoctor.analysis.hangs.wait_for_graph import Reason, WaitForGraph
 from ddpdoctor.engine import derived, diagnose
 from ddpdoctor.evidence import Evidence
@@ -61,6 +62,18 @@ def test_a_batch_whose_beginning_the_ring_has_lost_is_not_compared() -> None:
     batches = [[one, other, end], [one, other, end]]
     whole, cut = in_batches(batches), replace(in_batches([[other, end], batches[1]]), lost=1)
     assert "DDP301" not in {finding.code for finding in diagnose(flights(whole, whole, cut, whole)).findings}
+
+
+def test_numbers_that_are_left_out_beside_a_batch_that_is_cut_are_no_calls() -> None:
+    one, end = Did("all_gather"), Did("coalesced")
+    open_ = replace(record([one, end, one, end, waits(one)], waited=0.5), seq=(1, 1, 2, 2, 4))
+    assert not diagnose(flights(open_, open_, open_, open_)).findings
+    whole = replace(record([one, end, one, end, waits(one), waits(end)]), seq=(1, 1, 2, 2, 4, 4))
+    cut = replace(record([end, one, end, waits(one), waits(end)], lost=1), seq=(1, 3, 3, 4, 4))
+    tracks = [derived(flights(each, each), Timeline) for each in (open_, cut)]
+    assert [{issued.seq for issued in track.groups[0].last.values()} for track in tracks if track] == [{2}, {4}]
+    assert [track.groups[0].group_sequences.sequences[0].first for track in tracks if track] == [1, 3]
+    assert all(0 in finding.ranks for finding in diagnose(flights(open_, whole, whole, whole)).findings)
 
 
 def in_batches(batches: list[list[Did]]) -> FlightRecord:
